@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from hlo_cli.analysis.query.module_summary import Figure, overview
+from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
@@ -54,10 +54,10 @@ class ScanRecord:
     path: str
     module: str | None
     stage: str | None
-    numbers: Mapping[str, Figure]
+    numbers: Mapping[str, SummaryValue]
     problem: str = ""
 
-    def row(self) -> dict[str, Figure]:
+    def row(self) -> dict[str, SummaryValue]:
         """All of it in one flat dictionary, as tables and engines for data want it; None for what is not known.
 
         >>> ScanRecord("a.txt", "jit_f", None, {"instructions": 3}).row()
@@ -75,14 +75,14 @@ class ScanRecord:
 def scan(
     paths: Iterable[str | os.PathLike[str]],
     *,
-    measure: Callable[[Module], Mapping[str, Figure]] = overview,
+    measure: Callable[[Module], Mapping[str, SummaryValue]] = module_summary,
     stage: str | None = None,
     module: str | None = None,
     jobs: int = 1,
 ) -> Iterator[ScanRecord]:
     """A record for each module in files, directories and globs, in their order; in a directory its newest stage.
 
-    `measure` gives the numbers, those of `overview` if nothing else is said. With several jobs it has to be a function
+    `measure` gives the numbers, by default `module_summary`. With several jobs it has to be a function
     that can be pickled, and a script needs the guard `if __name__ == "__main__":`. Memory holds one module a job.
     Raises HloError only where there is nothing to read at all: a directory without dumps, a glob that matches nothing.
 
@@ -114,7 +114,9 @@ def map_modules(
         yield from reader(found) if isinstance(found, ModuleRef) else found
 
 
-def _measured(measure: Callable[[Module], Mapping[str, Figure]], module: Module, _input: Input) -> Mapping[str, Figure]:
+def _measured(
+    measure: Callable[[Module], Mapping[str, SummaryValue]], module: Module, _input: Input
+) -> Mapping[str, SummaryValue]:
     return dict(measure(module))
 
 

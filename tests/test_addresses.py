@@ -13,7 +13,7 @@ import hlo_cli
 from hlo_cli.analysis.layout.address_map import address_blocks
 from hlo_cli.analysis.layout.addresses import position_of
 from hlo_cli.analysis.layout.inverse_map import inverse_blocks
-from hlo_cli.analysis.layout.reference_tiling import in_memory
+from hlo_cli.analysis.layout.verify_tiling import in_memory
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
@@ -103,8 +103,8 @@ def test_levels_add_up_to_the_linear_index() -> None:
     shape = array("bf16[300,70]{1,0:T(8,128)(2,1)}")
     place = position_of(shape, (37, 5))
     outer, inner = place.tiles
-    assert (outer.which, outer.of, outer.where, outer.sizes) == ((4, 0), (38, 1), (5, 5), (8, 128))
-    assert (inner.which, inner.of, inner.where, inner.sizes) == ((2, 5), (4, 128), (1, 0), (2, 1))
+    assert (outer.tile_index, outer.tile_grid, outer.index_in_tile, outer.sizes) == ((4, 0), (38, 1), (5, 5), (8, 128))
+    assert (inner.tile_index, inner.tile_grid, inner.index_in_tile, inner.sizes) == ((2, 5), (4, 128), (1, 0), (2, 1))
     assert outer.number == 4
     assert outer.position == 5 * 128 + 5
     assert inner.number * 2 + inner.position == place.linear_index == 4619

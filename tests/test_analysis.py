@@ -16,7 +16,7 @@ from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.layout.default_order import better_order
+from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.layout.padding import Grouping, by, data_values, footprints, orders_of
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shapes import parse_shape
@@ -123,7 +123,7 @@ def test_no_order_beats_the_better_order(sizes: list[int], kind: str, data: st.D
         replace(shape, layout=default_layout(shape, minor_to_major=tuple(other))).padded_bytes
         for other in permutations(range(len(sizes)))
     ]
-    better = better_order(shape)
+    better = best_order(shape)
     assert (better.padded_bytes if better else shape.padded_bytes) == min(every)
     if better:
         assert replace(shape, layout=better.layout).padded_bytes == better.padded_bytes

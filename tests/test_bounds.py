@@ -15,7 +15,7 @@ import pytest
 
 from hlo_cli import HloError, Instruction, parse_module
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.roofline import calculating_type, roofline
+from hlo_cli.analysis.cost.roofline import compute_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
@@ -46,7 +46,7 @@ def bounds_of(row: Row) -> tuple[float, float]:
         "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"
     )
     (cost,) = costs_of_kernels([root]).values()
-    found = roofline(cost, chip_spec(CHIPS[row["device"]]), calculating_type(root))
+    found = roofline(cost, chip_spec(CHIPS[row["device"]]), compute_type(root))
     seconds = 2 * batch * m * n * k / float(row["flop_per_s"])
     return seconds / max(found.at_least_seconds, 1e-12), seconds / found.seconds
 
@@ -111,7 +111,7 @@ def test_f32_products_take_what_their_precision_asks_for(words: str, chip: str, 
     text = "r = f32[4096,4096] dot(f32[4096,4096] a, f32[4096,4096] b), lhs_contracting_dims={1}, "
     root = root_of(f"{text}rhs_contracting_dims={{0}}" + (f", {words}" if words else ""))
     (cost,) = costs_of_kernels([root]).values()
-    found = roofline(cost, chip_spec(chip), calculating_type(root))
+    found = roofline(cost, chip_spec(chip), compute_type(root))
     assert found.at_least_seconds * 1e6 == pytest.approx(microseconds, rel=1e-3)
 
 
@@ -127,13 +127,13 @@ def test_library_calls_say_their_precision_in_their_configuration(asked: str, ki
     numbers = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
     config = f'{{"gemm_backend_config":{{{numbers},"precision_config":{{"operand_precision":{asked}}}}}}}'
     text = 'r = (f32[8,8], s8[64]) custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__cublas$gemm", '
-    assert calculating_type(root_of(f"{text}backend_config={config}")) == kind
+    assert compute_type(root_of(f"{text}backend_config={config}")) == kind
 
 
 def test_of_two_types_the_faster_bounds_and_f64_is_none_of_six_bits() -> None:
     text = "r = f32[8,8] dot({} a, {} b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
-    assert calculating_type(root_of(text.format("bf16[8,8]", "s8[8,8]"))) == "s8"
-    assert calculating_type(root_of(text.format("f32[8,8]", "bf16[8,8]"))) == "bf16"
+    assert compute_type(root_of(text.format("bf16[8,8]", "s8[8,8]"))) == "s8"
+    assert compute_type(root_of(text.format("f32[8,8]", "bf16[8,8]"))) == "bf16"
     peak = chip_spec("b200").flops_of("f64")
     assert peak is not None
     assert peak.per_second == 37.22e12

@@ -38,7 +38,7 @@ def differences(module: Module, truth: Path) -> Said | None:
     said = json.loads(truth.read_text(encoding="utf-8"))["cost_analysis"]
     if not said or platform_of(truth) == "gpu":
         return None
-    ours = module_cost(module, rules=rules_for(truth)).figures
+    ours = module_cost(module, rules=rules_for(truth)).properties
     names = sorted({*ours, *said} - ({_TIMES} if platform_of(truth) == "tpu" else set()))
     return {name: pair for name in names if (pair := (ours.get(name, 0), said.get(name, 0)))[0] != pair[1]}
 

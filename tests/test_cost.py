@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost import EXACT, RUN, XLA, Cost, CostOptions, Number
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, cost_of, module_cost
-from hlo_cli.analysis.cost.dots_and_convs import valid_taps
+from hlo_cli.analysis.cost.dots_and_convs import valid_positions
 from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.operations import OPCODE_ARITY, TRANSCENDENTAL
@@ -36,8 +36,8 @@ each_dump = pytest.mark.parametrize("text", [dump_text(p) for p in dumps()], ids
 def differences(cost: Cost, figures: object) -> dict[str, tuple[Number, Number]]:
     """The figures that are not those of XLA."""
     assert isinstance(figures, dict)
-    names = sorted({*cost.figures, *figures})
-    pairs = {name: (cost.figures.get(name, 0), figures.get(name, 0)) for name in names}
+    names = sorted({*cost.properties, *figures})
+    pairs = {name: (cost.properties.get(name, 0), figures.get(name, 0)) for name in names}
     return {name: (a, b) for name, (a, b) in pairs.items() if a != b and not (isnan(a) and isnan(b))}
 
 
@@ -109,19 +109,19 @@ def test_a_module_costs_what_its_instructions_do(text: str) -> None:
     total = sum_of(costs[instruction] for instruction in module.entry.instructions)
     whole = module_cost(module)
     assert whole.unknown == sum(costs[instruction].unknown for instruction in module.entry.instructions)
-    assert whole.figures == pytest.approx(total, rel=1e-12, nan_ok=True)
+    assert whole.properties == pytest.approx(total, rel=1e-12, nan_ok=True)
 
 
 @each_dump
 def test_exact_figures_are_whole_and_near_to_those_of_xla(text: str) -> None:
     module = parse_module(text)
     exact, rounded = module_cost(module), module_cost(module, rules=XLA)
-    for name, value in exact.figures.items():
+    for name, value in exact.properties.items():
         assert isinstance(value, int) or name.startswith("utilization")
-    near = {name: value for name, value in rounded.figures.items() if name != "optimal_seconds"}
-    for name in {*near, *exact.figures}:
+    near = {name: value for name, value in rounded.properties.items() if name != "optimal_seconds"}
+    for name in {*near, *exact.properties}:
         calls = len([i for i in module.instructions if i.opcode == "custom-call"])
-        assert near.get(name, 0) == pytest.approx(exact.figures.get(name, 0), rel=1e-5, abs=calls, nan_ok=True)
+        assert near.get(name, 0) == pytest.approx(exact.properties.get(name, 0), rel=1e-5, abs=calls, nan_ok=True)
 
 
 @given(
@@ -137,7 +137,7 @@ def test_exact_figures_are_whole_and_near_to_those_of_xla(text: str) -> None:
     st.integers(0, 8),
     st.integers(0, 9),
 )
-def test_valid_taps_are_those_that_a_search_finds(window: WindowDimension, inputs: int, outputs: int) -> None:
+def test_valid_positions_are_those_that_a_search_finds(window: WindowDimension, inputs: int, outputs: int) -> None:
     places = (
         out * window.stride - window.padding_low + tap * window.window_dilation
         for out in range(outputs)
@@ -145,7 +145,7 @@ def test_valid_taps_are_those_that_a_search_finds(window: WindowDimension, input
     )
     base = window.base_dilation
     found = sum(place % base == 0 and 0 <= place // base < inputs for place in places)
-    assert valid_taps(window, inputs, window.size, outputs) == found
+    assert valid_positions(window, inputs, window.size, outputs) == found
 
 
 def test_a_loop_costs_what_all_its_runs_do() -> None:
@@ -190,7 +190,7 @@ def sum_of(costs: Iterable[Cost]) -> dict[str, Number]:
     """All figures together, without those that are 0."""
     total: dict[str, Number] = {}
     for cost in costs:
-        for name, value in cost.figures.items():
+        for name, value in cost.properties.items():
             total[name] = total.get(name, 0) + value
     return {name: value for name, value in total.items() if value}
 

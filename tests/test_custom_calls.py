@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from calling import answered_by_xla, called, compiled, source_for, table
 from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.custom_calls.body import body_of
+from hlo_cli.analysis.custom_calls.body import embedded_program
 from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
 from hlo_cli.analysis.custom_calls.calling_convention import cpu_place, gpu_place
-from hlo_cli.analysis.custom_calls.config import payload_of
+from hlo_cli.analysis.custom_calls.config import read_config
 from hlo_cli.analysis.custom_calls.ffi import attribute_type
 from hlo_cli.analysis.custom_calls.mlir_bytecode import read_bytecode
 from hlo_cli.analysis.custom_calls.mlir_text import MlirArray, MlirDictionary, MlirScalar, MlirText, read_dictionary
@@ -150,10 +150,10 @@ def test_buffers_have_the_bytes_that_the_compiler_gave_them(dump: Dump) -> None:
 @pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
 def test_every_configuration_of_a_compiler_is_decoded(dump: Dump) -> None:
     for call in custom_calls_of(parse_module(dump.text)):
-        assert call.payload.kind in ("none", "JSON", "MLIR dictionary"), call.payload
-        assert call.target.family != "unknown", call.said.target
-        if call.payload.attributes is not None:
-            assert all(attribute_type(value) is not None for _, value in call.payload.attributes.entries)
+        assert call.config.kind in ("none", "JSON", "MLIR dictionary"), call.config
+        assert call.target.category != "unknown", call.spec.target
+        if call.config.attributes is not None:
+            assert all(attribute_type(value) is not None for _, value in call.config.attributes.entries)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_packed_programs_are_unpacked_up_to_a_limit() -> None:
     from zlib import compress
 
     packed = compress(b"module { }" + b" " * (1 << 25))
-    body = body_of(b64encode(packed).decode())
+    body = embedded_program(b64encode(packed).decode())
     assert body is not None
     assert (body.kind, body.packing, body.bytes) == ("MLIR text", "base64, zlib", 1 << 24)
 
@@ -287,7 +287,7 @@ def test_packed_programs_are_unpacked_up_to_a_limit() -> None:
     ],
 )
 def test_configurations_of_any_kind_are_kept(text: str, kind: str) -> None:
-    assert payload_of(BackendConfig(text)).kind == kind
+    assert read_config(BackendConfig(text)).kind == kind
 
 
 @pytest.mark.parametrize(

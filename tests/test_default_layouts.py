@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dumps import FIXTURES
 from hlo_cli.analysis.hardware.chips import tpu_generations
 from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import better_order, default_order, priced_orders
+from hlo_cli.analysis.layout.default_order import best_order, default_order, order_costs
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shapes import parse_shape
@@ -65,7 +65,7 @@ def test_default_layouts_are_the_compilers(generation: str) -> None:
 @given(arrays, generations)
 def test_the_order_is_one_of_the_priced(array: ArrayShape, generation: str) -> None:
     """Every order is priced once; the chosen one has the price of its own layout; the cheapest is the better order."""
-    priced = priced_orders(array, generation=generation)
+    priced = order_costs(array, generation=generation)
     assert sorted(each.layout.minor_to_major for each in priced) == sorted(permutations(range(array.rank)))
     for each in priced:
         order = each.layout.minor_to_major
@@ -75,7 +75,7 @@ def test_the_order_is_one_of_the_priced(array: ArrayShape, generation: str) -> N
         each.layout.minor_to_major for each in priced if each.is_normal
     ]
     worst = max(priced, key=lambda each: each.padded_bytes)
-    better = better_order(replace(array, layout=worst.layout), generation=generation)
+    better = best_order(replace(array, layout=worst.layout), generation=generation)
     least = min(each.padded_bytes for each in priced)
     assert (better.padded_bytes if better else worst.padded_bytes) == least
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from expecting import SPELLINGS, judged, stated
 from hlo_cli import HloError, Source, load, memory_analysis, parse_module
 from hlo_cli.analysis.query.assertions import check_assertions
-from hlo_cli.analysis.query.logical_operations import operations_of
+from hlo_cli.analysis.query.logical_operations import logical_operations
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
 from hlo_cli.commands.help.command import EXPECT
@@ -82,12 +82,12 @@ def test_every_spelling_is_one_operation(spelling: str) -> None:
 def test_operations_are_instructions_but_for_what_is_asynchronous(path: Path) -> None:
     module = load(path)
     pairs = async_pairs(module).pairs
-    operations = operations_of(module)
+    operations = logical_operations(module)
     starts = Counter(each.opcode for each in operations if each.is_async)
     assert starts == Counter(pair.operation for pair in pairs)
     if not pairs:
         assert [each.instruction for each in operations] == list(module.instructions)
-    again = operations_of(parse_module(str(desugar(module)))) if "-start(" in module.source.text else operations
+    again = logical_operations(parse_module(str(desugar(module)))) if "-start(" in module.source.text else operations
     assert Counter(each.opcode for each in again) == Counter(each.opcode for each in operations)
 
 

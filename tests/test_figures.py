@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout.drawing_window import plane_of, shown
+from hlo_cli.analysis.layout.drawing_window import plane_of, visible_positions
 from hlo_cli.commands.layout.shape import report_of_shape
 from hlo_cli.commands.shared.shape_figure import LINES, figure_of, grid_for
 from hlo_cli.ir.shape import ArrayShape
@@ -193,4 +193,4 @@ def test_all_of_a_small_array_is_drawn() -> None:
 
 def test_one_that_is_alone_between_others_is_not_left_out() -> None:
     axis = plane_of(array("f32[9,9]")).rows
-    assert shown(axis, 8) == tuple(range(9))
+    assert visible_positions(axis, 8) == tuple(range(9))

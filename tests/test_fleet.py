@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hlo_cli import HloError, Module, load, scan
-from hlo_cli.analysis.query.module_summary import Figure, overview
+from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.cli import main
 from hlo_cli.inputs.each import list_modules
 
@@ -21,7 +21,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 TPU = FIXTURES / "tpu"
 
 
-def _count(numbers: Mapping[str, Figure]) -> int:
+def _count(numbers: Mapping[str, SummaryValue]) -> int:
     return int(numbers["instructions"] or 0)
 
 
@@ -29,7 +29,7 @@ def test_records_are_those_of_each_dump_alone() -> None:
     folders = sorted(folder for folder in FIXTURES.glob("[cgt]pu/*") if folder.is_dir())
     largest = [max(scan([folder]), key=lambda record: _count(record.numbers)) for folder in folders]
     assert [record.module for record in largest] == [load(folder).name for folder in folders]
-    assert [record.numbers for record in largest] == [overview(load(folder)) for folder in folders]
+    assert [record.numbers for record in largest] == [module_summary(load(folder)) for folder in folders]
     assert not any(record.problem for record in largest)
 
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_read_is_a_record(tmp_path: Path) -> None:
     assert [bool(problem) for problem in problems] == [True, False, True, True, True]
     for problem, word in zip(problems, ("ELF", "", "empty", "no file", "line"), strict=True):
         assert word in problem
-    assert records[1].numbers == overview(load(whole))
+    assert records[1].numbers == module_summary(load(whole))
     assert 0 < _count(records[4].numbers) < _count(records[1].numbers)
 
 

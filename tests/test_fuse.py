@@ -14,7 +14,7 @@ from dumps import Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.cost import EXACT
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis, cost_of
-from hlo_cli.analysis.cost.kernel_costs import times_run
+from hlo_cli.analysis.cost.kernel_costs import execution_counts
 from hlo_cli.analysis.cost.matmuls import matmuls_of
 from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of, fusions_of
@@ -132,7 +132,7 @@ def test_kernels_cost_what_the_module_costs(dump: Dump) -> None:
 def test_computations_run_as_often_as_the_schedule_says(dump: Dump) -> None:
     """Witness: the flattened schedule, where no computation has two callers."""
     calls = Counter(c for i in module(dump).instructions for c in i.called_computations if i.opcode != "async-done")
-    flat, ours = times_run(memory_analysis(module(dump)).runs), times_run_of(module(dump))
+    flat, ours = execution_counts(memory_analysis(module(dump)).runs), times_run_of(module(dump))
     conditions = {i.called_computations[1] for i in module(dump).instructions if i.opcode == "while"}
     for computation, often in flat.items():
         if calls[computation] <= 1 and computation not in conditions:
@@ -153,7 +153,9 @@ def test_ways_add_up_to_kernels(dump: Dump) -> None:
 def test_library_calls_are_told_by_their_targets(dump: Dump) -> None:
     wanted = Counter({"cublas": "cuBLAS", "cudnn": "cuDNN"}[name] for name in _LIBRARY.findall(dump.text))
     found = Counter(
-        k.backend.by for k in kernels_of(module(dump)) if k.backend.how == "library" and k.backend.by.startswith("cu")
+        k.backend.provider
+        for k in kernels_of(module(dump))
+        if k.backend.kind == "library" and k.backend.provider.startswith("cu")
     )
     assert {name.removesuffix("Lt"): number for name, number in found.items()} == wanted
 
@@ -200,7 +202,7 @@ def test_what_is_read_of_parameters_and_constants_is_what_the_fusion_reads(dump:
 def test_costs_are_listed_as_they_are_counted(dump: Dump) -> None:
     report = report_of_costs(loaded(dump), as_xla=False, within=None, where=None, timing=None, argument="")
     total = computation_cost(module(dump).entry, rules=EXACT)
-    assert report.numbers["properties"] == dict(total.figures)
+    assert report.numbers["properties"] == dict(total.properties)
     table = report.main_table
     assert len(table.rows) == len(module(dump).entry.instructions)
     sums = dict(zip([c.name for c in table.columns], table.total_of(table.rows), strict=True))

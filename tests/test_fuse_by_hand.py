@@ -127,7 +127,9 @@ def test_nothing_is_read_behind_what_overwrites_it() -> None:
     with pytest.raises(HloError, match="cannot be fused") as refused:
         fuse_pair(module, "n", "r")
     assert "overwritten" in str(refused.value.diagnostics[0].hint)
-    assert [decision.rule.name for decision in fuse(module).apart if decision.producer.name == "n"] == ["overwritten"]
+    assert [decision.rule.name for decision in fuse(module).rejected if decision.producer.name == "n"] == [
+        "overwritten"
+    ]
     free = parse_module(SCHEDULED.replace(", is_scheduled=true", ""))
     assert "n" not in names(fuse_pair(free, "n", "r"))
 

@@ -75,18 +75,18 @@ def test_names_are_those_that_the_compiler_gave(name: str) -> None:
 @pairs
 def test_each_pair_that_stays_apart_has_a_rule_that_says_so(name: str) -> None:
     fused = fuse(before(name), ALONE)
-    assert all(decision.rule.fuses for decision in fused.joined)
-    assert not any(decision.rule.fuses for decision in fused.apart)
+    assert all(decision.rule.fuses for decision in fused.fused)
+    assert not any(decision.rule.fuses for decision in fused.rejected)
     given = set(before(name).instructions)
-    assert {i for d in (*fused.joined, *fused.apart) for i in (d.producer, d.consumer)} <= given
-    assert all(decision.producer.name in decision.words or "{" not in decision.words for decision in fused.apart)
+    assert {i for d in (*fused.fused, *fused.rejected) for i in (d.producer, d.consumer)} <= given
+    assert all(decision.producer.name in decision.words or "{" not in decision.words for decision in fused.rejected)
 
 
 def test_rules_have_names_and_words_of_their_own() -> None:
-    assert len({rule.name for rule in ALL}) == len({rule.words for rule in ALL}) == len(ALL)
+    assert len({rule.name for rule in ALL}) == len({rule.template for rule in ALL}) == len(ALL)
     for rule in ALL:
-        words = rule.about("FIRST", "SECOND")
-        assert ("FIRST" in words) == ("{producer}" in rule.words)
+        words = rule.explain("FIRST", "SECOND")
+        assert ("FIRST" in words) == ("{producer}" in rule.template)
         assert "{" not in words
 
 

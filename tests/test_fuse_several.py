@@ -133,7 +133,7 @@ def test_operands_that_results_lie_over_keep_their_meaning() -> None:
     with pytest.raises(HloError, match="cannot be fused") as refused:
         fuse_pair(module(lines=lines), "a", "f")
     assert "writes its result over a" in str(refused.value.diagnostics[0].hint)
-    left = {decision.rule.name for decision in fuse(module(lines=lines)).apart if decision.producer.name == "a"}
+    left = {decision.rule.name for decision in fuse(module(lines=lines)).rejected if decision.producer.name == "a"}
     assert "written-over" in left
 
 

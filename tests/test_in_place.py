@@ -14,7 +14,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.extract import extracted
 from hlo_cli.transform.fuse_pair import fuse_pair
-from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.in_place import fix_in_place_hazards
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.unfuse import unfuse, unfused
 from in_place_programs import in_place_programs
@@ -137,7 +137,7 @@ def test_no_compiler_reads_what_is_overwritten(dump: Dump) -> None:
 def test_what_is_overwritten_is_copied_before(text: str) -> None:
     module = parse_module(text)
     assert wrong(module)
-    kept = in_place_kept(module, NOTHING)
+    kept = fix_in_place_hazards(module, NOTHING)
     assert not wrong(kept.module)
     assert kept.copies
     assert len(set(kept.copies)) == len(kept.copies) == _copies(kept.module) - _copies(module)
@@ -153,8 +153,10 @@ def _copies(module: Module) -> int:
 @texts
 def test_what_the_given_module_overwrites_stays(text: str) -> None:
     module = parse_module(text)
-    assert in_place_kept(parse_module(text), module).copies == ()
-    assert not in_place_kept(parse_module(text.replace("is_scheduled=true", "is_scheduled=false")), NOTHING).copies
+    assert fix_in_place_hazards(parse_module(text), module).copies == ()
+    assert not fix_in_place_hazards(
+        parse_module(text.replace("is_scheduled=true", "is_scheduled=false")), NOTHING
+    ).copies
 
 
 def test_a_write_moves_behind_other_reads() -> None:
@@ -177,7 +179,7 @@ def test_a_copy_has_the_shape_of_its_operand_and_says_what_it_is_for() -> None:
     text = TEXTS["a result behind its update"].replace(
         "dynamic-update-slice(n, u, i)", 'dynamic-update-slice(n, u, i), metadata={op_name="put"}'
     )
-    copy = in_place_kept(parse_module(text), NOTHING).module.instruction("copy")
+    copy = fix_in_place_hazards(parse_module(text), NOTHING).module.instruction("copy")
     assert str(copy.shape) == "f32[8]{0}"
     assert copy.metadata.op_name == "put"
 
@@ -188,7 +190,7 @@ def test_donated_arguments_are_written_over() -> None:
     assert not wrong(parse_module(text))
     late = text.replace("tuple(d, n)", "tuple(d, n, s)").replace("ROOT", "s = f32[8] sine(p)  ROOT")
     late = late.replace("ROOT r = (f32[8], f32[2])", "ROOT r = (f32[8], f32[2], f32[8])")
-    kept = in_place_kept(parse_module(late), NOTHING)
+    kept = fix_in_place_hazards(parse_module(late), NOTHING)
     assert not kept.copies
     assert [i.name for i in kept.module.entry.instructions] == ["p", "q", "i", "n", "s", "d", "r"]
 
@@ -204,7 +206,7 @@ def test_what_starts_early_reads_until_its_done() -> None:
     text = entry("""p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
   s = (f32[8], f32[8], u32[]) copy-start(n)  d = f32[8] dynamic-update-slice(n, u, i)  c = f32[8] copy-done(s)
   ROOT r = (f32[8], f32[8]) tuple(c, d)""")
-    kept = in_place_kept(parse_module(text), NOTHING)
+    kept = fix_in_place_hazards(parse_module(text), NOTHING)
     names = [i.name for i in kept.module.entry.instructions]
     assert names.index("c") < names.index("d")
     assert not kept.copies
@@ -256,7 +258,7 @@ ENTRY e {{ p = bf16[8] parameter(0)  q = s32[2,1] parameter(1)  v = f32[2] param
 def test_xla_computes_the_same_with_copies() -> None:
     """The given texts are wrong as they stand: of those without a schedule, XLA adds its own copies."""
     given = {name: text for name, text in TEXTS.items() if "bitcast" not in text}  # of which StableHLO has none
-    kept = [str(in_place_kept(parse_module(text), NOTHING).module) for text in given.values()]
+    kept = [str(fix_in_place_hazards(parse_module(text), NOTHING).module) for text in given.values()]
     free = [text.replace(", is_scheduled=true", "") for text in given.values()]
     answers = same_results(list(map(list, zip(free, kept, strict=True))), exactly=False, is_compiled=True)
     assert dict(zip(given, answers, strict=True)) == {name: [True] for name in given}

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 
-from hlo_cli.analysis.layout.shape_tokens import piece_spans, shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import layout_steps
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.ir.layout import Layout
@@ -35,15 +35,15 @@ def small_array(seed: int, *, starred: bool = True) -> ArrayShape:
 @given(shapes)
 def test_pieces_joined_are_the_shape(shape: Shape) -> None:
     for layout in (True, False):
-        assert "".join(piece.text for piece in shape_pieces(shape, layout=layout)) == shape.to_string(layout=layout)
+        assert "".join(piece.text for piece in shape_tokens(shape, layout=layout)) == shape.to_string(layout=layout)
 
 
 @given(shapes, seeds)
 def test_pieces_are_found_again_with_blanks_between_them(shape: Shape, seed: int) -> None:
-    pieces = shape_pieces(shape)
+    pieces = shape_tokens(shape)
     random = Random(seed)
     text = "".join(" " * random.randrange(3) + piece.text for piece in pieces)
-    spans = piece_spans(text, pieces)
+    spans = token_spans(text, pieces)
     assert spans is not None
     for piece, span in zip(pieces, spans, strict=True):
         assert text[span.start : span.end].replace(" ", "") == piece.text.replace(" ", "")

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 import hlo_cli
 from dumps import Dump, compiled_dumps
-from hlo_cli.analysis.layout.bitcast_steps import renaming_of
-from hlo_cli.analysis.layout.relayout import LayoutMoves, corresponding, moves_of
+from hlo_cli.analysis.layout.bitcast_steps import bitcast_steps
+from hlo_cli.analysis.layout.relayout import LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
@@ -87,7 +87,7 @@ def test_moves_and_runs_are_counted(seed: int) -> None:
     expected = LayoutMoves(
         before.elements, int((old != new).sum()), len(breaks) + bool(len(old)), int(lengths.max(initial=0))
     )
-    assert moves_of(before, after, corresponding(before, after, order)) == expected
+    assert layout_moves(before, after, correspondence(before, after, order)) == expected
 
 
 @given(seeds)
@@ -95,22 +95,22 @@ def test_moves_and_runs_are_counted(seed: int) -> None:
 def test_renamings_are_true(seed: int) -> None:
     """What is called a reshape, a transpose or both of the same bytes is that; and what moves nothing is found."""
     before, after, order = a_pair(Random(seed))
-    found = renaming_of(before, after)
-    moved = moves_of(before, after, corresponding(before, after, order)).moved
+    found = bitcast_steps(before, after)
+    moved = layout_moves(before, after, correspondence(before, after, order)).moved
     if not before.elements:
         return
     if found is None:
         assert moved
     elif found.kind in ("identity", "reshape"):
         assert order is not None or not moved
-        assert not moves_of(before, after, corresponding(before, after)).moved
+        assert not layout_moves(before, after, correspondence(before, after)).moved
     elif found.kind != "transpose and reshape":
         check_renaming(before, after)
 
 
 def check_renaming(before: ArrayShape, after: ArrayShape) -> str:
     """The kind of renaming between two arrays, after holding it against where the elements lie."""
-    found = renaming_of(before, after)
+    found = bitcast_steps(before, after)
     assert found is not None
     if found.kind != "transpose and reshape":
         ids = np.arange(before.elements).reshape(found.factors)
@@ -131,7 +131,7 @@ def test_every_bitcast_is_a_renaming(dump: Dump) -> None:
         seen.add(pair)
         before, after = pair
         if isinstance(before, ArrayShape) and isinstance(after, ArrayShape) and before.elements == after.elements:
-            assert check_renaming(before, after) if before.elements < 1 << 20 else renaming_of(before, after)
+            assert check_renaming(before, after) if before.elements < 1 << 20 else bitcast_steps(before, after)
 
 
 def test_a_copy_of_the_demo() -> None:
@@ -139,16 +139,16 @@ def test_a_copy_of_the_demo() -> None:
     before = array("f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}")
     after = array("f32[4,4,4,32,11]{3,2,1,4,0:T(4,128)}")
     old, new = hlo_cli.address_map(before).ravel(), hlo_cli.address_map(after).ravel()
-    found = moves_of(before, after, corresponding(before, after))
+    found = layout_moves(before, after, correspondence(before, after))
     assert found == LayoutMoves(22_528, int((old != new).sum()), 22_528, 1)
     assert found.moved == 22_352
 
 
 def test_arrays_that_cannot_be_the_same_are_refused() -> None:
     with pytest.raises(HloError, match="6 and 8 elements"):
-        corresponding(array("f32[2,3]"), array("f32[8]"))
+        correspondence(array("f32[2,3]"), array("f32[8]"))
     with pytest.raises(HloError, match="does not lead"):
-        corresponding(array("f32[2,3]"), array("f32[2,3]"), (1, 0))
+        correspondence(array("f32[2,3]"), array("f32[2,3]"), (1, 0))
 
 
 def _ids_in(before: ArrayShape, after: ArrayShape, order: tuple[int, ...] | None) -> IntArray:

@@ -331,7 +331,7 @@ ENTRY e {
         (LatencyModel(lambda _: 2.5, lambda _: 1.0, "measured"), ["p", "s", "n", "d", "k", "a"]),
         (LatencyModel(lambda _: 2.5, lambda _: 9.0, "measured"), ["p", "s", "n", "k", "d", "a"]),
     ):
-        assert names(reorder(given, "latency", limits={0: 4096}, times=times).entry) == order
+        assert names(reorder(given, "latency", limits={0: 4096}, latency_model=times).entry) == order
 
 
 @pytest.mark.parametrize("chip", ["h100", "v5e"])
@@ -339,7 +339,7 @@ ENTRY e {
 def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -> None:
     throughput = chip_spec(chip)
     given = analyze_overlap(load(FIXTURES / folder))
-    new = reorder(given.module, "latency", times=times_on_chip(given, throughput))
+    new = reorder(given.module, "latency", latency_model=times_on_chip(given, throughput))
     before, after = (estimate_time(overlap, throughput) for overlap in (given, analyze_overlap(new)))
     assert after.exposed_seconds <= before.exposed_seconds
     assert after.work_seconds == pytest.approx(before.work_seconds)

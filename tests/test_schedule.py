@@ -14,7 +14,7 @@ import pytest
 from async_texts import ACCEPTED, BROKEN, EXAMPLES, REJECTED_BY_JAXLIB
 from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of, works_of_all
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, inclusive_costs, kernel_costs
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.schedule.async_overlap import SYNCHRONOUS, AsyncInterval, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
@@ -76,7 +76,7 @@ def test_work_between_is_what_stands_between(dump: Dump) -> None:
     """Counted instruction by instruction, for pairs with no loop and nothing else asynchronous between."""
     found = overlap(dump)
     members = {m for pair in found.pairs.pairs for m in pair.members if pair.spelling != "fusion" or m is pair.start}
-    works = works_of(set(found.sequence))
+    works = kernel_costs(set(found.sequence))
     for flight in found.intervals:
         between = found.sequence[flight.bound_step + 1 : flight.done_step]
         if {instruction.computation for instruction in between} <= {flight.pair.start.computation}:
@@ -156,7 +156,7 @@ def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
 @dumps
 def test_the_critical_path_is_a_chain_and_the_longest(dump: Dump) -> None:
     entry = module(dump).entry
-    weights = {i: work.bytes for i, work in works_of_all(entry.instructions).items()}
+    weights = {i: work.bytes for i, work in inclusive_costs(entry.instructions).items()}
     path = critical_path(entry, weights)
     assert path.length == sum(weights[i] for i in path.instructions) == longest(entry, weights)
     assert path.whole == sum(weights.values())

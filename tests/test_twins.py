@@ -13,7 +13,7 @@ from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.graph import Graph, Keys
 from hlo_cli.analysis.matching.module_diff import diff
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.query.module_metrics import figures_of
+from hlo_cli.analysis.query.module_metrics import module_metrics
 from strategies import dump_text, dumps, name_of
 
 PARTS = ("keys", "metadata", "controlled", "operands", "users", "value", "expression", "comparable", "roots")
@@ -51,7 +51,7 @@ def test_what_is_taken_over_is_what_would_be_found(path: Path) -> None:
             assert getattr(two, part) == getattr(looked_at, part), part
         for computation, unit in looked_at.unit_of.items():
             other = two.unit_of[computation]
-            assert (other.nodes, other.content, other.told) == (unit.nodes, unit.content, unit.told)
+            assert (other.nodes, other.content, other.full) == (unit.nodes, unit.content, unit.full)
         assert not twins(looked_at)
         read_by_line = [computation.name for computation in after.computations if computation.reader.whole()]
         if are_same:  # what is read with care has no one text
@@ -78,4 +78,4 @@ def test_who_is_called_otherwise_is_no_twin() -> None:
 def test_peaks_are_those_of_the_memory(path: Path) -> None:
     module = parse_module(dump_text(path))
     peaks = {space.number: space.peak_bytes for space in memory_analysis(module).spaces}
-    assert figures_of(module).peak_bytes == peaks
+    assert module_metrics(module).peak_bytes == peaks

@@ -13,7 +13,7 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
-from hlo_cli.analysis.cost.roofline import calculating_type, roofline
+from hlo_cli.analysis.cost.roofline import compute_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.chips import find_chip, known_chips
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -124,7 +124,7 @@ def test_what_calculates_at_an_unknown_rate_is_unknown(chip: str) -> None:
     rates = throughput(chip)
     module = parse_module(TEXT)
     for kernel, cost in costs_of_kernels(module.entry.instructions).items():
-        found = roofline(cost, rates, calculating_type(kernel))
+        found = roofline(cost, rates, compute_type(kernel))
         assert (found.bound == "unknown") is bool(cost.unknown or (cost.flops and not rates.flops))
         assert (found.compute_seconds is None) is bool(cost.flops and not rates.flops)
     step = estimate_time(analyze_overlap(module), rates)

@@ -1,4 +1,4 @@
-"""Which part of a sugared asynchronous operation belongs to the start, and which to the operation it wraps.
+"""Splits the attributes and shapes of a sugared async operation between the start and the wrapped operation.
 
 Mirrors `CreateInstruction` for kAsyncStart and `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc.
 """
@@ -16,16 +16,16 @@ from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import Shape, TupleShape
 
 THREAD: Final = "async_execution_thread"
-OF_THE_START: Final = attributes_with("of a start")
-"""Attributes of a sugared start that stay on it."""
-OF_BOTH: Final = attributes_with("of what is wrapped")
-"""Attributes that the wrapped operation shares; the last operation of the chain that has one says what it is."""
+START_ATTRIBUTES: Final = attributes_with("of a start")
+"""Attributes of a sugared start that stay on the async-start."""
+SHARED_ATTRIBUTES: Final = attributes_with("of what is wrapped")
+"""Attributes that the wrapped operation shares; the last operation of the chain with one determines its value."""
 
-_NOTHING: Final = TupleShape(())
+_EMPTY_TUPLE: Final = TupleShape(())
 
 
 def is_start(opcode: str) -> bool:
-    """Whether a sugared opcode begins an asynchronous operation.
+    """Whether a sugared opcode starts an async operation.
 
     >>> is_start("slice-start"), is_start("slice-done"), is_start("copy-start")
     (True, False, False)
@@ -34,7 +34,7 @@ def is_start(opcode: str) -> bool:
 
 
 def chain_of(start: Instruction, users: Users) -> list[Instruction]:
-    """The start with the updates and the end that take its value directly, in the order of the text."""
+    """Start, updates, and done of an async operation, in the order of the text."""
     found = reached([start], lambda i: [user for user in users[i] if user.operands[0] is i and _continues(user, start)])
     return sorted(found, key=lambda instruction: instruction.index)
 
@@ -47,19 +47,19 @@ def _continues(user: Instruction, start: Instruction) -> bool:
 
 
 def shared_attributes(chain: list[Instruction]) -> dict[str, tuple[str, Instruction]]:
-    """What the operations of a chain say of the one they wrap, and which of them says so."""
-    said = {
+    """Shared attributes of the wrapped operation: value, and the operation of the chain that has it."""
+    attributes_by_name = {
         attribute.name: (attribute.value, instruction) for instruction in chain for attribute in instruction.attributes
     }
-    return {name: said[name] for name in OF_BOTH if name in said}
+    return {name: attributes_by_name[name] for name in SHARED_ATTRIBUTES if name in attributes_by_name}
 
 
 def wrapped_shapes(
     start: Shape, opcode: str, called: tuple[Computation, ...]
 ) -> tuple[tuple[Shape, ...], Shape] | None:
-    """Parameters and result of the operation that a start of this shape wraps; None if it has no such shape.
+    """Parameter and result shapes of the operation that a start of this shape wraps; None for another shape.
 
-    Where operands are bound later, a called computation says what is missing.
+    Operands that are bound after the start are those of the called computation.
     """
     if not isinstance(start, TupleShape) or len(start.elements) < 2 or not isinstance(start.elements[0], TupleShape):
         return None
@@ -71,13 +71,13 @@ def wrapped_shapes(
 
 
 def late_output(result: Shape, chain: list[Instruction]) -> Shape:
-    """The output of a chain whose start has it as `result`: if that binds nothing, what is bound to it in the end.
+    """Output of a chain whose start has the output `result`: that of the done, if the start's is empty.
 
-    Readers before mid-2026 know no late outputs, and take nothing for the output.
+    XLA before mid-2026 does not support late outputs, and reads an empty output.
 
     >>> from hlo_cli import parse_shape
     >>> print(late_output(parse_shape("f32[2]"), []))
     f32[2]{0}
     """
     ends = chain[-1:] if chain[-1:] and chain[-1].opcode.endswith("-done") else []
-    return ends[0].shape if result == _NOTHING and ends else result
+    return ends[0].shape if result == _EMPTY_TUPLE and ends else result

@@ -1,4 +1,4 @@
-"""A module copied with changes: new computations whose instructions still read their text where it stands.
+"""Copies a module with changes: new computations whose instructions still read the original text.
 
 Mirrors `HloModule::Clone` with a context that replaces instructions, of xla/hlo/ir/hlo_clone_context.h.
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from hlo_cli.ir.literal import Literal
 
 Operand = tuple[Instruction, ShapeIndex]
-"""A new instruction, and which element of its value is taken."""
+"""New instruction, and the tuple index of the element that is used."""
 
 
 class CopyReader:
-    """Reads what copied instructions say from those that they were copied from; `sources` stand at their places."""
+    """Reads the content of copied instructions from their originals, given in `sources` by index."""
 
     __slots__ = ("_original", "_sources")
 
@@ -36,35 +36,35 @@ class CopyReader:
         self._sources = sources
 
     def whole(self) -> str:
-        """Nothing: copies may differ from it."""
+        """Empty text, as copies can differ from the original."""
         return ""
 
     def read(self, index: int) -> InstructionText:
-        """The text of the instruction that this one was copied from."""
+        """Text of the original instruction."""
         return self._sources[index].text
 
     def raw(self, index: int) -> tuple[str, str]:
-        """The argument and the attributes as they were written."""
+        """Argument and attributes of the original as text."""
         return self._sources[index].raw
 
     def pairs(self, index: int) -> Pairs:
-        """The attributes without their places."""
+        """Attributes of the original without their spans."""
         return self._sources[index].pairs
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """Parsed value of an attribute's text."""
         return self._original.reader.value(opcode, attribute, text)
 
     def span(self, index: int) -> Span | None:
-        """Where the instruction that this one was copied from stands."""
+        """Span of the original instruction."""
         return self._sources[index].span
 
     def metadata(self, instruction: Instruction) -> Metadata:
-        """What the instruction that this one was copied from, or made for, says of its origin."""
+        """Metadata of the original, or of the instruction for which a new one was made."""
         return self._sources[instruction.index].metadata
 
     def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant."""
+        """Literal of a constant."""
         literal = self._sources[instruction.index].literal
         if literal is None:
             raise HloError(f"the values of {instruction.name} are not known")
@@ -73,7 +73,7 @@ class CopyReader:
 
 @dataclass(slots=True)
 class ComputationCopy:
-    """One computation while it is copied: `copies` are its new instructions by the old ones."""
+    """Computation that is being copied; `copies` maps old instructions to new ones."""
 
     original: Computation
     computation: Computation
@@ -89,13 +89,13 @@ class ComputationCopy:
         self.computation.reader = CopyReader(self.original, self._sources)
 
     def free_name(self, wanted: str) -> str:
-        """A name that no instruction has, like the wanted one."""
+        """Unused instruction name that resembles `wanted`."""
         name = free_name(wanted, self._names, self._numbers)
         self._names.add(name)
         return name
 
     def operands(self, instruction: Instruction) -> list[Operand]:
-        """The new operands of an old instruction, as it takes them; HloError if one only comes later."""
+        """New operands of an old instruction; HloError if one is not copied yet."""
         for operand in instruction.operands:
             if operand not in self.copies:
                 raise HloError(f"{instruction.name} takes the value of {operand.name}, which only comes later")
@@ -110,7 +110,7 @@ class ComputationCopy:
         opcode: str = "",
         attributes: Iterable[Attribute] | None = None,
     ) -> Instruction:
-        """An instruction with the name and shape of an old one; its attributes are the old ones if none are given."""
+        """Appends a copy of an instruction, with its attributes unless others are given."""
         text = None if attributes is None else InstructionText(tuple(attributes), old.text.argument, old.span)
         new = self.add(old.name, old.shape, opcode or old.opcode, operands, source=old, text=text)
         new.called_computations = called
@@ -127,7 +127,7 @@ class ComputationCopy:
         source: Instruction,
         text: InstructionText | None,
     ) -> Instruction:
-        """A new instruction behind the others; `source` says where it comes from."""
+        """Appends a new instruction; `source` provides its metadata and span."""
         index = len(self._instructions)
         new = Instruction(name, shape, opcode, tuple([o for o, _ in operands]), self.computation, index, text)
         if any(element for _, element in operands):
@@ -137,7 +137,7 @@ class ComputationCopy:
         return new
 
     def finish(self, root: Instruction | None) -> Computation:
-        """The new computation, complete."""
+        """Completes and returns the new computation."""
         computation = self.computation
         computation.instructions = tuple(self._instructions)
         computation.parameters = tuple(self.copies[parameter] for parameter in self.original.parameters)
@@ -147,7 +147,7 @@ class ComputationCopy:
 
 
 def begin_copies(module: Module) -> dict[Computation, ComputationCopy]:
-    """An empty copy of every computation, to be filled with instructions in any order."""
+    """Empty copy of every computation, to be filled in any order."""
     return {
         old: ComputationCopy(
             old,
@@ -158,12 +158,12 @@ def begin_copies(module: Module) -> dict[Computation, ComputationCopy]:
 
 
 def copied_calls(instruction: Instruction, copies: Mapping[Computation, ComputationCopy]) -> tuple[Computation, ...]:
-    """The new computations in place of those that an instruction calls."""
+    """Copies of the computations that an instruction calls."""
     return tuple([copies[called].computation for called in instruction.called_computations])
 
 
 def with_computations(
     module: Module, computations: Iterable[Computation], copies: Mapping[Computation, ComputationCopy]
 ) -> Module:
-    """The module with new computations in place of its own; what was said of its text still holds."""
+    """Module with new computations; everything else is unchanged."""
     return replace(module, computations=tuple(computations), entry=copies[module.entry].computation)

@@ -1,6 +1,6 @@
-"""Sugar spelled out: `slice-start` becomes an async-start of a computation, `%t#0` a get-tuple-element.
+"""Expands syntax sugar: `slice-start` to an async-start with a computation, `%t#0` to a get-tuple-element.
 
-Mirrors what `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc makes of sugared text.
+Mirrors `HloParserImpl::CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import Shape, ShapeIndex, UnknownShape, subshape
 from hlo_cli.transform.async_wrapping import (
-    OF_BOTH,
-    OF_THE_START,
+    SHARED_ATTRIBUTES,
+    START_ATTRIBUTES,
     THREAD,
     chain_of,
     is_start,
@@ -34,7 +34,7 @@ _ALIASING = "output_to_operand_aliasing"
 
 
 def desugar(module: Module) -> Module:
-    """The module without sugar, as XLA has it in memory; the module itself if it has none.
+    """Module without sugar, as XLA has it in memory; the same object if there is none.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = (f32[9], s8[]) parameter(0)  s = ((f32[9]), f32[2], u32[]) slice-start(p#0)"
@@ -45,7 +45,7 @@ def desugar(module: Module) -> Module:
     <slice slice> slice={[0:2]}
     """
     if any(map(_is_sugared, module.computations)):
-        return _Desugar(module).module_without()
+        return _Desugarer(module).run()
     return module
 
 
@@ -56,8 +56,8 @@ def _is_sugared(computation: Computation) -> bool:
 
 
 @dataclass(slots=True)
-class _Desugar:
-    """A module while sugar is spelled out in it; `computations` are the new ones, wrapped ones before their users."""
+class _Desugarer:
+    """Module that is being desugared; `computations` are the new ones, callees first."""
 
     module: Module
     copies: dict[Computation, ComputationCopy] = field(init=False)
@@ -69,8 +69,8 @@ class _Desugar:
         self.copies = begin_copies(self.module)
         self.names = {computation.name for computation in self.module.computations}
 
-    def module_without(self) -> Module:
-        """The new module."""
+    def run(self) -> Module:
+        """Desugars all computations."""
         for computation in self.module.computations:
             self._fill(self.copies[computation])
         return with_computations(self.module, self.computations, self.copies)
@@ -78,9 +78,9 @@ class _Desugar:
     def _fill(self, copy: ComputationCopy) -> None:
         original = copy.original
         users = users_of(original) if any(is_start(i.opcode) for i in original.instructions) else {}
-        elements = _Elements(copy)
+        elements = _TupleElements(copy)
         for instruction in original.instructions:
-            operands = [elements.whole(operand, instruction) for operand in copy.operands(instruction)]
+            operands = [elements.without_index(operand, instruction) for operand in copy.operands(instruction)]
             wrapped = wrapped_opcode(instruction.opcode)
             called = copied_calls(instruction, self.copies)
             if wrapped is None:
@@ -94,7 +94,7 @@ class _Desugar:
     def _start(
         self, copy: ComputationCopy, start: Instruction, operands: list[Operand], wrapped: str, users: Users
     ) -> None:
-        """The start of an asynchronous operation, and the computation that it calls; as it is if its shape is wrong."""
+        """Expands a start, with a new wrapped computation; copies it unchanged if its shape is invalid."""
         called = copied_calls(start, self.copies)
         shapes = wrapped_shapes(start.shape, wrapped, start.called_computations)
         if shapes is None:
@@ -106,13 +106,13 @@ class _Desugar:
         computation.execution_thread = "main" if thread is None else thread.strip("\"'")
         assert computation.root is not None
         computation.root.called_computations = called
-        attributes = _of_the_start(start, wrapped, Attribute("calls", f"%{computation.name}"))
+        attributes = _start_attributes(start, wrapped, Attribute("calls", f"%{computation.name}"))
         copy.copy(start, operands, (computation,), opcode=opcodes.ASYNC_START, attributes=attributes)
 
     def _wrapped(
         self, start: Instruction, opcode: str, shapes: tuple[tuple[Shape, ...], Shape], chain: list[Instruction]
     ) -> Computation:
-        """The computation that a start calls: parameters, and the operation that they are the operands of."""
+        """New computation of a start: parameters, and the wrapped operation as root."""
         name = free_name("async_wrapped", self.names, self.numbers)
         self.names.add(name)
         parameters, result = shapes
@@ -124,7 +124,9 @@ class _Desugar:
             operands.append((body.add(wanted, shape, opcodes.PARAMETER, (), source=start, text=text), ()))
         shared = shared_attributes(chain)
         source = shared["metadata"][1] if "metadata" in shared else start
-        own = [a for a in start.attributes if not _is_of_the_start(a.name, opcode) and a.name not in OF_BOTH]
+        own = [
+            a for a in start.attributes if not _is_start_attribute(a.name, opcode) and a.name not in SHARED_ATTRIBUTES
+        ]
         both = [Attribute(attribute, value) for attribute, (value, _) in shared.items()]
         text = InstructionText((*own, *both), span=start.span)
         root = body.add(opcode, result, opcode, operands, source=source, text=text)
@@ -134,14 +136,14 @@ class _Desugar:
         return computation
 
 
-def _is_of_the_start(attribute: str, wrapped: str) -> bool:
-    """Whether an attribute of a sugared start stays on it and is not the wrapped operation's."""
-    return attribute in OF_THE_START or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
+def _is_start_attribute(attribute: str, wrapped: str) -> bool:
+    """Whether an attribute of a sugared start belongs to the start, not to the wrapped operation."""
+    return attribute in START_ATTRIBUTES or (attribute == _ALIASING and wrapped not in ALIASING_THEMSELVES)
 
 
-def _of_the_start(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:
-    """The attributes of the async-start, in the order in which XLA prints them."""
-    kept = [a for a in start.attributes if a.name in OF_BOTH or _is_of_the_start(a.name, wrapped)]
+def _start_attributes(start: Instruction, wrapped: str, calls: Attribute) -> Iterator[Attribute]:
+    """Yields the attributes of the async-start in XLA's printing order."""
+    kept = [a for a in start.attributes if a.name in SHARED_ATTRIBUTES or _is_start_attribute(a.name, wrapped)]
     yield from (a for a in kept if a.name == THREAD)
     yield calls
     yield from (a for a in kept if a.name == _ALIASING)
@@ -149,14 +151,14 @@ def _of_the_start(start: Instruction, wrapped: str, calls: Attribute) -> Iterato
 
 
 @dataclass(slots=True)
-class _Elements:
-    """The get-tuple-elements of one computation, each made once, before what first takes it."""
+class _TupleElements:
+    """New get-tuple-elements of one computation, each made once, before its first user."""
 
     copy: ComputationCopy
     made: dict[tuple[Instruction, int], Instruction] = field(default_factory=dict)
 
-    def whole(self, operand: Operand, user: Instruction) -> Operand:
-        """An operand of which no element is taken any more."""
+    def without_index(self, operand: Operand, user: Instruction) -> Operand:
+        """Operand as an instruction, with get-tuple-elements for its index."""
         value, index = operand
         for number in index:
             if (value, number) not in self.made:

@@ -1,6 +1,6 @@
-"""A part of a module as a module of its own: one instruction, what leads to it, and what is made of it.
+"""Extracts part of a module as a module: an instruction with some of its operands and users.
 
-Nothing of XLA's does quite this; `ExtractModule` of xla/hlo/tools/hlo_extractor.cc takes all operands down to a height.
+Similar to `ExtractModule` of xla/hlo/tools/hlo_extractor.cc, which takes all operands up to a height.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 from hlo_cli.source import HloError
-from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.values import AttributeValue
     from hlo_cli.ir.literal import Literal
 
 KEPT_OF_OPERANDS: Final = attributes_with("of a value")
-"""The attributes of an instruction that also hold for the parameter in its place."""
+"""Attributes of an instruction that stay on the parameter that replaces it."""
 
-_ABOUT_THE_WHOLE: Final = header_attributes_with("of the whole")
+_MODULE_ATTRIBUTES: Final = header_attributes_with("of the whole")
 _MODES = re.compile(r'(?:arg|out)_(?:layout_modes|memory_spaces)="[^"]*"(?:,[ ]*)?')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
 _ENDS: Final = ("-done", "-update")
 
 
 def extract(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Module:
-    """The neighbourhood of an instruction within its computation, as a module that XLA reads.
+    """Extracts the neighborhood of an instruction in its computation as a valid module.
 
-    `operands` and `users` say how many steps to go up and down. What is taken from beyond becomes parameters of the
-    same names and shapes; called computations come whole, and so do both ends of asynchronous operations. What nobody
-    uses is the result, a tuple if there are several. Instructions keep their order.
+    `operands` and `users` are the numbers of steps along operands and users. Other operands become parameters with the
+    same names and shapes. Called computations, and both ends of async operations, are included. Instructions without
+    users are the result, a tuple if there are several. The order is kept.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[] parameter(0)  q = f32[] negate(p)  ROOT r = f32[] add(q, p) }"
@@ -54,10 +54,10 @@ def extract(module: Module, instruction: Instruction, *, operands: int = 1, user
     return extracted(module, instruction, operands=operands, users=users).module
 
 
-def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> Kept:
-    """The part as `extract` has it, with the copies that keep its arguments, as it would overwrite them in place.
+def extracted(module: Module, instruction: Instruction, *, operands: int = 1, users: int = 1) -> RewrittenModule:
+    """Extracted part as by `extract`, with the copies that protect its arguments from in-place updates.
 
-    Where more than copies is needed, the part has no schedule: then XLA adds what it needs.
+    If copies are not sufficient, the part is not scheduled, so that XLA inserts copies.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = s8[9] parameter(0)  ROOT n = s8[9] negate(p) }")
@@ -68,7 +68,7 @@ def extracted(module: Module, instruction: Instruction, *, operands: int = 1, us
     all_users = users_of(computation)
     above = reached([instruction], lambda i: i.operands, steps=operands)
     below = reached([instruction], all_users.__getitem__, steps=users)
-    kept = reached(above | below, lambda i: _other_ends(i, all_users))
+    kept = reached(above | below, lambda i: _async_partners(i, all_users))
     entry = _Copy(computation, kept).entry()
     called = _called(module, kept)
     part = Module(
@@ -83,31 +83,31 @@ def extracted(module: Module, instruction: Instruction, *, operands: int = 1, us
         read_header_value=module.read_header_value,
     )
     with suppress(HloError):
-        kept_part = in_place_kept(part, module)
+        kept_part = fix_in_place_hazards(part, module)
         if _takes_elements(kept_part.module) == _takes_elements(part):
             return kept_part
     header = tuple(attribute for attribute in part.header if attribute.name != "is_scheduled")
-    return Kept(replace(part, header=header, is_scheduled=False))
+    return RewrittenModule(replace(part, header=header, is_scheduled=False))
 
 
 def _takes_elements(module: Module) -> bool:
-    """Whether elements of operands are taken where they are used, as `t#0`."""
+    """Whether operands have tuple indices, such as `t#0`."""
     return any(computation.operand_indices for computation in module.computations)
 
 
 def _header(header: Iterable[Attribute]) -> Iterator[Attribute]:
-    """The attributes of the header that do not speak of the parameters and results of the whole module."""
+    """Yields the header attributes that do not refer to parameters and results of the whole module."""
     for attribute in header:
         if attribute.name == "frontend_attributes":
             left = _MODES.sub("", attribute.value).removesuffix("}").rstrip(", ")
             if left != "{":
                 yield Attribute(attribute.name, left + "}")
-        elif attribute.name not in _ABOUT_THE_WHOLE:
+        elif attribute.name not in _MODULE_ATTRIBUTES:
             yield attribute
 
 
-def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]:
-    """The start of an asynchronous operation that ends here, and what ends one that starts here: none stands alone."""
+def _async_partners(instruction: Instruction, users: Users) -> Iterator[Instruction]:
+    """Yields the start of a done or update, and the dones and updates of a start."""
     if instruction.opcode.endswith(_ENDS):
         yield from instruction.operands[:1]
     if instruction.opcode.endswith(("-start", "-update")) or instruction.opcode in CHANNEL_STARTS:
@@ -115,7 +115,7 @@ def _other_ends(instruction: Instruction, users: Users) -> Iterator[Instruction]
 
 
 def _called(module: Module, kept: Iterable[Instruction]) -> tuple[Computation, ...]:
-    """What the instructions call, and what is called there, in the order of the module."""
+    """Computations called by the instructions, transitively, in the order of the module."""
     waiting = [called for instruction in kept for called in instruction.called_computations]
     found: set[Computation] = set()
     while waiting:
@@ -132,27 +132,27 @@ def _need_frames(computations: Iterable[Computation]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PartReader(NoText[Instruction]):
-    """Reads copied instructions as those of their computation are read; `originals` stand at the places of copies."""
+    """Reads copied instructions through the reader of their computation; `originals` are the originals by index."""
 
     reader: TextReader[Instruction]
     originals: Sequence[Instruction]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """Parsed value of an attribute's text."""
         return self.reader.value(opcode, attribute, text)
 
     def metadata(self, instruction: Instruction) -> Metadata:
-        """What the metadata attribute says, if it was copied too."""
+        """Metadata, if the attribute was copied."""
         return instruction.value_of("metadata", Metadata) or NO_METADATA
 
     def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant."""
+        """Literal of a constant."""
         return self.reader.literal(self.originals[instruction.index])
 
 
 @dataclass(slots=True)
 class _Copy:
-    """The entry of the new module while it is made: the kept instructions, and parameters for what they take."""
+    """Entry computation of the new module: kept instructions, and parameters for other operands."""
 
     original: Computation
     kept: dict[Instruction, None]
@@ -170,7 +170,7 @@ class _Copy:
         self.computation = Computation(self.original.name, is_entry=True, execution_thread=thread, reader=reader)
 
     def entry(self) -> Computation:
-        """The computation, complete."""
+        """Copies all instructions and returns the computation."""
         taken = dict.fromkeys(operand for instruction in self.kept for operand in instruction.operands)
         for instruction in self.original.instructions:
             if instruction in self.kept and instruction.opcode != opcodes.PARAMETER:
@@ -188,20 +188,20 @@ class _Copy:
     def _copy(self, instruction: Instruction) -> None:
         operands = tuple(self.copies[operand] for operand in instruction.operands)
         attributes = tuple(self._attributes(instruction))
-        copy = self._made(instruction, instruction.opcode, operands, attributes, instruction.text.argument)
+        copy = self._add(instruction, instruction.opcode, operands, attributes, instruction.text.argument)
         copy.called_computations = instruction.called_computations
         if (indices := instruction.computation.operand_indices.get(instruction.index)) is not None:
             self.elements[copy.index] = indices
 
     def _parameter(self, instruction: Instruction) -> None:
-        """A parameter with the next number: one of the computation's own, or in the place of what is not kept."""
+        """Appends a parameter: one of the computation, or a replacement of an operand that is not kept."""
         if instruction.opcode == opcodes.PARAMETER:
             attributes = tuple(self._attributes(instruction))
         else:
             attributes = tuple(a for a in instruction.attributes if a.name in KEPT_OF_OPERANDS)
-        self.parameters.append(self._made(instruction, opcodes.PARAMETER, (), attributes, str(len(self.parameters))))
+        self.parameters.append(self._add(instruction, opcodes.PARAMETER, (), attributes, str(len(self.parameters))))
 
-    def _made(
+    def _add(
         self,
         instruction: Instruction,
         opcode: str,
@@ -218,7 +218,7 @@ class _Copy:
         return copy
 
     def _attributes(self, instruction: Instruction) -> Iterator[Attribute]:
-        """The attributes, without control predecessors that are not in the new module."""
+        """Yields the attributes, without control predecessors that are not in the new module."""
         for attribute in instruction.attributes:
             if attribute.name != "control-predecessors":
                 yield attribute
@@ -226,7 +226,7 @@ class _Copy:
                 yield Attribute(attribute.name, "{" + ", ".join(f"%{name}" for name in left) + "}")
 
     def _tuple(self, unused: list[Instruction]) -> Instruction:
-        """What nobody uses, as one result."""
+        """Tuple of all instructions without users."""
         names = {copy.name for copy in self.copies.values()}
         name = next(name for n in range(len(names) + 1) if (name := f"slice.{n}") not in names)
         shape = TupleShape(tuple(copy.shape for copy in unused))

@@ -1,4 +1,4 @@
-"""`fuse`: the module after the CPU compiler's fusion pass, with the rule that decided about each pair of neighbours.
+"""Simulates the fusion pass of the CPU compiler, with the rule that decided on each producer–consumer pair.
 
 Mirrors xla/service/cpu/cpu_instruction_fusion.cc and xla/service/cpu/fusion_wrapper.cc.
 """
@@ -17,20 +17,20 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled
-from hlo_cli.transform.fusing.in_place_hazards import Overwriting
-from hlo_cli.transform.fusing.instruction_fusion import Pass
-from hlo_cli.transform.fusing.multi_output_fusion import MultiOutputPass
+from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
+from hlo_cli.transform.fusing.instruction_fusion import InstructionFusion
+from hlo_cli.transform.fusing.multi_output_fusion import MultiOutputFusion
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.rebuild import written
-from hlo_cli.transform.fusing.wrapping import wrap
-from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.fusing.rebuild import rebuild
+from hlo_cli.transform.fusing.wrapping import wrap_lone_operations
+from hlo_cli.transform.in_place import fix_in_place_hazards
 from hlo_cli.transform.rewritable import check_rewritable
 from hlo_cli.transform.scheduling.side_effects import effects_of
 
 
 @dataclass(frozen=True, slots=True)
 class FusionDecision:
-    """A rule about two instructions of the given module; the consumer of a fusion is the operation at its root."""
+    """Rule that applies to two instructions of the original module; a fusion as consumer is represented by its root."""
 
     producer: Instruction
     consumer: Instruction
@@ -38,33 +38,32 @@ class FusionDecision:
 
     @property
     def words(self) -> str:
-        """The rule in words about these two."""
-        return self.rule.about(self.producer.name, self.consumer.name)
+        """Message of the rule for this pair."""
+        return self.rule.explain(self.producer.name, self.consumer.name)
 
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
-    """A module after fusion: what was fused, step by step, and what rule keeps neighbours apart that were tried.
+    """Module after fusion, with the pairs that were fused, in order, and those that a rule rejected.
 
-    `copies` are the names of those added to keep what is overwritten in place until its last read.
+    `copies` are the names of copies inserted to protect values from in-place updates.
     """
 
     module: Module
-    joined: tuple[FusionDecision, ...]
-    apart: tuple[FusionDecision, ...]
+    fused: tuple[FusionDecision, ...]
+    rejected: tuple[FusionDecision, ...]
     copies: tuple[str, ...] = ()
 
 
 def fuse(module: Module, rules: FusionRules = SHIPPED) -> FusionResult:
-    """Fuse as the CPU compiler of jaxlib 0.10.2 does, or another, as the rules say.
+    """Fuses like the CPU compiler of jaxlib 0.10.2, or with other rules.
 
-    Exact for the module that stands right before that compiler's fusion pass; for any other it says what would be if
-    the pass came now.
+    Exact for a module immediately before the fusion pass; for others the result of running the pass now.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT s = f32[9] add(n, p) }"
     >>> fused = fuse(parse_module(text))
-    >>> print(fused.module.entry.root, [decision.rule.name for decision in fused.joined])
+    >>> print(fused.module.entry.root, [decision.rule.name for decision in fused.fused])
     <fusion negate_add_fusion> ['loop']
     """
     with no_garbage_collection():
@@ -76,37 +75,39 @@ def _fused(module: Module, rules: FusionRules) -> FusionResult:
     text = module.source.text
     names = ModuleNames(module)
     graphs = {computation: graph_of(computation, text) for computation in fusible_computations(module)}
-    overwriting = Overwriting(module)
-    joined: list[FusionDecision] = []
-    apart: list[FusionDecision] = []
+    hazards = InPlaceHazards(module)
+    fused: list[FusionDecision] = []
+    rejected: list[FusionDecision] = []
     for graph in graphs.values():
-        fusion = Pass(graph, rules, names, overwriting)
+        fusion = InstructionFusion(graph, rules, names, hazards)
         fusion.run()
-        joined += [FusionDecision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.made]
-        apart += [
+        fused += [
+            FusionDecision(producer.instruction, into.instruction, rule) for producer, into, rule in fusion.created
+        ]
+        rejected += [
             FusionDecision(producer.instruction, consumer.instruction, rule)
-            for producer, consumer, rule in fusion.apart()
+            for producer, consumer, rule in fusion.rejected_pairs()
         ]
     if rules.wrap:
-        running = contexts_of(module).context_of
+        executed = contexts_of(module).context_of
         for computation, graph in graphs.items():
-            if running.get(computation) == "global":
-                wrap(graph, rules, names)
-    together = _make_together(module, graphs, names, overwriting) if rules.multi_output else ()
-    made = written(module, graphs)
-    kept = in_place_kept(without_uncalled(made) if rules.multi_output else made, module)
-    return FusionResult(kept.module, (*joined, *together), tuple(apart), kept.copies)
+            if executed.get(computation) == "global":
+                wrap_lone_operations(graph, rules, names)
+    together = _make_together(module, graphs, names, hazards) if rules.multi_output else ()
+    made = rebuild(module, graphs)
+    kept = fix_in_place_hazards(without_uncalled(made) if rules.multi_output else made, module)
+    return FusionResult(kept.module, (*fused, *together), tuple(rejected), kept.copies)
 
 
 def _make_together(
-    module: Module, graphs: Mapping[Computation, Graph], names: ModuleNames, overwriting: Overwriting
+    module: Module, graphs: Mapping[Computation, Graph], names: ModuleNames, hazards: InPlaceHazards
 ) -> tuple[FusionDecision, ...]:
-    """Kernels of several results; and without all that nobody needs."""
+    """Runs multi-output fusion, and removes dead code."""
     made: list[FusionDecision] = []
     for graph in graphs.values():
-        together = MultiOutputPass(graph, names, overwriting)
+        together = MultiOutputFusion(graph, names, hazards)
         together.run()
-        made += [FusionDecision(one.instruction, into.instruction, rule) for one, into, rule in together.made]
+        made += [FusionDecision(one.instruction, into.instruction, rule) for one, into, rule in together.created]
     effects = effects_of(module.computations)
     for graph in graphs.values():
         without_dead(graph, effects)

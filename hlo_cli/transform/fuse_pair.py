@@ -1,6 +1,6 @@
-"""Two neighbours fused by hand, whether or not a compiler would.
+"""Fuses two instructions on request, whether or not a compiler would.
 
-Mirrors `CreateFusion`, `FuseInstruction`, `MergeFusionInstruction` and `FuseInstructionIntoMultiOutput` of
+Mirrors `CreateFusion`, `FuseInstruction`, `MergeFusionInstruction`, and `FuseInstructionIntoMultiOutput` of
 xla/hlo/ir/hlo_instructions.cc.
 """
 
@@ -18,24 +18,23 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.manual import Refusals
-from hlo_cli.transform.fusing.merge import begin_fusion, join, take_in
-from hlo_cli.transform.fusing.multi_output_results import make_together
+from hlo_cli.transform.fusing.manual import FusionChecker
+from hlo_cli.transform.fusing.merge import clone_into_fusion, create_fusion, merge_producer
+from hlo_cli.transform.fusing.multi_output_results import make_multi_output
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.rebuild import written
-from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.fusing.rebuild import rebuild
+from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
 from hlo_cli.transform.rewritable import check_rewritable
 
-_STRONGER: Final = ("", "kLoop", "kInput", "kOutput")
-"""Kinds of fusions: of two that become one, the later here is that of both."""
+_KIND_ORDER: Final = ("", "kLoop", "kInput", "kOutput")
+"""Fusion kinds; the later one of two is the kind of their combination."""
 
 
 def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> Module:
-    """The module with a producer fused into a consumer that takes its value; either may be a fusion already.
+    """Module with `producer` fused into `consumer`, a user of it; either can be a fusion.
 
-    What else uses the producer keeps it or, if asked to `keep` it inside, takes it from the fusion. Two that take
-    nothing of each other but read the same become a fusion of several results. HloError says why two instructions
-    cannot be fused.
+    Other users keep the producer or, with `keep`, use it as another result of the fusion. Siblings that read the same
+    operand become a multi-output fusion. HloError gives the reason if the two cannot be fused.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t)"
@@ -46,8 +45,8 @@ def fuse_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fals
     return fused_pair(module, producer, consumer, keep=keep).module
 
 
-def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> Kept:
-    """The module as `fuse_pair` has it, with the copies that keep operands until their last read.
+def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = False) -> RewrittenModule:
+    """Module as by `fuse_pair`, with the copies that protect operands from in-place updates.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT n = f32[9] negate(t) }"
@@ -60,28 +59,28 @@ def fused_pair(module: Module, producer: str, consumer: str, *, keep: bool = Fal
     graph = graph_of(first.computation, module.source.text)
     nodes = {node.instruction: node for node in graph.nodes}
     one, other = nodes[first], nodes[second]
-    is_beside = one not in other.operands
-    is_kept = is_beside or (keep and (len(one.users) > 1 or one is graph.root))
-    refusals = Refusals(module, graph)
-    if is_beside:
-        refusals.check_beside(one, other)
+    are_siblings = one not in other.operands
+    is_kept = are_siblings or (keep and (len(one.users) > 1 or one is graph.root))
+    checker = FusionChecker(module, graph)
+    if are_siblings:
+        checker.check_siblings(one, other)
     else:
-        refusals.check_into(one, other, keep=is_kept)
+        checker.check_producer_consumer(one, other, keep=is_kept)
     names = ModuleNames(module)
     if is_kept:
-        fuse_beside(graph, one, other, names)
+        fuse_siblings(graph, one, other, names)
     else:
         fuse_nodes(graph, one, other, names)
-    graph.settle()
-    return in_place_kept(written(module, {first.computation: graph}), module)
+    graph.sort_topologically()
+    return fix_in_place_hazards(rebuild(module, {first.computation: graph}), module)
 
 
-def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:
-    """Which rule of the CPU compiler decides about two instructions of a computation.
+def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
+    """Rule by which the CPU compiler decides on two instructions of a computation.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t), dimensions={1} }"
-    >>> what_rule_says(parse_module(text), "t", "b").name
+    >>> deciding_rule(parse_module(text), "t", "b").name
     'expensive-reuse'
     """
     module = desugar(module)
@@ -94,41 +93,41 @@ def what_rule_says(module: Module, producer: str, consumer: str) -> Rule:
 
 
 def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
-    """The fusion of two nodes, in place of the consumer."""
+    """Fusion of two nodes, which replaces the consumer."""
     is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
-    kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_STRONGER.index)
-    behind = list(graph.behind.get(producer, ()))
+    kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_KIND_ORDER.index)
+    behind = list(graph.control_successors.get(producer, ()))
     fusion = _fusion_of(graph, producer, consumer, names)
     fusion.kind = kind or "kLoop"
     if producer.body is None:
-        join(graph, fusion, producer, names)
+        merge_producer(graph, fusion, producer, names)
     else:
         _merge(graph, fusion, producer, names)
-    if producer not in graph.place:
+    if producer not in graph.position:
         for waiting in behind:
-            graph.wait(waiting, (fusion,))
+            graph.add_control_dependencies(waiting, (fusion,))
     return fusion
 
 
-def fuse_beside(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
-    """A fusion in place of a node that gives the other's result too; `graph.settle` must follow."""
-    kind = max(other.kind, into.kind, key=_STRONGER.index) or "kLoop"
+def fuse_siblings(graph: Graph, other: Node, into: Node, names: ModuleNames) -> Node:
+    """Multi-output fusion of two nodes that replaces `into`; call `graph.sort_topologically` afterwards."""
+    kind = max(other.kind, into.kind, key=_KIND_ORDER.index) or "kLoop"
     fusion = _fusion_of(graph, other, into, names)
     fusion.kind = kind
-    make_together(graph, fusion, other, names)
+    make_multi_output(graph, fusion, other, names)
     return fusion
 
 
 def _fusion_of(graph: Graph, other: Node, node: Node, names: ModuleNames) -> Node:
-    """The fusion that a node is, or one of it alone that is named as one with the other."""
+    """Node itself if it is a fusion, else a new fusion of it, named after both."""
     if node.body is not None:
         return node
     name = f"{(other if other.body is None else other.body.root).opcode}_{node.opcode}_fusion"
-    return begin_fusion(graph, node, "kLoop", names, name=name, body_name="fused_computation")
+    return create_fusion(graph, node, "kLoop", names, name=name, body_name="fused_computation")
 
 
 def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
-    """The operations of a fusion go into another, the last first."""
+    """Fuses the operations of a fusion into another, users first."""
     body = producer.body
     assert body is not None
     outside = dict(zip(body.parameters, producer.operands, strict=False))
@@ -142,11 +141,11 @@ def _merge(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> No
         if operand is producer:
             fusion.replace_operand(position, result)
     for node in order:
-        take_in(fusion, outside[node], names)
+        clone_into_fusion(fusion, outside[node], names)
     for node in order:
         outside[node].detach()
     if not producer.users and producer is not graph.root:
-        graph.wait(fusion, graph.before.get(producer, ()))
+        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
 
 

@@ -1,7 +1,7 @@
-"""What a rewrite must keep: nothing is written in place before the last other read of what lies there.
+"""Keeps in-place updates of a rewritten module after all other reads of the overwritten values.
 
-Mirrors `CopyInsertion` of xla/service/copy_insertion.cc, which XLA runs before it schedules a module, and never behind
-it: a scheduled module that is rewritten has no other guard.
+Mirrors `CopyInsertion` of xla/service/copy_insertion.cc. XLA runs it before scheduling only, so a rewritten scheduled
+module depends on this.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
+from hlo_cli.transform.copy_insertion import Fix, with_copies
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.kept_by_copies import Fix, with_copies
-from hlo_cli.transform.kept_by_order import with_readers_first
+from hlo_cli.transform.reader_order import with_readers_first
 
-_ROUNDS: Final = 16
-"""So often copies are added: one may need another."""
+_MAX_ROUNDS: Final = 16
+"""Maximum number of rounds of copy insertion; a copy can make another one necessary."""
 
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A module in which nothing is read too late, and the names of the copies that this took."""
+class RewrittenModule:
+    """Module without reads of overwritten values, and the names of the copies inserted for that."""
 
     module: Module
     copies: tuple[str, ...] = ()
 
 
-def remarks_on(copies: Sequence[str]) -> tuple[str, ...]:
-    """What is to be said of copies that were added, if any were.
+def copies_note(copies: Sequence[str]) -> tuple[str, ...]:
+    """Note on inserted copies; empty if there are none.
 
-    >>> remarks_on(("copy.1",))
+    >>> copies_note(("copy.1",))
     ('1 copy added (copy.1): else an operand would be overwritten in place before its last read',)
     """
     if not copies:
@@ -51,37 +51,36 @@ def remarks_on(copies: Sequence[str]) -> tuple[str, ...]:
 
 
 @no_garbage_collection()
-def in_place_kept(module: Module, given: Module) -> Kept:
-    """A rewritten module with writes in place behind all other reads of what they overwrite.
+def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
+    """Moves in-place updates of a rewritten module after other reads of the values, or inserts copies.
 
-    A write moves behind the reads where it can; else what is read later is copied before. So are arguments that are
-    not donated, and constants, where they would be written over. What the given module overwrites in the same way
-    stays as it is. A module without a schedule is left alone, as XLA has yet to add its copies.
+    A copy is inserted if an update cannot move, and for arguments that are not donated and constants. Hazards that the
+    `given` module already has stay. A module that is not scheduled is returned unchanged, as XLA will insert copies.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true  ENTRY e { a = f32[9] parameter(0)  i = s32[] parameter(1)
     ... b = f32[9] negate(a)  u = f32[2] constant({1, 2})  d = f32[9] dynamic-update-slice(b, u, i)
     ... n = f32[9] negate(b)  ROOT r = (f32[9], f32[9]) tuple(n, d) }'''
     >>> module = parse_module(text)
-    >>> kept = in_place_kept(module, parse_module("ENTRY e { ROOT a = f32[9] parameter(0) }"))
+    >>> kept = fix_in_place_hazards(module, parse_module("ENTRY e { ROOT a = f32[9] parameter(0) }"))
     >>> [i.name for i in kept.module.entry.instructions], kept.copies
     (['a', 'i', 'b', 'u', 'n', 'd', 'r'], ())
-    >>> kept = in_place_kept(parse_module(text.replace("tuple(n, d)", "tuple(b, d)")), given=kept.module)
+    >>> kept = fix_in_place_hazards(parse_module(text.replace("tuple(n, d)", "tuple(b, d)")), given=kept.module)
     >>> [i.name for i in kept.module.entry.instructions], kept.copies
     (['a', 'i', 'b', 'u', 'n', 'copy', 'd', 'r'], ('copy',))
     """
     if not module.is_scheduled or module is given:
-        return Kept(module)
+        return RewrittenModule(module)
     facts = order_independent_facts(module)
     walk = overwritten_values(facts)
     if not walk.count:
-        return Kept(module)
-    known = _known(given)
+        return RewrittenModule(module)
+    known = _known_hazards(given)
     copies: list[str] = []
-    for _ in range(_ROUNDS):
-        new = _new(facts, walk, known)
+    for _ in range(_MAX_ROUNDS):
+        new = _new_hazards(facts, walk, known)
         if not new.count:
-            return Kept(module, tuple(copies))
+            return RewrittenModule(module, tuple(copies))
         if any(computation.operand_indices for computation in module.computations):
             module = desugar(module)
             facts = order_independent_facts(module)
@@ -91,7 +90,7 @@ def in_place_kept(module: Module, given: Module) -> Kept:
         if moved is not None:
             moved_facts = order_independent_facts(moved)
             moved_walk = overwritten_values(moved_facts)
-            if _new(moved_facts, moved_walk, known).count < new.count:
+            if _new_hazards(moved_facts, moved_walk, known).count < new.count:
                 module, facts, walk = moved, moved_facts, moved_walk
                 continue
         module, names = with_copies(module, facts, list(_fixes(facts, new)))
@@ -103,8 +102,8 @@ def in_place_kept(module: Module, given: Module) -> Kept:
     raise HloError(f"{where} would read what is overwritten in place", hint="rewrite the module before it is scheduled")
 
 
-def _known(given: Module) -> frozenset[Key]:
-    """What the module overwrites too early as it was given."""
+def _known_hazards(given: Module) -> frozenset[Key]:
+    """Hazards of the given module."""
     if not given.is_scheduled:
         return frozenset()
     facts = order_independent_facts(given)
@@ -118,8 +117,8 @@ def _known(given: Module) -> frozenset[Key]:
     )
 
 
-def _new(facts: OrderIndependentFacts, walk: Walk, known: frozenset[Key]) -> Walk:
-    """What is wrong now and was not."""
+def _new_hazards(facts: OrderIndependentFacts, walk: Walk, known: frozenset[Key]) -> Walk:
+    """Hazards that the given module does not have."""
     if not known:
         return walk
     return Walk(
@@ -141,9 +140,9 @@ def _key_of_value(facts: OrderIndependentFacts, value: int) -> Key:
 
 
 def _fixes(facts: OrderIndependentFacts, walk: Walk) -> Iterable[Fix]:
-    """Which operands are to be copies, for all that is wrong."""
+    """Yields the copies that fix all hazards."""
     for loop, elements in walk.together:
-        yield from _apart(facts, loop.called_computations[0], elements)
+        yield from _separate_elements(facts, loop.called_computations[0], elements)
         given = facts.places.operand_place(loop, 0)
         seen: set[int] = set()
         for element in elements:
@@ -154,22 +153,22 @@ def _fixes(facts: OrderIndependentFacts, walk: Walk) -> Iterable[Fix]:
     if walk.together:
         return
     for value in sorted(walk.fixed):
-        yield from _cut(facts, value)
+        yield from _copy_bindings(facts, value)
     for each in walk.overwritten:
         if each.reader.value not in walk.fixed and each.writer.value not in walk.fixed:
-            yield _copied(facts, each)
+            yield _copy_for_reader(facts, each)
 
 
-def _apart(facts: OrderIndependentFacts, body: Computation, elements: Iterable[int]) -> Iterable[Fix]:
-    """Elements that a loop carries come back as copies."""
+def _separate_elements(facts: OrderIndependentFacts, body: Computation, elements: Iterable[int]) -> Iterable[Fix]:
+    """Yields copies for elements that a loop body returns and that must not share a buffer."""
     assert body.root is not None
     first = facts.places.first_of(body.root)
     for element in elements:
         yield Fix(body, None, facts.dataflow.value[first + element], None, frozenset((first + element,)))
 
 
-def _cut(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
-    """All that binds an argument or constant to what is written becomes a copy of it."""
+def _copy_bindings(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
+    """Yields copies wherever an argument or constant is bound to a buffer that is written."""
     places, at = facts.places, facts.dataflow.value
     roots = {computation.root: computation for computation in places.base}
     for pair in aliased_places(facts.module, facts.dataflow, facts.in_place):
@@ -184,11 +183,11 @@ def _cut(facts: OrderIndependentFacts, value: int) -> Iterable[Fix]:
                 yield Fix(user.computation, user, value, user, frozenset((place,)))
 
 
-def _copied(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
-    """The later read is of a copy, which is made before the value is overwritten."""
+def _copy_for_reader(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
+    """Copy for the later reader, made before the value is overwritten."""
     reader, writer = found.reader, found.writer
     if reader.path == writer.path and reader.end is None:
-        return _of_itself(facts, reader)
+        return _copy_own_operands(facts, reader)
     depth = next(
         (n for n, (one, other) in enumerate(zip(reader.path, writer.path, strict=False)) if one is not other),
         min(len(reader.path), len(writer.path)),
@@ -199,11 +198,11 @@ def _copied(facts: OrderIndependentFacts, found: Overwritten) -> Fix:
     if depth == len(reader.path) and reader.end is not None:
         return Fix(reader.end, None, reader.value, writer.path[depth] if depth < len(writer.path) else None)
     caller = reader.path[depth - 1]
-    return Fix(caller.computation, caller, reader.value, caller, _passed_in(facts, caller, reader.value))
+    return Fix(caller.computation, caller, reader.value, caller, _carried_positions(facts, caller, reader.value))
 
 
-def _of_itself(facts: OrderIndependentFacts, reader: Access) -> Fix:
-    """An instruction that writes over what it reads takes a copy, but for the operand that it works on in place."""
+def _copy_own_operands(facts: OrderIndependentFacts, reader: Access) -> Fix:
+    """Copy for an instruction that overwrites a value it reads, except for its in-place operand."""
     instruction = reader.path[-1]
     numbers = {pair.operand_number for pair in facts.in_place.pairs(instruction)}
     spared = frozenset(
@@ -217,8 +216,8 @@ def _holds(facts: OrderIndependentFacts, user: Instruction, number: int, value: 
     return facts.dataflow.value[place] == value
 
 
-def _passed_in(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
-    """The places of what goes into a loop that hold a value which stays the same inside."""
+def _carried_positions(facts: OrderIndependentFacts, caller: Instruction, value: int) -> frozenset[int]:
+    """Positions of a while loop's operand with a value that is loop invariant."""
     places, at = facts.places, facts.dataflow.value
     if caller.opcode != opcodes.WHILE:
         return frozenset()

@@ -1,7 +1,6 @@
-"""What moved between two orders, as a person reads diffs: blocks that stood together and still do.
+"""Compares two orders of a module: blocks of instructions that moved together.
 
-Nothing of XLA's does this. As little as possible counts as moved: the longest subsequence in both orders stays, and
-arguments and constants, which are there from the beginning, are nothing that moves.
+No counterpart in XLA. The longest common subsequence stays; parameters and constants are ignored.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 @dataclass(frozen=True, slots=True)
 class MovedBlock:
-    """Instructions of the new order that stand together in both and went elsewhere; `behind` is what they follow now,
-    None where nothing ran before.
+    """Consecutive instructions that moved together; `follows` is the instruction before them now, None at the
+    beginning.
 
     `before` are the same instructions in the old module.
     """
 
     instructions: tuple[Instruction, ...]
     before: tuple[Instruction, ...]
-    behind: Instruction | None
+    follows: Instruction | None
 
 
 def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
-    """What moved between a module and the same one in another order, by where it stands now.
+    """Blocks that moved between two orders of a module, in the new order.
 
     >>> from hlo_cli import parse_module
     >>> lines = "p = f32[] parameter(0)", "a = f32[] negate(p)", "b = f32[] sine(p)", "ROOT c = f32[] add(a, b)"
     >>> def module(*order):
     ...     return parse_module("HloModule m  ENTRY e {" + " ".join(lines[n] for n in order) + "}")
     >>> block, = moved_blocks(module(0, 1, 2, 3), module(0, 2, 1, 3))
-    >>> block.instructions, block.behind
+    >>> block.instructions, block.follows
     ((<sine b>,), None)
     """
     blocks: list[MovedBlock] = []
     for before, after in zip(old.computations, new.computations, strict=True):
-        ones = _that_run(before)
+        ones = _executed(before)
         place = {instruction.name: position for position, instruction in enumerate(ones)}
-        others = tuple(instruction for instruction in _that_run(after) if instruction.name in place)
+        others = tuple(instruction for instruction in _executed(after) if instruction.name in place)
         positions = [place[instruction.name] for instruction in others]
         for first, end in _runs(positions):
             blocks.append(
@@ -57,12 +56,12 @@ def moved_blocks(old: Module, new: Module) -> tuple[MovedBlock, ...]:
     return tuple(blocks)
 
 
-def _that_run(computation: Computation) -> tuple[Instruction, ...]:
+def _executed(computation: Computation) -> tuple[Instruction, ...]:
     return tuple(each for each in computation.instructions if each.opcode not in ARGUMENT_OPCODES)
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The stretches of the new order that are no part of what stays, each as it stood in the old one."""
+    """Yields the ranges of the new order that moved and were consecutive in the old one."""
     stays = longest_increasing(positions)
     at = 0
     while at < len(positions):

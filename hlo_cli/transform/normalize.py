@@ -1,7 +1,7 @@
-"""A module in a form that does not depend on names, order and other accidents of one run: for golden files.
+"""Normalizes a module to a form independent of names and order, for golden files.
 
-Parameters come first, by number; then what the root is computed from, operands before users; then the rest, by what it
-computes. Computations stand before their callers, in the order in which the entry leads to them.
+Parameters come first, by number; then the dependencies of the root, operands before users; then the rest, by content.
+Callees precede callers, in the order in which they are reached from the entry.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _ROLES: Final = {
 
 
 def normalize(module: Module, ignored: Collection[str] = ()) -> Module:
-    """The module with stable names, in a stable order, without metadata, schedule and what else is to be ignored.
+    """Module with stable names and order, without metadata, schedule, and ignored parts.
 
-    `ignored` are names of attributes, and `layout`, `tiling`, `memory_space` for these parts of shapes.
+    `ignored` are names of attributes, and `layout`, `tiling`, or `memory_space` for these parts of shapes.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { b = s8[] parameter(1)  a = s8[] parameter(0)  ROOT x.7 = s8[] subtract(a, b) }"
     >>> print(normalize(parse_module(text)).entry.root)
     <subtract subtract.1>
     """
-    return _Normalizing(module, frozenset(ignored)).module()
+    return _Normalizer(module, frozenset(ignored)).module()
 
 
 @dataclass(slots=True)
-class _Normalizing:
-    """The new computations and names so far; digests say what instructions and computations compute."""
+class _Normalizer:
+    """New computations and names so far, with digests of the content of instructions and computations."""
 
     old: Module
     ignored: frozenset[str]
@@ -62,11 +62,11 @@ class _Normalizing:
     _roles: Counter[str] = field(default_factory=Counter)
 
     def module(self) -> Module:
-        """The whole module."""
+        """Normalizes the whole module."""
         for computation in callees_first(self.old.computations):
             self._digest(computation)
         orders = {c: self._order(c) for c in self.old.computations}
-        computations = tuple(self._filled(c, orders[c], role) for c, role in self._callees_first(orders))
+        computations = tuple(self._rewrite(c, orders[c], role) for c, role in self._callees_first(orders))
         header = tuple(a for a in self.old.header if a.name not in _VOLATILE_HEADER and not self._is_ignored(a.name))
         entry = self.copies[self.old.entry].computation
         return replace(
@@ -83,7 +83,7 @@ class _Normalizing:
         return name in self.ignored or (name == "entry_computation_layout" and "layout" in self.ignored)
 
     def _digest(self, computation: Computation) -> None:
-        """What each instruction computes, as a hash that is the same in every run of Python."""
+        """Computes the digests of a computation's instructions, which are the same in every process."""
         for i in computation.instructions:
             argument, attributes, *_ = content_of(i)
             indices = computation.operand_indices.get(i.index, "")
@@ -98,12 +98,12 @@ class _Normalizing:
 
     @staticmethod
     def _ends(computation: Computation) -> list[Instruction]:
-        """What nobody uses, parameters aside."""
+        """Instructions without users, except for parameters."""
         used = {operand for i in computation.instructions for operand in i.operands}
         return [i for i in computation.instructions if i not in used and i.opcode != opcodes.PARAMETER]
 
     def _order(self, computation: Computation) -> tuple[Instruction, ...]:
-        """Parameters, then what the root needs, then what is left, each behind its operands."""
+        """Parameters, dependencies of the root, and other instructions, each after its operands."""
         before = control_predecessors(computation)
 
         def needed(i: Instruction) -> Iterator[Instruction]:
@@ -130,7 +130,7 @@ class _Normalizing:
     def _callees_first(
         self, orders: Mapping[Computation, tuple[Instruction, ...]]
     ) -> Iterator[tuple[Computation, str]]:
-        """Computations before their callers, each with what it is called for; what nothing calls comes first."""
+        """Yields computations, callees first, with their roles; uncalled computations come first."""
         roles = {called: role for order in orders.values() for i in order for called, role in _called(i)}
         seen: set[Computation] = set()
         uncalled = [c for c in orders if c not in roles and c is not self.old.entry]
@@ -147,7 +147,7 @@ class _Normalizing:
                     seen.add(inner)
                     waiting.append((inner, (called for i in orders[inner] for called, _ in _called(i))))
 
-    def _filled(self, old: Computation, order: tuple[Instruction, ...], role: str) -> Computation:
+    def _rewrite(self, old: Computation, order: tuple[Instruction, ...], role: str) -> Computation:
         self._roles[role] += 1
         name = "entry" if old.is_entry else f"{role}.{self._roles[role]}"
         new = Computation(name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span)
@@ -189,7 +189,7 @@ class _Normalizing:
         return value
 
     def _shape(self, shape: Shape) -> Shape:
-        """A shape without the parts that are to be ignored."""
+        """Shape without ignored parts."""
         if not self.ignored & {"layout", "tiling", "memory_space"}:
             return shape
         if isinstance(shape, TupleShape):
@@ -208,7 +208,7 @@ class _Normalizing:
 
 
 def _called(instruction: Instruction) -> Iterator[tuple[Computation, str]]:
-    """The computations that an instruction calls, each with what it is to it."""
+    """Yields the computations that an instruction calls, with their roles."""
     roles = _ROLES.get(instruction.opcode, ("applied",))
     for at, called in enumerate(instruction.called_computations):
         yield called, roles[min(at, len(roles) - 1)]

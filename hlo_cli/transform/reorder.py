@@ -1,8 +1,8 @@
-"""A new order for a module: a schedule, where it has none.
+"""Reorders a module, or schedules it.
 
-Mirrors xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc and xla/service/latency_hiding_scheduler.cc. What an
-instruction needs stays before it: operands, control predecessors, what has the same effect on the outside, readers of
-what it overwrites in place. Computations that are fused or applied stay as they are.
+Mirrors xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc and xla/service/latency_hiding_scheduler.cc. Dependencies
+are kept: operands, control predecessors, side effects, and readers of values that are updated in place. Fused and
+applied computations are not reordered.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import ComputationCopy, begin_copies, copied_calls, with_computations
-from hlo_cli.transform.in_place import in_place_kept
+from hlo_cli.transform.in_place import fix_in_place_hazards
 from hlo_cli.transform.scheduling.async_latencies import LatencyModel, exposed_bytes
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.depth_first import heaviest_first, post_order
-from hlo_cli.transform.scheduling.executed_computations import Running
-from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_orders, rounds_of
+from hlo_cli.transform.scheduling.executed_computations import ExecutedComputations
+from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_schedules, max_refinements
 from hlo_cli.transform.scheduling.list_scheduler_latency import Limits
-from hlo_cli.transform.scheduling.memory_scheduler import is_no_worse, measured, memory_orders
+from hlo_cli.transform.scheduling.memory_scheduler import is_no_worse, measure_peaks, memory_schedules
 
 How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 
@@ -37,9 +37,9 @@ _SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_or
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A module in its new order, with the peaks that it had and has.
+    """Module in its new order, with its peaks before and after.
 
-    `copies` are the names of those added to keep what is overwritten in place until its last read.
+    `copies` are the names of copies inserted to protect values from in-place updates.
     """
 
     module: Module
@@ -48,18 +48,20 @@ class Reordered:
     copies: tuple[str, ...] = ()
 
 
-def reorder(module: Module, how: How, *, limits: Limits | None = None, times: LatencyModel | None = None) -> Module:
-    """The module with a new order of every computation that runs, and with `is_scheduled=true`.
+def reorder(
+    module: Module, how: How, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
+) -> Module:
+    """Module with a new order of every executed computation, and `is_scheduled=true`.
 
-    - `memory`: of the orders that XLA's memory schedulers choose and of some that go further, the one with the
-      smallest temporary allocation (on TPUs, the lowest peak); a schedule stays unless that of another is smaller, and
-      its peak in no memory space higher
-    - `dfs`: depth first, the operands with most above them first
-    - `bfs`: breadth first, everything as soon as it can be
-    - `latency`: what is asynchronous starts as early and is waited for as late as may be, within `limits`: the bytes
-      that may be alive in a memory space (where nothing is said, as many as in the present order); that stays if no
-      other has less to wait for. `times` says how long everything takes, by default as long as the bytes it moves
-    - `postorder`: depth first, operands as they stand
+    - `memory`: the order with the smallest temporary allocation (on TPU, the lowest peak) among those of XLA's memory
+      schedulers and refinements of them; an existing schedule stays unless another has a smaller allocation and no
+      higher peak in any memory space
+    - `dfs`: depth first, operands with most dependencies first
+    - `bfs`: breadth first, as soon as possible
+    - `latency`: starts as early and dones as late as possible within `limits`, the bytes that may be live in a memory
+      space (by default, those of the present order); the present order stays if no other has less exposed time.
+      `latency_model` gives the durations, by default proportional to bytes
+    - `postorder`: depth first, operands in their order
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -69,13 +71,13 @@ def reorder(module: Module, how: How, *, limits: Limits | None = None, times: La
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
-    return in_place_kept(_found(module, how, limits or {}, times)[0], module).module
+    return fix_in_place_hazards(_found(module, how, limits or {}, latency_model)[0], module).module
 
 
 def reordered(
-    module: Module, how: How, *, limits: Limits | None = None, times: LatencyModel | None = None
+    module: Module, how: How, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
 ) -> Reordered:
-    """The module as `reorder` has it, and what that does to the peaks.
+    """Module as by `reorder`, with its peaks before and after.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
@@ -84,10 +86,10 @@ def reordered(
     >>> new.before.whole, new.after.whole
     ({0: 576}, {0: 352})
     """
-    new, before, after = _found(module, how, limits or {}, times)
+    new, before, after = _found(module, how, limits or {}, latency_model)
     if before is None:
         before = peaks_of(order_independent_facts(module), {})
-    kept = in_place_kept(new, module)
+    kept = fix_in_place_hazards(new, module)
     if kept.module is not new:
         return Reordered(kept.module, before, _peaks(kept.module), kept.copies)
     return Reordered(new, before, _peaks(new) if after is None else after)
@@ -95,24 +97,24 @@ def reordered(
 
 @no_garbage_collection()
 def _found(
-    module: Module, how: How, limits: Limits, times: LatencyModel | None
+    module: Module, how: How, limits: Limits, latency_model: LatencyModel | None
 ) -> tuple[Module, Peaks | None, Peaks | None]:
-    """The new module, with the peaks before and after where they had to be measured."""
-    running = Running(module)
+    """New module, with the peaks before and after where they were measured."""
+    executed = ExecutedComputations(module)
     if how == "memory":
-        before = measured(running, {})
-        return _lower(module, memory_orders(running, before), before)
+        before = measure_peaks(executed, {})
+        return _lower(module, memory_schedules(executed, before), before)
     if how == "latency":
-        return _waiting_less(module, running, limits, times)
+        return _less_exposed(module, executed, limits, latency_model)
     scheduler = _SCHEDULERS[how]
     orders = {
-        flow.computation: graph.instructions(graph.nodes(scheduler(flow))) for flow, graph in running.computations()
+        flow.computation: graph.instructions(graph.nodes(scheduler(flow))) for flow, graph in executed.computations()
     }
     return _with(module, orders), None, None
 
 
 def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple[Module, Peaks, Peaks]:
-    """The first of the new orders with no higher peak, measured on the module as it will be; else as it was."""
+    """First candidate order without a higher peak, measured on the new module; else the present order."""
     for orders in candidates:
         new = _with(module, orders)
         after = peaks_of(order_independent_facts(new), {}, with_temporaries=bool(before.temporaries))
@@ -121,25 +123,25 @@ def _lower(module: Module, candidates: Iterable[Orders], before: Peaks) -> tuple
     return _with(module, {}), before, before
 
 
-def _waiting_less(
-    module: Module, running: Running, limits: Limits, times: LatencyModel | None
+def _less_exposed(
+    module: Module, executed: ExecutedComputations, limits: Limits, latency_model: LatencyModel | None
 ) -> tuple[Module, Peaks | None, Peaks | None]:
     if not async_pairs(module).pairs:
         return _with(module, {}), None, None
-    before = peaks_of(running.uses.facts, {})
-    less: dict[int, int] = {}
-    for _ in range(rounds_of(module)):
-        new = _with(module, latency_orders(running, limits, less, times))
+    before = peaks_of(executed.uses.facts, {})
+    reserved: dict[int, int] = {}
+    for _ in range(max_refinements(module)):
+        new = _with(module, latency_schedules(executed, limits, reserved, latency_model))
         after = _peaks(new)
         over = after.over(before, limits)
         if not over:
             break
         for space, bytes_ in over.items():
-            less[space] = less.get(space, 0) + bytes_
+            reserved[space] = reserved.get(space, 0) + bytes_
     else:
         return _with(module, {}), before, before
-    waited = exposed_bytes if times is None else times.waited
-    if waited(new) > waited(module):
+    exposed = exposed_bytes if latency_model is None else latency_model.exposed
+    if exposed(new) > exposed(module):
         return _with(module, {}), before, before
     return new, before, after
 
@@ -149,9 +151,9 @@ def _peaks(module: Module) -> Peaks:
 
 
 def _with(module: Module, orders: Orders) -> Module:
-    """The module, scheduled, with some computations in a new order."""
+    """Scheduled module with new orders of some computations."""
     copies = begin_copies(module)
-    computations = [_filled(copies, copy, orders.get(old, old.instructions)) for old, copy in copies.items()]
+    computations = [_rewrite(copies, copy, orders.get(old, old.instructions)) for old, copy in copies.items()]
     header = module.header
     if not module.is_scheduled:
         others = (attribute for attribute in header if attribute.name != "is_scheduled")
@@ -159,7 +161,7 @@ def _with(module: Module, orders: Orders) -> Module:
     return replace(with_computations(module, computations, copies), header=header, is_scheduled=True)
 
 
-def _filled(
+def _rewrite(
     copies: Mapping[Computation, ComputationCopy], copy: ComputationCopy, order: Iterable[Instruction]
 ) -> Computation:
     for instruction in order:

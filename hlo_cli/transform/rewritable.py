@@ -1,6 +1,6 @@
-"""What a module must be to be rewritten: lenient reading lets through what no rewrite can make sense of.
+"""Checks that a module is well formed enough to be rewritten, as lenient parsing accepts more.
 
-Mirrors the part of `HloVerifier` of xla/service/hlo_verifier.cc that is about which instruction stands where.
+Mirrors the part of `HloVerifier` of xla/service/hlo_verifier.cc that concerns structure.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import Diagnostic, HloError, Span
 
 _NEEDS_COMPUTATION = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
-_LEAST: dict[str, int] = {
+_MIN_OPERANDS: dict[str, int] = {
     **dict.fromkeys((opcodes.CONCATENATE, opcodes.CONDITIONAL, opcodes.DYNAMIC_SLICE), 1),
     **dict.fromkeys((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.REDUCE, opcodes.REDUCE_WINDOW), 2),
     opcodes.SCATTER: 3,
 }
-"""How many operands rewrites count on of operations that may have any number."""
+"""Minimum number of operands that rewrites require for opcodes of variable arity."""
 
 
 def check_rewritable(module: Module) -> None:
-    """HloError with places if values come too late, names are not unique, or fusions and what they call do not fit.
+    """Raises HloError for uses before definitions, duplicate names, and fusions that do not match their computations.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  f { ROOT a = s8[] parameter(0) }
@@ -57,15 +57,17 @@ def _problems(
     seen: set[str] = set()
     controls = control_predecessors(computation, text)
     for instruction in computation.instructions:
-        for words in _wrong(instruction, seen, earlier):
+        for words in _instruction_problems(instruction, seen, earlier):
             yield words, instruction.span
         if any(index >= instruction.index for index in controls.get(instruction.index, ())):
             yield f"{instruction.name} has a control predecessor below it", instruction.span
         seen.add(instruction.name)
 
 
-def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[Computation]) -> Iterator[str]:
-    """What is wrong with an instruction; the names that stand before it, and the computations, are given."""
+def _instruction_problems(
+    instruction: Instruction, seen: Collection[str], earlier: Collection[Computation]
+) -> Iterator[str]:
+    """Yields the problems of an instruction, given the names and computations before it."""
     name, operands, called = instruction.name, instruction.operands, instruction.called_computations
     if name in seen:
         yield f"two instructions are called {name}"
@@ -74,30 +76,32 @@ def _wrong(instruction: Instruction, seen: Collection[str], earlier: Collection[
             yield f"{name} takes the value of {operand.name}, which is defined below it"
     if any(each not in earlier for each in called):
         yield f"{name} calls a computation that is defined below it"
-    if (least := OPCODE_ARITY.get(instruction.written_opcode) or _LEAST.get(instruction.written_opcode, 0)) > len(
-        operands
-    ):
-        yield f"{name} has {_counted(len(operands), 'operand')}, and a {instruction.written_opcode} needs {least}"
+    if (
+        minimum := OPCODE_ARITY.get(instruction.written_opcode) or _MIN_OPERANDS.get(instruction.written_opcode, 0)
+    ) > len(operands):
+        count = _format_count(len(operands), "operand")
+        yield f"{name} has {count}, and a {instruction.written_opcode} needs {minimum}"
     if instruction.written_opcode == opcodes.TUPLE and _elements(instruction) != len(operands):
-        yield f"{name} has {_counted(len(operands), 'operand')}, but {_counted(_elements(instruction), 'element')}"
+        elements = _format_count(_elements(instruction), "element")
+        yield f"{name} has {_format_count(len(operands), 'operand')}, but {elements}"
     if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
-            yield f"{name} takes element {index} of {_counted(_elements(operands[0]), 'element')}"
+            yield f"{name} takes element {index} of {_format_count(_elements(operands[0]), 'element')}"
     root = called[0].root if instruction.written_opcode == opcodes.FUSION and called else None
     if root is not None and _elements(root) != _elements(instruction):
         yield f"{name} does not have the result of {called[0].name}"
     if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} calls no computation"
     if instruction.written_opcode == opcodes.FUSION and called and len(called[0].parameters) != len(operands):
-        counts = _counted(len(operands), "operand"), _counted(len(called[0].parameters), "parameter")
+        counts = _format_count(len(operands), "operand"), _format_count(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
 
 
 def _elements(instruction: Instruction) -> int:
-    """The elements of its result; none of an array."""
+    """Number of elements of a tuple result; 0 for an array."""
     return len(instruction.shape.elements) if isinstance(instruction.shape, TupleShape) else 0
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,7 +1,7 @@
-"""Sugar as XLA prints it: `slice-start` for an async-start that wraps one operation, `%t#0` for get-tuple-element.
+"""Applies XLA's syntax sugar: `slice-start` for an async-start with one operation, `%t#0` for get-tuple-element.
 
 Mirrors `PrintInstruction` with syntax_sugar_async_ops, and `PrintOperands` with compact get-tuple-elements, of
-xla/hlo/ir/hlo_instruction.cc; unlike XLA it leaves alone what would not be read as the same module again.
+xla/hlo/ir/hlo_instruction.cc. Unlike XLA, it keeps what would not parse to the same module.
 """
 
 from __future__ import annotations
@@ -17,21 +17,29 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import wrapped_opcode
-from hlo_cli.transform.async_wrapping import OF_BOTH, OF_THE_START, THREAD, chain_of, shared_attributes, wrapped_shapes
+from hlo_cli.transform.async_wrapping import (
+    SHARED_ATTRIBUTES,
+    START_ATTRIBUTES,
+    THREAD,
+    chain_of,
+    shared_attributes,
+    wrapped_shapes,
+)
 from hlo_cli.transform.clone import ComputationCopy, Operand, begin_copies, copied_calls, with_computations
 
-_MEANT: Final = "frontend_attributes"
-"""What a wrapped operation shares with those outside and may not lose."""
-_FORGOTTEN: Final = ("index", "metadata")
-"""What a get-tuple-element may say to become sugar."""
+_SEMANTIC_ATTRIBUTE: Final = "frontend_attributes"
+"""Attribute that a wrapped operation shares with its start, and that must not be lost."""
+_DROPPED_ATTRIBUTES: Final = ("index", "metadata")
+"""Attributes of a get-tuple-element that sugar can drop."""
 
 
 def sugar(module: Module, *, elements: bool = True) -> Module:
-    """The module with sugar for asynchronous operations and, unless `elements` is false, for elements of tuples.
+    """Module with sugar for async operations and, if `elements`, for tuple elements; the same object if nothing
+    changes.
 
-    Sugar forgets, as XLA's does, the names in wrapped computations, and of wrapped operations and get-tuple-elements
-    the metadata; of wrapped operations also a backend_config that differs from that of the operations outside.
-    jaxlib 0.10.2 reads sugar for operations, not yet that for elements. The module itself if nothing changes.
+    As in XLA, sugar loses the names in wrapped computations, metadata of wrapped operations and get-tuple-elements, and
+    a backend_config of a wrapped operation that differs from that of the start. jaxlib 0.10.2 parses sugar for
+    operations, but not for elements.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  w { a = f32[9] parameter(0)  ROOT r = f32[2] slice(a), slice={[0:2]} }"
@@ -48,12 +56,14 @@ def sugar(module: Module, *, elements: bool = True) -> Module:
     <BLANKLINE>
     <BLANKLINE>
     """
-    return _Sugar(module, with_elements=elements).module_with()
+    return _Sugarer(module, with_elements=elements).run()
 
 
 @dataclass(slots=True)
-class _Sugar:
-    """A module while it is sugared: `opcodes` are the new ones of asynchronous operations, `wrapped` by their start."""
+class _Sugarer:
+    """Module that is being sugared; `opcodes` are the new opcodes of async operations, `wrapped` the operations by
+    start.
+    """
 
     module: Module
     with_elements: bool
@@ -65,18 +75,18 @@ class _Sugar:
     def __post_init__(self) -> None:
         self.copies = begin_copies(self.module)
 
-    def module_with(self) -> Module:
-        """The new module."""
+    def run(self) -> Module:
+        """Applies the sugar to all computations."""
         for computation in self.module.computations:
             self._find(computation)
         if not self.opcodes and not self.elements:
             return self.module
         unused = self._unused()
         kept = [computation for computation in self.module.computations if computation not in unused]
-        return with_computations(self.module, [self._filled(self.copies[c]) for c in kept], self.copies)
+        return with_computations(self.module, [self._rewrite(self.copies[c]) for c in kept], self.copies)
 
     def _find(self, computation: Computation) -> None:
-        """What becomes sugar in a computation."""
+        """Finds the instructions of a computation that get sugar."""
         opcodes = {instruction.opcode for instruction in computation.instructions}
         wanted = {"async-start"} | ({"get-tuple-element"} if self.with_elements else set())
         if not opcodes & wanted:
@@ -94,7 +104,7 @@ class _Sugar:
                     and not instruction.is_root
                     and instruction.name not in pinned
                 )
-                if used and number is not None and {a.name for a in instruction.attributes} <= set(_FORGOTTEN):
+                if used and number is not None and {a.name for a in instruction.attributes} <= set(_DROPPED_ATTRIBUTES):
                     self.elements[instruction] = number
 
     def _find_start(self, start: Instruction, users: Users) -> None:
@@ -102,18 +112,18 @@ class _Sugar:
         chain = chain_of(start, users)
         if wrapped is None or any(user not in chain for each in chain[:-1] for user in users[each]):
             return
-        if chain[-1].opcode != "async-done" or not _can_be_read_again(start, wrapped, chain):
+        if chain[-1].opcode != "async-done" or not _is_lossless(start, wrapped, chain):
             return
         self.wrapped[start] = wrapped
         self.opcodes |= {each: wrapped.opcode + each.opcode.removeprefix("async") for each in chain}
 
     def _unused(self) -> set[Computation]:
-        """The wrapped computations that nothing calls any more."""
+        """Wrapped computations without remaining callers."""
         wrapped = {instruction.computation for instruction in self.wrapped.values()}
         left = (i for i in self.module.instructions if i not in self.opcodes)
         return wrapped - {called for instruction in left for called in instruction.called_computations}
 
-    def _filled(self, copy: ComputationCopy) -> Computation:
+    def _rewrite(self, copy: ComputationCopy) -> Computation:
         for instruction in copy.original.instructions:
             if instruction in self.elements:
                 continue
@@ -139,13 +149,13 @@ class _Sugar:
 
 
 def _control_predecessors(computation: Computation) -> set[str]:
-    """The names of instructions that others must wait for, which therefore must stay."""
+    """Names of control predecessors, which must stay."""
     waiting = [i for i in computation.instructions if "control-predecessors=" in i.raw[1]]
     return {name for instruction in waiting for name in instruction.control_predecessors}
 
 
 def _single_operation(start: Instruction) -> Instruction | None:
-    """The operation that a start wraps, if its computation is that and its operands in their order."""
+    """Operation of a start whose computation contains only it and its operands in order; None otherwise."""
     if len(start.called_computations) != 1:
         return None
     computation = start.called_computations[0]
@@ -156,25 +166,25 @@ def _single_operation(start: Instruction) -> Instruction | None:
     return root if is_all and root.operands == computation.parameters else None
 
 
-def _can_be_read_again(start: Instruction, wrapped: Instruction, chain: list[Instruction]) -> bool:
-    """Whether the sugar says all of what the wrapped operation is."""
+def _is_lossless(start: Instruction, wrapped: Instruction, chain: list[Instruction]) -> bool:
+    """Whether the sugared start determines the wrapped operation."""
     parameters = tuple(operand.shape for operand in wrapped.operands)
     if wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
         return False
-    said = shared_attributes(chain).get(_MEANT)
-    if wrapped.attribute(_MEANT) != (said[0] if said is not None else None):
+    said = shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
+    if wrapped.attribute(_SEMANTIC_ATTRIBUTE) != (said[0] if said is not None else None):
         return False
     own = {attribute.name for attribute in wrapped.attributes}
-    names = {attribute.name for attribute in start.attributes} - {*OF_BOTH, "calls"}
-    return own.isdisjoint({*OF_THE_START, *names}) and not wrapped.computation.operand_indices
+    names = {attribute.name for attribute in start.attributes} - {*SHARED_ATTRIBUTES, "calls"}
+    return own.isdisjoint({*START_ATTRIBUTES, *names}) and not wrapped.computation.operand_indices
 
 
 def _attributes(instruction: Instruction, wrapped: Instruction | None) -> Iterator[Attribute]:
-    """The attributes of a sugared operation: a start has those of the operation that it wraps, behind its thread."""
+    """Yields the attributes of a sugared operation; a start has those of the wrapped operation after its thread."""
     own = [attribute for attribute in instruction.attributes if attribute.name != "calls"]
     if wrapped is None:
         yield from own
         return
     yield from (attribute for attribute in own if attribute.name == THREAD)
-    yield from (attribute for attribute in wrapped.attributes if attribute.name not in OF_BOTH)
+    yield from (attribute for attribute in wrapped.attributes if attribute.name not in SHARED_ATTRIBUTES)
     yield from (attribute for attribute in own if attribute.name != THREAD)

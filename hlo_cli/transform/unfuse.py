@@ -1,4 +1,4 @@
-"""Fusions taken apart: the operations of their bodies stand where they stood.
+"""Expands fusions: the operations of their bodies replace them.
 
 Mirrors `HloInstruction::Defuse` of xla/hlo/ir/hlo_instruction.cc.
 """
@@ -16,18 +16,18 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.desugar import desugar
-from hlo_cli.transform.fusing.merge import begin_fusion
+from hlo_cli.transform.fusing.merge import create_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, Names
-from hlo_cli.transform.fusing.rebuild import written
-from hlo_cli.transform.in_place import Kept, in_place_kept
+from hlo_cli.transform.fusing.rebuild import rebuild
+from hlo_cli.transform.in_place import RewrittenModule, fix_in_place_hazards
 from hlo_cli.transform.rewritable import check_rewritable
 
 
 def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
-    """The module without these fusions, or without any; calls of libraries (kCustom) stay unless they are named.
+    """Module without the named fusions, or without any; library calls (kCustom) are expanded only if named.
 
-    Operations keep their names where those are free, and their metadata. A schedule stays one. For CPUs a scatter stays
-    a fusion, of nothing else.
+    Operations keep their names, if unused, and their metadata. A schedule is kept. On CPU, a scatter stays in a fusion
+    of its own.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  f { a = s8[9] parameter(0)  b = s8[9] not(a)  ROOT n = s8[9] negate(b) }
@@ -38,8 +38,8 @@ def unfuse(module: Module, names: Collection[str] | None = None) -> Module:
     return unfused(module, names).module
 
 
-def unfused(module: Module, names: Collection[str] | None = None) -> Kept:
-    """The module as `unfuse` has it, with the copies that keep operands until their last read.
+def unfused(module: Module, names: Collection[str] | None = None) -> RewrittenModule:
+    """Module as by `unfuse`, with the copies that protect operands from in-place updates.
 
     >>> from hlo_cli import parse_module
     >>> unfused(parse_module("ENTRY e { ROOT p = s8[9] parameter(0) }")).copies
@@ -48,7 +48,7 @@ def unfused(module: Module, names: Collection[str] | None = None) -> Kept:
     with no_garbage_collection():
         check_rewritable(module)
         given = desugar(module)
-        return in_place_kept(_unfused(given, names), given)
+        return fix_in_place_hazards(_unfused(given, names), given)
 
 
 def _unfused(module: Module, names: Collection[str] | None) -> Module:
@@ -59,17 +59,17 @@ def _unfused(module: Module, names: Collection[str] | None) -> Module:
         chosen = [name for name, (_, fusion) in fusions.items() if fusion.kind != "kCustom"]
     else:
         chosen = [_known(name.removeprefix("%"), fusions, module) for name in names]
-    taken = _names_left(module, {fusions[name][1] for name in chosen})
+    taken = _remaining_names(module, {fusions[name][1] for name in chosen})
     touched: dict[Graph, dict[Node, list[Node]]] = {}
     for name in dict.fromkeys(chosen):
         graph, fusion = fusions[name]
-        touched.setdefault(graph, {})[fusion] = _opened(graph, fusion, taken)
+        touched.setdefault(graph, {})[fusion] = _inline(graph, fusion, taken)
     every_name = ModuleNames(module)
-    for graph, opened in touched.items():
-        _place(graph, opened)
+    for graph, inlined in touched.items():
+        _insert(graph, inlined)
         if target_of(module) == "cpu":
-            _wrap_scatters(graph, opened, every_name)
-    return written(module, {graph.computation: graph for graph in touched})
+            _wrap_scatters(graph, inlined, every_name)
+    return rebuild(module, {graph.computation: graph for graph in touched})
 
 
 def _known(name: str, fusions: Collection[str], module: Module) -> str:
@@ -81,16 +81,16 @@ def _known(name: str, fusions: Collection[str], module: Module) -> str:
     raise HloError(f"{name} is no fusion but a {found.opcode}")
 
 
-def _names_left(module: Module, opened: Collection[Node]) -> Names:
-    """The names that stay taken when these fusions are gone."""
-    gone: set[Computation | None] = {node.body.computation for node in opened if node.body is not None}
-    fused = {node.name for node in opened}
+def _remaining_names(module: Module, inlined: Collection[Node]) -> Names:
+    """Names in use without these fusions."""
+    gone: set[Computation | None] = {node.body.computation for node in inlined if node.body is not None}
+    fused = {node.name for node in inlined}
     kept = (c for c in module.computations if c not in gone)
     return Names(i.name for c in kept for i in c.instructions if i.name not in fused)
 
 
-def _opened(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
-    """The nodes in place of a fusion, in order; its users take theirs."""
+def _inline(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
+    """Nodes that replace a fusion, in order; the users of the fusion use them."""
     body = fusion.body
     assert body is not None
     made: dict[Node, Node] = dict(zip(body.parameters, fusion.operands, strict=False))
@@ -107,14 +107,14 @@ def _opened(graph: Graph, fusion: Node, taken: Names) -> list[Node]:
         for user in list(fusion.users):
             element = made[body.root.operands[user.element]]
             user.replace_by(element)
-            _hand_over(graph, user, element)
+            _redirect(graph, user, element)
             graph.remove(user)
     else:
         fusion.replace_by(made[body.root])
-        _hand_over(graph, fusion, made[body.root])
+        _redirect(graph, fusion, made[body.root])
     for node in new:
         if not set(node.operands) & set(new):
-            graph.wait(node, graph.before.get(fusion, ()))
+            graph.add_control_dependencies(node, graph.control_predecessors.get(fusion, ()))
     fusion.detach()
     return new
 
@@ -123,33 +123,33 @@ def _takes_element(user: Node) -> bool:
     return user.opcode == opcodes.GET_TUPLE_ELEMENT
 
 
-def _hand_over(graph: Graph, old: Node, new: Node) -> None:
-    """What waits for a node waits for another, and the root is another."""
-    for waiting in list(graph.behind.get(old, ())):
-        graph.wait(waiting, (new,))
+def _redirect(graph: Graph, old: Node, new: Node) -> None:
+    """Makes control successors of `old`, and the root, refer to `new`."""
+    for waiting in list(graph.control_successors.get(old, ())):
+        graph.add_control_dependencies(waiting, (new,))
     if graph.root is old:
         graph.root = new
 
 
-def _place(graph: Graph, opened: dict[Node, list[Node]]) -> None:
-    """Put the nodes of fusions in their places."""
+def _insert(graph: Graph, inlined: dict[Node, list[Node]]) -> None:
+    """Inserts the nodes at the positions of their fusions."""
     order: list[Node | None] = []
     for node in graph.nodes:
-        order += opened.get(node, (node,))
-    for fusion in opened:
+        order += inlined.get(node, (node,))
+    for fusion in inlined:
         graph.remove(fusion)
     graph.order = order
-    graph.place = {node: place for place, node in enumerate(order) if node is not None}
+    graph.position = {node: place for place, node in enumerate(order) if node is not None}
 
 
-def _wrap_scatters(graph: Graph, opened: dict[Node, list[Node]], names: ModuleNames) -> None:
-    """Scatters become fusions of their own: the CPU compiler runs no others."""
-    for node in [node for nodes in opened.values() for node in nodes if node.opcode == opcodes.SCATTER]:
-        begin_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
+def _wrap_scatters(graph: Graph, inlined: dict[Node, list[Node]], names: ModuleNames) -> None:
+    """Wraps scatters in fusions, as the CPU compiler runs no others."""
+    for node in [node for nodes in inlined.values() for node in nodes if node.opcode == opcodes.SCATTER]:
+        create_fusion(graph, node, "kLoop", names, name="wrapped_scatter", body_name="wrapped_scatter_computation")
 
 
 def _order(body: FusionBody) -> Iterator[Node]:
-    """The operations, each behind what it takes; what is overwritten in place is read before, where that can be."""
+    """Yields the operations, each after its operands, with in-place updates after other reads where possible."""
     operations = list(body.operations)
     writers = [node for node in operations if node.opcode in UPDATE_AT]
     if not writers:
@@ -169,7 +169,7 @@ def _order(body: FusionBody) -> Iterator[Node]:
 
 
 def _after(writer: Node) -> set[Node]:
-    """The node and all that takes its value, directly or not."""
+    """Node and all its transitive users."""
     found = {writer}
     waiting = [writer]
     while waiting:

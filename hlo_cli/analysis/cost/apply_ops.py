@@ -1,32 +1,34 @@
-"""Operations that apply a computation again and again: its flops and transcendentals count each time, its bytes never.
+"""Cost of operations that apply a computation to elements: its flops and transcendentals count per application.
 
-Mirrors `HandleReduce`, `HandleReduceWindow`, `HandleSelectAndScatter`, `HandleMap` and `HandleSort` of
-xla/service/hlo_cost_analysis.cc.
+Its bytes never count. Mirrors `HandleReduce`, `HandleReduceWindow`, `HandleSelectAndScatter`, `HandleMap`, and
+`HandleSort` of xla/service/hlo_cost_analysis.cc.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
 from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
 
 
-def apply_body(instruction: Instruction, figures: Figures, count: CostCounter, times: int, *, callee: int = 0) -> None:
-    """Add what a called computation calculates, a number of times."""
+def apply_body(
+    instruction: Instruction, properties: Properties, counter: CostCounter, times: int, *, callee: int = 0
+) -> None:
+    """Adds the flops and transcendentals of a called computation, multiplied by `times`."""
     if callee >= len(instruction.called_computations):
         return
-    body = count.totals.get(instruction.called_computations[callee], {})
+    body = counter.totals.get(instruction.called_computations[callee], {})
     for name in (FLOPS, TRANSCENDENTALS):
         if name in body:
-            figures[name] = count.sum((figures.get(name, 0), count.times(body[name], times)))
+            properties[name] = counter.sum((properties.get(name, 0), counter.times(body[name], times)))
 
 
-def reduce(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body once for every element that vanishes.
+def reduce(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the body once for every operand element minus the number of result elements.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -37,45 +39,48 @@ def reduce(instruction: Instruction, figures: Figures, count: CostCounter) -> No
     32
     """
     apply_body(
-        instruction, figures, count, count.operand(instruction, 0).elements - _result(instruction, count).elements
+        instruction,
+        properties,
+        counter,
+        counter.operand(instruction, 0).elements - _result(instruction, counter).elements,
     )
 
 
-def map_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body once for every element of the result."""
-    apply_body(instruction, figures, count, _result(instruction, count).elements)
+def map_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the body once for every element of the result."""
+    apply_body(instruction, properties, counter, _result(instruction, counter).elements)
 
 
-def scan(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body once for every element of operand 1."""
-    apply_body(instruction, figures, count, count.operand(instruction, 1).elements)
+def scan(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the body once for every element of operand 1."""
+    apply_body(instruction, properties, counter, counter.operand(instruction, 1).elements)
 
 
-def reduce_window(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body for every element of the window but the first, at every place.
+def reduce_window(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the body for every window element but one, at every position.
 
-    A window that covers the whole dimension from every place is a sum that is then repeated.
+    A cumulative window, which covers the whole dimension at every position, counts as one reduction and a broadcast.
     """
     window = instruction.window
     dimensions = window.dimensions if window is not None else ()
-    result = _result(instruction, count)
+    result = _result(instruction, counter)
     times = (prod(d.size for d in dimensions) - 1) * result.elements
-    if (whole := _whole_dimension(instruction, dimensions, result)) is not None:
+    if (whole := _cumulative_dimension(instruction, dimensions, result)) is not None:
         times = result.elements // whole + whole - 1
-    apply_body(instruction, figures, count, times)
+    apply_body(instruction, properties, counter, times)
 
 
-def select_and_scatter(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """For every element of the source: the selection as often as the window has elements but one, then the scatter."""
-    source = count.operand(instruction, 1).elements
+def select_and_scatter(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts, for every source element, the selection for all window elements but one, and the scatter once."""
+    source = counter.operand(instruction, 1).elements
     window = instruction.window
     places = prod(d.size for d in window.dimensions) if window is not None else 1
-    apply_body(instruction, figures, count, source * (places - 1))
-    apply_body(instruction, figures, count, source, callee=1)
+    apply_body(instruction, properties, counter, source * (places - 1))
+    apply_body(instruction, properties, counter, source, callee=1)
 
 
-def sort(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """n log n comparisons of one flop, whatever the body does.
+def sort(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts n log n comparisons of one flop, whatever the body does.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -84,20 +89,21 @@ def sort(instruction: Instruction, figures: Figures, count: CostCounter) -> None
     >>> cost_of(parse_module(text).entry.root).flops
     90
     """
-    elements = count.operand(instruction, 0).elements
-    figures[FLOPS] = elements * (max(elements % (1 << 64), 1) - 1).bit_length()
+    elements = counter.operand(instruction, 0).elements
+    # Unsigned, like the count that HandleSort passes to Log2Ceiling; the body is ignored.
+    properties[FLOPS] = elements * (max(elements % (1 << 64), 1) - 1).bit_length()
 
 
-def _result(instruction: Instruction, count: CostCounter) -> ShapeSize:
-    """The result, the first of several."""
+def _result(instruction: Instruction, counter: CostCounter) -> ShapeSize:
+    """Size of the result; of a tuple, its first element."""
     shape = instruction.shape
-    return count.measure(shape.elements[0] if isinstance(shape, TupleShape) and shape.elements else shape)
+    return counter.measure(shape.elements[0] if isinstance(shape, TupleShape) and shape.elements else shape)
 
 
-def _whole_dimension(
+def _cumulative_dimension(
     instruction: Instruction, dimensions: tuple[WindowDimension, ...], result: ShapeSize
 ) -> int | None:
-    """The size of the only dimension that is reduced, if each place's window reaches all of it."""
+    """Size of the only reduced dimension if the window covers all of it at every position, else None."""
     reduced = [d for d in dimensions if d.size != 1]
     padded = [d for d in dimensions if d.padding_low or d.padding_high]
     if len(reduced) != 1 or len(padded) != 1 or isinstance(instruction.shape, TupleShape):

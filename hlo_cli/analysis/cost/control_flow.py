@@ -1,6 +1,6 @@
-"""Operations that run computations as they stand: calls, loops, branches, asynchronous ones, and calls out of XLA.
+"""Cost of operations that run computations: calls, loops, conditionals, async operations, and custom calls.
 
-Mirrors `HandleCall`, `HandleWhile`, `HandleConditional`, `HandleAsyncStart` and `HandleCustomCall` of
+Mirrors `HandleCall`, `HandleWhile`, `HandleConditional`, `HandleAsyncStart`, and `HandleCustomCall` of
 xla/service/hlo_cost_analysis.cc.
 """
 
@@ -8,46 +8,46 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Figures, operand_key
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Properties, operand_key
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.data_movement import free
-from hlo_cli.analysis.cost.library_calls import known_call
+from hlo_cli.analysis.cost.library_calls import custom_call_properties
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir.instruction import Instruction
 
-_CALL_MARKERS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
+_CALL_MARKER_TARGETS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
 
 
-def call(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """All that the callee costs, and nothing of its own."""
-    figures.clear()
-    figures |= _callee(instruction, count, 0)
+def call(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the callee, and nothing for the call."""
+    properties.clear()
+    properties |= _callee(instruction, counter, 0)
 
 
-def async_start(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """All that the callee costs; the update and the end cost what they hand on."""
-    call(instruction, figures, count)
-    figures[OPTIMAL_SECONDS] = 0
+def async_start(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the callee; update and done count the default bytes of their operands and results."""
+    call(instruction, properties, counter)
+    properties[OPTIMAL_SECONDS] = 0
 
 
-def while_(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body and the condition once, or as often as they run if the rules want that and the text tells.
+def while_(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts body and condition once or, with `trip_counts`, as often as they run.
 
-    A loop of unknown length counts once, and then among the operations of unknown cost.
+    With `trip_counts`, a loop of unknown trip count counts once and adds one operation of unknown cost.
     """
-    parts = (_callee(instruction, count, 0), _callee(instruction, count, 1))
-    trips = trip_count(instruction) if count.rules.trip_counts else None
-    figures.clear()
+    parts = (_callee(instruction, counter, 0), _callee(instruction, counter, 1))
+    trips = trip_count(instruction) if counter.rules.trip_counts else None
+    properties.clear()
     for part, runs in zip(parts, (1, 1) if trips is None else (trips, trips + 1), strict=True):
-        count.add(
-            figures, {name: value if name == UNKNOWN else count.times(value, runs) for name, value in part.items()}
+        counter.add(
+            properties, {name: value if name == UNKNOWN else counter.times(value, runs) for name, value in part.items()}
         )
-    if trips is None and count.rules.trip_counts:
-        figures[UNKNOWN] = figures.get(UNKNOWN, 0) + 1
+    if trips is None and counter.rules.trip_counts:
+        properties[UNKNOWN] = properties.get(UNKNOWN, 0) + 1
 
 
-def conditional(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """Of every figure the largest of all branches.
+def conditional(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the maximum over all branches for each property.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -59,15 +59,19 @@ def conditional(instruction: Instruction, figures: Figures, count: CostCounter) 
     >>> cost.flops, cost.transcendentals
     (9, 9)
     """
-    call(instruction, figures, count)
+    call(instruction, properties, counter)
     for branch in range(1, len(instruction.called_computations)):
-        for name, value in _callee(instruction, count, branch).items():
-            present = figures.get(name, 0)
-            figures[name] = value if present < value else present
+        for name, value in _callee(instruction, counter, branch).items():
+            # HandleConditional takes the maximum with properties that are present only: -1 of a later branch loses to
+            # 0.
+            present = properties.get(name, 0)
+            properties[name] = value if present < value else present
 
 
-def custom_call(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """Nobody knows: for XLA minus one of everything, else nothing, or what the text tells.
+def custom_call(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a custom call, whose cost is unknown in general.
+
+    Every property is -1 for XLA; otherwise 0, or derived from the backend configuration with `known_calls`.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -79,20 +83,20 @@ def custom_call(instruction: Instruction, figures: Figures, count: CostCounter) 
     (0, 1)
     (-1.0, 1)
     """
-    rules = count.rules
-    if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKERS:
-        free(instruction, figures, count)
-    elif rules.known_calls and (known := known_call(instruction, count)) is not None:
-        figures |= known
+    rules = counter.rules
+    if rules.call_markers_are_free and instruction.string("custom_call_target") in _CALL_MARKER_TARGETS:
+        free(instruction, properties, counter)
+    elif rules.known_calls and (known := custom_call_properties(instruction, counter)) is not None:
+        properties |= known
     elif rules.minus_one:
-        figures |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1, UNKNOWN: 1}
-        figures |= {operand_key(number): -1 for number in range(len(instruction.operands))}
+        properties |= {FLOPS: -1, BYTES: -1, OUTPUT_BYTES: -1, OPTIMAL_SECONDS: -1, UNKNOWN: 1}
+        properties |= {operand_key(number): -1 for number in range(len(instruction.operands))}
     else:
-        figures[UNKNOWN] = 1
+        properties[UNKNOWN] = 1
         if not rules.known_calls:
-            free(instruction, figures, count)
+            free(instruction, properties, counter)
 
 
-def _callee(instruction: Instruction, count: CostCounter, number: int) -> Figures:
+def _callee(instruction: Instruction, counter: CostCounter, number: int) -> Properties:
     called = instruction.called_computations
-    return count.totals.get(called[number], {}) if number < len(called) else {}
+    return counter.totals.get(called[number], {}) if number < len(called) else {}

@@ -1,4 +1,4 @@
-"""What an instruction costs, in the figures of XLA's cost analysis, and the rules by which it is counted.
+"""Cost of an instruction, with the properties of XLA's cost analysis, and the options that control counting.
 
 Mirrors `HloCostAnalysis::Properties` and `HloCostAnalysis::Options` of xla/service/hlo_cost_analysis.h.
 """
@@ -15,7 +15,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 
 Number = int | float
-"""An exact count, or a quotient; with `CostOptions.float32` a float that a C++ float can hold."""
+"""Exact count or quotient; with `CostOptions.float32`, a value that a C++ float can hold."""
 
 FLOPS: Final = "flops"
 TRANSCENDENTALS: Final = "transcendentals"
@@ -23,26 +23,27 @@ BYTES: Final = "bytes accessed"
 OUTPUT_BYTES: Final = "bytes accessedout{}"
 OPTIMAL_SECONDS: Final = "optimal_seconds"
 UNKNOWN: Final = "unknown"
-"""How many operations nobody knows the cost of; XLA has no such figure, and `Cost.figures` neither."""
+"""Number of operations of unknown cost; not a property of XLA, and not part of `Cost.properties`."""
 
-Figures = dict[str, Number]
-"""What is being counted, by XLA's names; what is not there is 0."""
+Properties = dict[str, Number]
+"""Values by XLA's property names; missing ones are 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """How costs are counted. The defaults give whole numbers, and nothing for what nobody knows the cost of.
+    """Options of the cost analysis; by default values are exact, and operations of unknown cost count as 0.
 
-    - `float32`: every sum is rounded as XLA rounds it, in the order in which XLA visits instructions.
-    - `minus_one`: a custom call costs -1 flops and -1 bytes, as for XLA, which sums these like all others.
-    - `wraps`: a dimension of unknown size, written `?`, is the -2^63 that XLA calculates with, around the ends of an
-      int64; else it counts as 1, and what has one is of unknown cost.
+    - `float32`: every sum is rounded to float, in the order in which XLA visits instructions.
+    - `minus_one`: a custom call costs -1 flops and -1 bytes, which XLA sums like other values.
+    - `wraps`: an unbounded dimension, printed `?`, is -2^63, with int64 overflow as in XLA; else it counts as 1 and
+      makes the cost unknown.
     - `call_markers_are_free`: custom calls that mark a call cost nothing, as since August 2026.
-    - `packed_constants`: constants take the bits that their layout says; XLA forgets `E(n)` when it reads their text.
-    - `known_calls`: a custom call costs what its text tells, and reads its operands and writes its result in any case.
-    - `padded`: arrays are as large as they are in a TPU's memory, those without tiles as if in tiles of (8,128).
-    - `table_alignment`: a tuple's table holds four bytes an element, rounded up to this; 0 is eight bytes an element.
-    - `trip_counts`: the body of a loop counts as often as it runs, where the text tells; XLA counts it once.
+    - `packed_constants`: constants have the bits of their layout; XLA drops `E(n)` when it parses them.
+    - `known_calls`: a custom call costs what its configuration states, and always reads its operands and writes its
+      result.
+    - `padded`: arrays have their padded TPU sizes; untiled ones count as tiled by (8,128).
+    - `table_alignment`: a tuple's table has 4 bytes per element, rounded up to this; 0 for 8 bytes per element.
+    - `trip_counts`: a loop body counts as often as it runs, if known; XLA counts it once.
 
     >>> CostOptions() == EXACT, XLA.float32, RUN.trip_counts
     (True, True, True)
@@ -60,69 +61,69 @@ class CostOptions:
 
 
 EXACT: Final = CostOptions()
-"""XLA's figures as exact numbers."""
+"""XLA's properties as exact numbers."""
 
 XLA: Final = CostOptions(float32=True, minus_one=True, wraps=True)
-"""XLA's figures to the last bit, as of jaxlib 0.10.2."""
+"""XLA's properties to the last bit, as of jaxlib 0.10.2."""
 
 RUN: Final = CostOptions(packed_constants=True, known_calls=True, trip_counts=True)
-"""The best guess at what one run costs."""
+"""Best estimate of the cost of one execution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The figures of one instruction, computation or module, by the names that XLA gives them; those of 0 are left out.
+    """Cost of an instruction, computation, or module: nonzero properties by XLA's names.
 
-    `unknown` counts the operations in it whose cost nobody knows, which the figures leave out.
+    `unknown` is the number of operations of unknown cost, which the properties omit.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost = cost_of(parse_module("r = f32[4] add(f32[4] a, f32[4] b)").entry.root)
     >>> cost.flops, cost.bytes_accessed, cost.output_bytes, cost.operand_bytes(1), cost.unknown
     (4, 48, 16, 16, 0)
-    >>> dict(cost.figures)["utilization1{}"]
+    >>> dict(cost.properties)["utilization1{}"]
     1
     """
 
-    figures: Mapping[str, Number] = field(default_factory=lambda: MappingProxyType({}))
+    properties: Mapping[str, Number] = field(default_factory=lambda: MappingProxyType({}))
     unknown: int = 0
 
     @property
     def flops(self) -> Number:
-        """Floating-point operations, and those on integers, which XLA counts alike."""
-        return self.figures.get(FLOPS, 0)
+        """Number of floating-point and integer operations, which XLA counts alike."""
+        return self.properties.get(FLOPS, 0)
 
     @property
     def transcendentals(self) -> Number:
-        """Elements of exponentials, sines and the like, which are no flops."""
-        return self.figures.get(TRANSCENDENTALS, 0)
+        """Number of elements of exponentials, sines, and similar functions, which are not flops."""
+        return self.properties.get(TRANSCENDENTALS, 0)
 
     @property
     def bytes_accessed(self) -> Number:
         """Bytes read and written, without padding."""
-        return self.figures.get(BYTES, 0)
+        return self.properties.get(BYTES, 0)
 
     @property
     def output_bytes(self) -> Number:
         """Bytes written."""
-        return self.figures.get(OUTPUT_BYTES, 0)
+        return self.properties.get(OUTPUT_BYTES, 0)
 
     @property
     def optimal_seconds(self) -> Number:
-        """Always 0 but for custom calls: the analysis is given no speeds."""
-        return self.figures.get(OPTIMAL_SECONDS, 0)
+        """Estimated seconds: 0 except for custom calls, as the analysis knows no rates."""
+        return self.properties.get(OPTIMAL_SECONDS, 0)
 
     def operand_bytes(self, number: int) -> Number:
-        """Bytes read of one operand."""
-        return self.figures.get(operand_key(number), 0)
+        """Bytes read from one operand."""
+        return self.properties.get(operand_key(number), 0)
 
     def operand_utilization(self, number: int) -> Number:
-        """Which part of one operand is used; 1 is all of it."""
-        return self.figures.get(utilization_key(number), 0)
+        """Fraction of one operand that is used; 1 for all of it."""
+        return self.properties.get(utilization_key(number), 0)
 
     @property
     def intensity(self) -> float | None:
-        """Flops a byte; None where no byte moves.
+        """Flops per byte accessed; None if no bytes are accessed.
 
         >>> Cost({"flops": 6, "bytes accessed": 4}).intensity, Cost().intensity
         (1.5, None)
@@ -132,7 +133,7 @@ class Cost:
 
 @cache
 def operand_key(number: int, index: tuple[int, ...] = ()) -> str:
-    """XLA's name for the bytes read of an operand, or of an element of it.
+    """XLA's property name for the bytes read from an operand, or from one of its tuple elements.
 
     >>> operand_key(0), operand_key(2, (1, 0))
     ('bytes accessed0{}', 'bytes accessed2{1,0}')
@@ -142,7 +143,7 @@ def operand_key(number: int, index: tuple[int, ...] = ()) -> str:
 
 @cache
 def output_key(index: tuple[int, ...]) -> str:
-    """XLA's name for the bytes written of an element of the result.
+    """XLA's property name for the bytes written to a tuple element of the result.
 
     >>> output_key((1, 0))
     'bytes accessedout{1,0}'
@@ -152,7 +153,7 @@ def output_key(index: tuple[int, ...]) -> str:
 
 @cache
 def utilization_key(number: int) -> str:
-    """XLA's name for the part of an operand that is used.
+    """XLA's property name for the used fraction of an operand.
 
     >>> utilization_key(0)
     'utilization0{}'

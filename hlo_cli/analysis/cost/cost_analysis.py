@@ -1,7 +1,7 @@
-"""What instructions, computations and modules cost: flops, transcendentals and bytes, as XLA counts them.
+"""Cost of instructions, computations, and modules: flops, transcendentals, and bytes accessed, as XLA counts them.
 
-Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop's body once, and -1 for what it does
-not know; `CostOptions` say what is done instead.
+Mirrors `HloCostAnalysis` of xla/service/hlo_cost_analysis.cc. XLA counts a loop body once, and -1 for a custom call;
+`CostOptions` change that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.apply_ops import map_, reduce, reduce_window, scan, select_and_scatter, sort
 from hlo_cli.analysis.cost.control_flow import async_start, call, conditional, custom_call, while_
-from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, CostOptions, Figures, utilization_key
+from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, CostOptions, Properties, utilization_key
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
 from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, transpose, tuple_
 from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
@@ -71,7 +71,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
 
 
 def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
-    """What one instruction costs, with the computations that it calls.
+    """Cost of one instruction, including the computations that it calls.
 
     >>> from hlo_cli import parse_module
     >>> cost_of(parse_module("r = f32[8] iota(), iota_dimension=0").entry.root).bytes_accessed
@@ -82,20 +82,20 @@ def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
 
 @no_garbage_collection()
 def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
-    """What every instruction costs, those inside fusions and other called computations too.
+    """Cost of every instruction, including those in fusions and other called computations.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
     >>> {instruction.opcode: cost.flops for instruction, cost in cost_analysis(module).items()}
     {'parameter': 0, 'add': 4}
     """
-    each: dict[Instruction, Figures] = {}
-    _counted(module.computations, rules, each)
+    each: dict[Instruction, Properties] = {}
+    _counted_computations(module.computations, rules, each)
     return {instruction: _cost(each[instruction]) for instruction in module.instructions}
 
 
 def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
-    """What each of some instructions costs, with the computations that it calls.
+    """Cost of each given instruction, including the computations that it calls.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("r = f32[4] add(f32[4] a, f32[4] b)").entry.root
@@ -103,17 +103,19 @@ def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXA
     4
     """
     wanted = tuple(instructions)
-    count = _counted((called for instruction in wanted for called in instruction.called_computations), rules)
-    return {instruction: _cost(_figures_of(instruction, count)) for instruction in wanted}
+    counter = _counted_computations(
+        (called for instruction in wanted for called in instruction.called_computations), rules
+    )
+    return {instruction: _cost(_properties_of(instruction, counter)) for instruction in wanted}
 
 
 def computation_cost(computation: Computation, *, rules: CostOptions = EXACT) -> Cost:
-    """The sum over the instructions of a computation, with all that they call."""
-    return _cost(dict(_counted((computation,), rules).totals[computation]))
+    """Sum over the instructions of a computation, including all that they call."""
+    return _cost(dict(_counted_computations((computation,), rules).totals[computation]))
 
 
 def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
-    """The sum over the entry computation, which is what XLA calls the cost of a module.
+    """Sum over the entry computation, which XLA reports as the cost of a module.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost import XLA
@@ -124,53 +126,56 @@ def module_cost(module: Module, *, rules: CostOptions = EXACT) -> Cost:
     return computation_cost(module.entry, rules=rules)
 
 
-def _counted(
-    computations: Iterable[Computation], rules: CostOptions, each: dict[Instruction, Figures] | None = None
+def _counted_computations(
+    computations: Iterable[Computation], rules: CostOptions, each: dict[Instruction, Properties] | None = None
 ) -> CostCounter:
-    """A count in which these computations, and all that they call, have their sums; `each` keeps what is summed."""
-    count = CostCounter(rules)
+    """Counter with the totals of these computations and of their callees; `each` receives the summands."""
+    counter = CostCounter(rules)
     for computation in callees_first(computations):
-        total: Figures = {}
-        for instruction in _visited(computation, rules):
-            figures = _figures_of(instruction, count)
-            count.add(total, figures)
+        total: Properties = {}
+        for instruction in _in_order(computation, rules):
+            properties = _properties_of(instruction, counter)
+            counter.add(total, properties)
             if each is not None:
-                each[instruction] = figures
-        count.totals[computation] = {name: value for name, value in total.items() if value}
-    return count
+                each[instruction] = properties
+        counter.totals[computation] = {name: value for name, value in total.items() if value}
+    return counter
 
 
-def _visited(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:
-    """The instructions in XLA's order where rounding depends on it, else in that of the text."""
+def _in_order(computation: Computation, rules: CostOptions) -> Iterator[Instruction]:
+    """Instructions in XLA's order, where rounding depends on it, else in the order of the text."""
     return post_order(computation) if rules.float32 else iter(computation.instructions)
 
 
-def _figures_of(instruction: Instruction, count: CostCounter) -> Figures:
+def _properties_of(instruction: Instruction, counter: CostCounter) -> Properties:
     if instruction.opcode in _FREE:  # half of all instructions
         return {utilization_key(number): 1 for number in range(len(instruction.operands))}
-    figures = count.defaults(instruction)
+    properties = counter.defaults(instruction)
     handler = _HANDLERS.get(instruction.opcode)
     if handler is not None:
-        handler(instruction, figures, count)
+        handler(instruction, properties, counter)
+    # XLA's parser turns such a start into an async-start that calls the wrapped operation.
     elif instruction.opcode.endswith("-start") and (wrapped := wrapped_opcode(instruction.opcode)) is not None:
-        figures = _figures_of(_wrapped(instruction, wrapped), count) | {OPTIMAL_SECONDS: 0}
-    if count.is_unbounded(instruction):
-        _leave_open(figures, count.rules)
-    return count.finished(figures)
+        properties = _properties_of(_wrapped(instruction, wrapped), counter) | {OPTIMAL_SECONDS: 0}
+    if counter.has_unbounded(instruction):
+        _mark_unbounded(properties, counter.rules)
+    return counter.finish(properties)
 
 
-def _leave_open(figures: Figures, rules: CostOptions) -> None:
-    """Figures of sizes that nobody knows: as an int64 holds them, or as unknown."""
+def _mark_unbounded(properties: Properties, rules: CostOptions) -> None:
+    """Wraps values of unbounded sizes to int64, or marks them as unknown."""
     if not rules.wraps:
-        figures.setdefault(UNKNOWN, 1)
+        properties.setdefault(UNKNOWN, 1)
         return
-    for name, value in figures.items():
+    for name, value in properties.items():
         if isinstance(value, int):
-            figures[name] = int64(value)
+            properties[name] = int64(value)
 
 
 def _wrapped(start: Instruction, opcode: str) -> Instruction:
-    """The operation that a sugared start begins: the result of a start is a tuple of operands, result and context."""
+    """Operation that a sugared start begins; its result is element 1 of the start's tuple (operands, result,
+    context).
+    """
     is_tuple = isinstance(start.shape, TupleShape) and len(start.shape.elements) > 1
     shape = start.shape.elements[1] if is_tuple and isinstance(start.shape, TupleShape) else start.shape
     inner = Instruction(start.name, shape, opcode, start.operands, start.computation, start.index)
@@ -178,6 +183,6 @@ def _wrapped(start: Instruction, opcode: str) -> Instruction:
     return inner
 
 
-def _cost(figures: Figures) -> Cost:
-    unknown = figures.pop(UNKNOWN, 0)
-    return Cost(MappingProxyType(figures), int(unknown))
+def _cost(properties: Properties) -> Cost:
+    unknown = properties.pop(UNKNOWN, 0)
+    return Cost(MappingProxyType(properties), int(unknown))

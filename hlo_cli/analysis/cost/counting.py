@@ -1,6 +1,6 @@
-"""One count of costs: its rules, its arithmetic, and what it has measured so far.
+"""Counter of costs: options, arithmetic, and cached sizes of shapes.
 
-Mirrors `HloCostAnalysis::Preprocess`, `GetShapeSize` and `HloCostAnalysis::DefaultShapeSize` of
+Mirrors `HloCostAnalysis::Preprocess`, `GetShapeSize`, and `HloCostAnalysis::DefaultShapeSize` of
 xla/service/hlo_cost_analysis.cc.
 """
 
@@ -17,8 +17,8 @@ from hlo_cli.analysis.cost.cost import (
     EXACT,
     OUTPUT_BYTES,
     CostOptions,
-    Figures,
     Number,
+    Properties,
     operand_key,
     utilization_key,
 )
@@ -33,18 +33,18 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 _POINTER_BYTES: Final = 8
 _TPU_POINTER_BYTES: Final = 4
 DEFAULT_TILE: Final = Tile((8, 128))
-"""How the TPU compiler counts arrays that have no tiles."""
+"""Tile with which the TPU compiler counts untiled arrays."""
 
-_SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
+_DYNAMIC_SIZE_BYTES: Final = 4  # of a dimension's size that is only known when the program runs
 _EXACT_IN_FLOAT64: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeSize:
-    """What matters of a shape: its bytes, those of its leaves, and its elements if it is an array.
+    """Size of a shape: bytes, bytes of its leaves, and elements of an array.
 
-    A tuple's own bytes are those of its table of pointers. `wraps` says that sizes which nobody knows are XLA's -2^63,
-    `is_unbounded` that there are such.
+    The bytes of a tuple are those of its pointer table. `has_unbounded` if a dimension is unbounded, and `wraps` if it
+    then counts as XLA's -2^63.
     """
 
     shape: Shape
@@ -52,41 +52,41 @@ class ShapeSize:
     leaf_bytes: tuple[int, ...]
     elements: int
     wraps: bool = False
-    is_unbounded: bool = False
+    has_unbounded: bool = False
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The sizes of an array; none for everything else."""
+        """Dimensions of an array; empty for other shapes."""
         array = array_of(self.shape)
         if array is None:
             return ()
         return array.dimensions if self.wraps else array.sizes
 
     def size(self, dimension: int) -> int:
-        """The size of one dimension, 1 where there is no such dimension."""
+        """Size of one dimension; 1 if it does not exist."""
         dimensions = self.dimensions
         return dimensions[dimension] if -len(dimensions) <= dimension < len(dimensions) else 1
 
 
 @dataclass(slots=True)
 class CostCounter:
-    """A count under way. `totals` holds the sums of computations, and `reads` what fusions read of their parameters.
+    """State of a cost analysis; callees are counted before their callers.
 
-    Callees are counted before their callers.
+    `totals` has the sums of computations, `reads` the bytes that fusions read from their parameters.
     """
 
     rules: CostOptions
-    totals: dict[Computation, Figures] = field(default_factory=dict)
+    totals: dict[Computation, Properties] = field(default_factory=dict)
     reads: dict[Instruction, int] = field(default_factory=dict)
-    _sees_unbounded: bool = False
+    _has_unbounded: bool = False
     _measures: dict[int, ShapeSize] = field(default_factory=dict)
 
     def measure(self, shape: Shape) -> ShapeSize:
-        """The measure of a shape; the same object, as many instructions share one, is measured once.
+        """Size of a shape, cached by identity, as many instructions share a shape object.
 
         >>> from hlo_cli import parse_shape
-        >>> count = CostCounter(CostOptions())
-        >>> count.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
+        >>> counter = CostCounter(CostOptions())
+        >>> counter.measure(parse_shape("(f32[3,5], u4[3]{0:E(4)}, (pred[7], token[]))")).leaf_bytes
         (60, 2, 7, 0)
         """
         found = self._measures.get(id(shape))
@@ -94,17 +94,17 @@ class CostCounter:
             found = self._measures[id(shape)] = measure(
                 shape, self.rules
             )  # holds on to the shape, so that its id stays its own
-            self._sees_unbounded |= found.is_unbounded
+            self._has_unbounded |= found.has_unbounded
         return found
 
-    def is_unbounded(self, instruction: Instruction) -> bool:
-        """Whether a size of the result or of an operand is not known, nor a bound of it."""
-        if not self._sees_unbounded:
+    def has_unbounded(self, instruction: Instruction) -> bool:
+        """Whether the result or an operand has an unbounded dimension."""
+        if not self._has_unbounded:
             return False
-        return any(each.is_unbounded for each in (self.measure(instruction.shape), *self.operands(instruction)))
+        return any(each.has_unbounded for each in (self.measure(instruction.shape), *self.operands(instruction)))
 
     def value(self, instruction: Instruction) -> ShapeSize:
-        """The measure of what an instruction makes.
+        """Size of the result of an instruction.
 
         >>> from hlo_cli import parse_module
         >>> constant = parse_module("c = s4[3]{0:E(4)} constant({1, 2, 3})").entry.root
@@ -113,24 +113,25 @@ class CostCounter:
         (3, 2)
         """
         shape = instruction.shape
+        # XLA's parser drops `E(n)` from the shape of a constant.
         if instruction.opcode == opcodes.CONSTANT and not self.rules.packed_constants:
             shape = _unpacked(shape)
         return self.measure(shape)
 
     def operand(self, instruction: Instruction, number: int) -> ShapeSize:
-        """The measure of an operand; nothing where there is none, as in broken texts."""
+        """Size of an operand; NO_SIZE if it does not exist, as in malformed input."""
         if number >= len(instruction.operands):
-            return NOTHING
+            return NO_SIZE
         if instruction.computation.operand_indices and instruction.operand_index(number):
             return self.measure(instruction.operand_shape(number))
         return self.value(instruction.operands[number])
 
     def operands(self, instruction: Instruction) -> list[ShapeSize]:
-        """The measures of all operands."""
+        """Sizes of all operands."""
         return [self.operand(instruction, number) for number in range(len(instruction.operands))]
 
     def sum(self, terms: Iterable[Number]) -> Number:
-        """The sum; each step of it is rounded where the rules want it.
+        """Sum of `terms`; with `float32`, rounded at each step.
 
         >>> terms = (2**24, 1, 1)
         >>> CostCounter(CostOptions()).sum(terms), CostCounter(CostOptions(float32=True)).sum(terms)
@@ -143,44 +144,44 @@ class CostCounter:
             found = array("f", (found + float32(term),))[0]
         return found
 
-    def add(self, figures: Figures, more: Figures) -> None:
-        """Add figures to others in place."""
+    def add(self, properties: Properties, more: Properties) -> None:
+        """Adds `more` to `properties` in place."""
         if self.rules.float32:
             for name, value in more.items():
-                figures[name] = array("f", (figures.get(name, 0.0) + value,))[0]
+                properties[name] = array("f", (properties.get(name, 0.0) + value,))[0]
         else:
             for name, value in more.items():
-                figures[name] = figures.get(name, 0) + value
+                properties[name] = properties.get(name, 0) + value
 
     def times(self, value: Number, count: int) -> Number:
-        """The product; both factors are rounded where the rules want it, and then the product."""
+        """Product; with `float32`, both factors and the product are rounded."""
         return float32(float32(value) * float32(int64(count))) if self.rules.float32 else value * count
 
-    def finished(self, figures: Figures) -> Figures:
-        """The figures rounded as the rules want it, without those of 0."""
+    def finish(self, properties: Properties) -> Properties:
+        """Nonzero properties; with `float32`, rounded."""
         if not self.rules.float32:
-            return {name: value for name, value in figures.items() if value}
-        return {name: float32(value) for name, value in figures.items() if value}
+            return {name: value for name, value in properties.items() if value}
+        return {name: float32(value) for name, value in properties.items() if value}
 
-    def defaults(self, instruction: Instruction) -> Figures:
-        """What an operation costs that reads its operands and writes its result, and calculates nothing."""
+    def defaults(self, instruction: Instruction) -> Properties:
+        """Cost of an operation that reads its operands, writes its result, and computes nothing."""
         result, operands = self.measure(instruction.shape), self.operands(instruction)
-        figures: Figures = {
+        properties: Properties = {
             OUTPUT_BYTES: self.sum(result.leaf_bytes),
             BYTES: self.sum((*result.leaf_bytes, *[operand.bytes for operand in operands])),
         }
         for number, operand in enumerate(operands):
-            figures[operand_key(number)] = operand.bytes
-            figures[utilization_key(number)] = 1
-        return figures
+            properties[operand_key(number)] = operand.bytes
+            properties[utilization_key(number)] = 1
+        return properties
 
 
-Handler = Callable[[Instruction, Figures, CostCounter], None]
-"""Corrects the defaults for one kind of operation."""
+Handler = Callable[[Instruction, Properties, CostCounter], None]
+"""Function that corrects the default properties of one kind of operation."""
 
 
 def measure(shape: Shape, rules: CostOptions = EXACT) -> ShapeSize:
-    """The measure of a shape; tiles and padding count only where the rules want it. What cannot be has no size.
+    """Size of a shape, with padding if `rules.padded`; 0 for invalid layouts.
 
     >>> from hlo_cli import parse_shape
     >>> measure(parse_shape("f32[<=3,5]{1,0:T(8,128)}")).bytes, measure(parse_shape("(f32[9], f32[])")).bytes
@@ -190,20 +191,20 @@ def measure(shape: Shape, rules: CostOptions = EXACT) -> ShapeSize:
     """
     if isinstance(shape, TupleShape):
         leaves = tuple(_bytes(leaf, rules) for _, leaf in shape.leaves)
-        is_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
-        return ShapeSize(shape, _table_bytes(len(shape.elements), rules), leaves, 0, is_unbounded=is_unbounded)
+        has_unbounded = any(_is_unbounded(leaf) for _, leaf in shape.leaves)
+        return ShapeSize(shape, _table_bytes(len(shape.elements), rules), leaves, 0, has_unbounded=has_unbounded)
     array = array_of(shape)
     if array is not None and array.problem is not None:  # no array can be so
         return ShapeSize(shape, 0, (0,), 0)
-    size, is_unbounded = _bytes(shape, rules), _is_unbounded(shape)
+    size, has_unbounded = _bytes(shape, rules), _is_unbounded(shape)
     elements = 0 if array is None else array.elements
-    if is_unbounded and rules.wraps and array is not None:
+    if has_unbounded and rules.wraps and array is not None:
         elements = int64(prod(array.dimensions))
-    return ShapeSize(shape, size, (size,), elements, is_unbounded and rules.wraps, is_unbounded)
+    return ShapeSize(shape, size, (size,), elements, has_unbounded and rules.wraps, has_unbounded)
 
 
 def int64(number: int) -> int:
-    """What an int64 holds of a number.
+    """Value of a number in int64 arithmetic with overflow.
 
     >>> int64(3), int64(1 << 63), int64(-(1 << 63) * 6)
     (3, -9223372036854775808, 0)
@@ -212,7 +213,7 @@ def int64(number: int) -> int:
 
 
 def array_of(leaf: Shape) -> ArrayShape | None:
-    """The array that a shape is, or that a buffer of that shape holds; None for others.
+    """Array of a shape or buffer; None for other shapes.
 
     >>> from hlo_cli import parse_shape
     >>> str(array_of(parse_shape("b(f32[4])"))), array_of(parse_shape("token[]"))
@@ -234,7 +235,7 @@ def _table_bytes(elements: int, rules: CostOptions) -> int:
 
 
 def _unpacked(shape: Shape) -> Shape:
-    """The shape without `E(n)`; itself if it has none."""
+    """Shape without `E(n)`; itself if it has none."""
     if isinstance(shape, TupleShape):
         return replace(shape, elements=tuple(map(_unpacked, shape.elements)))
     if isinstance(shape, ArrayShape) and shape.layout.element_size_in_bits:
@@ -248,8 +249,8 @@ def _bytes(leaf: Shape, rules: CostOptions) -> int:
             if rules.padded:
                 return _padded_bytes(leaf)
             if rules.wraps and UNBOUNDED in leaf.dimensions:
-                return int64(prod(leaf.dimensions) * -(-leaf.element_bits // 8) + _SIZE_BYTES * leaf.rank)
-            return leaf.logical_bytes + (_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
+                return int64(prod(leaf.dimensions) * -(-leaf.element_bits // 8) + _DYNAMIC_SIZE_BYTES * leaf.rank)
+            return leaf.logical_bytes + (_DYNAMIC_SIZE_BYTES * leaf.rank if leaf.is_dynamic else 0)
         case BufferShape():
             return _bytes(leaf.array, rules)
         case OpaqueShape() if not rules.padded:
@@ -264,11 +265,11 @@ def _padded_bytes(array: ArrayShape) -> int:
     return array.padded_bytes
 
 
-NOTHING: Final = measure(UnknownShape())
+NO_SIZE: Final = measure(UnknownShape())
 
 
 def float32(value: Number) -> float:
-    """The nearest number that a C++ float holds; whole numbers are rounded once, not to a double first.
+    """Nearest C++ float; integers are rounded once, not through a double.
 
     >>> float32(2**24 + 1), float32(2**54 + 2**30 + 1)
     (16777216.0, 1.801440065696563e+16)

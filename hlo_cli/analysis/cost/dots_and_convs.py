@@ -1,6 +1,6 @@
-"""Sums of products and what is built of them: dot, convolution, Fourier transforms, decompositions.
+"""Cost of dots, convolutions, FFTs, and matrix decompositions.
 
-Mirrors `GetDotFlops`, `HandleRaggedDot`, `GetConvolutionFlops`, `HandleFft`, `HandleCholesky` and
+Mirrors `GetDotFlops`, `HandleRaggedDot`, `GetConvolutionFlops`, `HandleFft`, `HandleCholesky`, and
 `HandleTriangularSolve` of xla/service/hlo_cost_analysis.cc.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Figures, operand_key
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Properties, operand_key
 from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize, int64
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import Window, WindowDimension
@@ -17,11 +17,11 @@ from hlo_cli.ir.instruction import Instruction
 
 FMA_FLOPS: Final = 2  # a product and a sum
 _UNSIGNED: Final = (1 << 64) - 1
-_FMAS_OF_A_COMPLEX_PRODUCT: Final = 4
+_FMAS_PER_COMPLEX_PRODUCT: Final = 4
 
 
-def dot(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """A product and a sum for every element of the result and every place that is summed over.
+def dot(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition for every result element and contracted index.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -29,20 +29,21 @@ def dot(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
     >>> cost_of(parse_module(text).entry.root).flops
     60
     """
-    elements = count.measure(instruction.shape).elements
-    figures[FLOPS] = FMA_FLOPS * elements * _contracted(instruction, count.operand(instruction, 0))
+    elements = counter.measure(instruction.shape).elements
+    properties[FLOPS] = FMA_FLOPS * elements * _contracted(instruction, counter.operand(instruction, 0))
 
 
-def ragged_dot(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """As a dot whose result lacks its first dimension, then its second, for as many dimensions as there are groups."""
-    dimensions = list(count.measure(instruction.shape).dimensions)
+def ragged_dot(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a dot whose result lacks dimension 0, then dimension 1, and so on, one for each group dimension."""
+    dimensions = list(counter.measure(instruction.shape).dimensions)
+    # HandleRaggedDot deletes by the loop counter, not by the group dimension.
     for i in range(len(instruction.integers("rhs_group_dims"))):
         del dimensions[i : i + 1]
-    figures[FLOPS] = FMA_FLOPS * prod(dimensions) * _contracted(instruction, count.operand(instruction, 0))
+    properties[FLOPS] = FMA_FLOPS * prod(dimensions) * _contracted(instruction, counter.operand(instruction, 0))
 
 
-def convolution(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """A product and a sum wherever the kernel lies on an element of the input, not on padding or in a gap.
+def convolution(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition wherever a kernel element meets an input element, not padding or a gap.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -51,12 +52,12 @@ def convolution(instruction: Instruction, figures: Figures, count: CostCounter) 
     >>> cost_of(parse_module(text).entry.root).flops
     400
     """
-    inputs, kernel = count.operand(instruction, 0), count.operand(instruction, 1)
-    figures[FLOPS] = convolution_flops(instruction, inputs, kernel, count.measure(instruction.shape))
+    inputs, kernel = counter.operand(instruction, 0), counter.operand(instruction, 1)
+    properties[FLOPS] = convolution_flops(instruction, inputs, kernel, counter.measure(instruction.shape))
 
 
 def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: ShapeSize, result: ShapeSize) -> int:
-    """The flops of a convolution, or of a custom call that stands for one; 0 if its labels are missing."""
+    """Flops of a convolution, or of a custom call for one; 0 without dim_labels."""
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
         return 0
@@ -69,16 +70,16 @@ def convolution_flops(instruction: Instruction, inputs: ShapeSize, kernel: Shape
         numbers.output_spatial_dimensions,
         strict=False,
     )
-    taps = prod(valid_taps(d, inputs.size(i), kernel.size(k), result.size(o)) for d, i, k, o in spatial)
+    taps = prod(valid_positions(d, inputs.size(i), kernel.size(k), result.size(o)) for d, i, k, o in spatial)
     return FMA_FLOPS * features * result.size(numbers.output_feature_dimension) * batch * taps
 
 
-def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: int) -> int:
-    """How many pairs of a place in the kernel and one in the output meet an element of the input in one dimension.
+def valid_positions(dimension: WindowDimension, inputs: int, kernel: int, outputs: int) -> int:
+    """Number of pairs of a kernel and an output position that meet an input element, in one dimension.
 
-    >>> valid_taps(WindowDimension(3, padding_low=1, padding_high=1), 9, 3, 9)
+    >>> valid_positions(WindowDimension(3, padding_low=1, padding_high=1), 9, 3, 9)
     25
-    >>> valid_taps(WindowDimension(2, stride=3, padding_low=1, base_dilation=2), 4, 2, 3)
+    >>> valid_positions(WindowDimension(2, stride=3, padding_low=1, base_dilation=2), 4, 2, 3)
     3
     """
     fewer, more = (kernel, dimension.window_dilation), (outputs, dimension.stride)
@@ -90,33 +91,35 @@ def valid_taps(dimension: WindowDimension, inputs: int, kernel: int, outputs: in
     return sum(_multiples(start, more[1], more[0], max(dimension.base_dilation, 1), last) for start in starts)
 
 
-def fft(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """Four products and sums for every element, times the logarithms of the lengths, rounded down; that of 0 is -1."""
+def fft(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts eight flops per element, times the product of the rounded-down logarithms of the lengths; that of 0 is
+    -1.
+    """
     logarithms = prod((length & _UNSIGNED).bit_length() - 1 for length in instruction.integers("fft_length"))
-    elements = count.operand(instruction, 0).elements
-    figures[FLOPS] = FMA_FLOPS * _FMAS_OF_A_COMPLEX_PRODUCT * logarithms * elements
+    elements = counter.operand(instruction, 0).elements
+    properties[FLOPS] = FMA_FLOPS * _FMAS_PER_COMPLEX_PRODUCT * logarithms * elements
 
 
-def cholesky(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """A third of n cubed for every matrix, of which half is read and half is written."""
-    matrix = count.operand(instruction, 0)
+def cholesky(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts n^3 / 3 flops for every n × n matrix, of which half is read and half is written."""
+    matrix = counter.operand(instruction, 0)
     half = _half(matrix)
     cubed = matrix.size(-1) * matrix.elements
     if matrix.wraps:
         cubed = int64(cubed)
-    figures |= {FLOPS: abs(cubed) // 3 * (-1 if cubed < 0 else 1), OUTPUT_BYTES: half, operand_key(0): half}
-    figures[BYTES] = count.sum((half, half))
+    properties |= {FLOPS: abs(cubed) // 3 * (-1 if cubed < 0 else 1), OUTPUT_BYTES: half, operand_key(0): half}
+    properties[BYTES] = counter.sum((half, half))
 
 
-def triangular_solve(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """A product and a sum for every element of the right side and every row; half of the matrix is read.
-
-    XLA gives operand 0 the bytes of operand 1.
+def triangular_solve(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts a multiplication and an addition for every element of the right side and every row; reads half of the
+    matrix.
     """
-    matrix, right = count.operand(instruction, 0), count.operand(instruction, 1)
-    figures |= {FLOPS: FMA_FLOPS * matrix.size(-1) * right.elements, operand_key(0): right.bytes}
-    figures |= {OUTPUT_BYTES: count.measure(instruction.shape).bytes}
-    figures[BYTES] = count.sum((figures[OUTPUT_BYTES], _half(matrix), right.bytes))
+    matrix, right = counter.operand(instruction, 0), counter.operand(instruction, 1)
+    # HandleTriangularSolve stores the bytes of operand 1 under operand 0.
+    properties |= {FLOPS: FMA_FLOPS * matrix.size(-1) * right.elements, operand_key(0): right.bytes}
+    properties |= {OUTPUT_BYTES: counter.measure(instruction.shape).bytes}
+    properties[BYTES] = counter.sum((properties[OUTPUT_BYTES], _half(matrix), right.bytes))
 
 
 def _contracted(instruction: Instruction, lhs: ShapeSize) -> int:
@@ -124,12 +127,12 @@ def _contracted(instruction: Instruction, lhs: ShapeSize) -> int:
 
 
 def _half(matrix: ShapeSize) -> int | float:
-    """Half of the bytes; a matrix of single bytes may have a half one."""
+    """Half of the bytes of a matrix; fractional for an odd number."""
     return matrix.bytes / 2 if matrix.bytes % 2 else matrix.bytes // 2
 
 
 def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> int:
-    """How many numbers start + i * step, 0 <= i < length, are multiples of a divisor from 0 to `last`."""
+    """Number of values start + i * step, 0 <= i < length, that are multiples of `divisor` from 0 to `last`."""
     if step < 0 or last < 0 or start % (common := gcd(step, divisor)):
         return 0
     if not step:

@@ -1,4 +1,4 @@
-"""Operations that do one thing to every element: a flop, or a transcendental, whatever the type.
+"""Cost of elementwise operations: one flop or one transcendental per element, whatever the type.
 
 Mirrors `HloCostAnalysis::HandleElementwiseOp` of xla/service/hlo_cost_analysis.cc.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Figures
+from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -16,21 +16,21 @@ from hlo_cli.ir.operations import ELEMENTWISE, TRANSCENDENTAL
 FLOP_OPCODES: Final = ELEMENTWISE - TRANSCENDENTAL - {opcodes.COPY}
 
 
-def one_flop_an_element(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """As many flops as the result has elements.
+def one_flop_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts one flop per element of the result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
     >>> cost_of(parse_module("r = s32[5,3] xor(s32[5,3] a, s32[5,3] b)").entry.root).flops
     15
     """
-    figures[FLOPS] = count.measure(instruction.shape).elements
+    properties[FLOPS] = counter.measure(instruction.shape).elements
 
 
-def one_transcendental_an_element(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """As many transcendentals as the result has elements, in all its parts.
+def one_transcendental_an_element(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts one transcendental per element of the result, in all leaves of a tuple.
 
-    Random numbers count as such: a generator's state is among what it makes.
+    Random number generators count as such, with the elements of their state.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -39,4 +39,4 @@ def one_transcendental_an_element(instruction: Instruction, figures: Figures, co
     (0, 15)
     """
     leaves = instruction.shape.leaves
-    figures[TRANSCENDENTALS] = sum(count.measure(leaf).elements for _, leaf in leaves)
+    properties[TRANSCENDENTALS] = sum(counter.measure(leaf).elements for _, leaf in leaves)

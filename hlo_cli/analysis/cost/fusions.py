@@ -1,6 +1,6 @@
-"""Fusions: what their bodies calculate, and the bytes that go in and out; what stays inside is never in memory.
+"""Cost of fusions: the flops of the body, and the bytes of operands and results; values inside are never in memory.
 
-Mirrors `HandleFusion`, `FusionProcessOutputBytesAccessed`, `FusionCountConstantsMemoryAccess` and
+Mirrors `HandleFusion`, `FusionProcessOutputBytesAccessed`, `FusionCountConstantsMemoryAccess`, and
 `FusionParameterReadBytes` of xla/service/hlo_cost_analysis.cc.
 """
 
@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import BYTES, OPTIMAL_SECONDS, Figures, Number, operand_key, output_key, utilization_key
+from hlo_cli.analysis.cost.cost import (
+    BYTES,
+    OPTIMAL_SECONDS,
+    Number,
+    Properties,
+    operand_key,
+    output_key,
+    utilization_key,
+)
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
@@ -20,11 +28,11 @@ from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 
 _SLICING: Final = BLOCK_MOVES - {opcodes.COPY}
-_MOVES: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
+_SLICING_HANDLERS: Final = {opcodes.GATHER: (gather, gather_in_tiles), opcodes.SCATTER: (scatter, scatter_in_tiles)}
 
 
-def fusion(instruction: Instruction, figures: Figures, count: CostCounter) -> None:
-    """The body's flops; bytes are the arrays of the result, larger constants, and what is read of each parameter.
+def fusion(instruction: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Counts the flops of the body, and the bytes of result arrays, non-scalar constants, and reads of parameters.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -37,91 +45,91 @@ def fusion(instruction: Instruction, figures: Figures, count: CostCounter) -> No
     if not instruction.called_computations or instruction.called_computations[0].root is None:
         return
     body = instruction.called_computations[0]
-    if (instruction.attribute("kind") or "") == "kCustom" and _moves_slices(body, figures, count):
+    if (instruction.attribute("kind") or "") == "kCustom" and _count_as_slices(body, properties, counter):
         return
-    figures.clear()
-    figures |= count.totals.get(body, {})
-    figures[OPTIMAL_SECONDS] = 0
-    terms = _written(instruction.shape, body, figures, count)
-    constants = (count.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
+    properties.clear()
+    properties |= counter.totals.get(body, {})
+    properties[OPTIMAL_SECONDS] = 0
+    terms = _written(instruction.shape, body, properties, counter)
+    constants = (counter.value(i) for i in body.instructions if i.opcode == opcodes.CONSTANT)
     terms += [constant.bytes for constant in constants if constant.elements > 1]
-    terms += _read(body, figures, count)
-    figures[BYTES] = count.sum(terms)
+    terms += _read(body, properties, counter)
+    properties[BYTES] = counter.sum(terms)
 
 
-def _moves_slices(body: Computation, figures: Figures, count: CostCounter) -> bool:
-    """Count a fusion by its first gather or scatter, if it has one."""
+def _count_as_slices(body: Computation, properties: Properties, counter: CostCounter) -> bool:
+    """Counts a custom fusion as its first gather or scatter; whether it has one."""
     for inner in body.instructions:
-        if inner.opcode in _MOVES:
-            handler, in_tiles = _MOVES[inner.opcode]
-            handler(inner, figures, count)
-            if count.rules.padded:
-                in_tiles(inner, figures, count)
+        if inner.opcode in _SLICING_HANDLERS:
+            handler, in_tiles = _SLICING_HANDLERS[inner.opcode]
+            handler(inner, properties, counter)
+            if counter.rules.padded:
+                in_tiles(inner, properties, counter)
             return True
     return False
 
 
-def _written(shape: Shape, body: Computation, figures: Figures, count: CostCounter) -> list[Number]:
-    """The bytes of every array of the result; of one that is updated in place, those of the update."""
+def _written(shape: Shape, body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
+    """Bytes written for each result array; of a dynamic-update-slice, only those of the update."""
     written: list[Number] = []
     for index, leaf in shape.leaves:
         if isinstance(leaf, ArrayShape):
-            made = _maker(body, index)
+            made = _producer(body, index)
             in_place = made is not None and made.opcode == opcodes.DYNAMIC_UPDATE_SLICE
-            size = count.operand(made, 1).bytes if in_place and made is not None else count.measure(leaf).bytes
-            figures[output_key(index)] = size
+            size = counter.operand(made, 1).bytes if in_place and made is not None else counter.measure(leaf).bytes
+            properties[output_key(index)] = size
             written.append(size)
     if isinstance(shape, TupleShape):
-        figures[output_key(())] = 0
-        _add_up(shape, (), figures, count)
+        properties[output_key(())] = 0
+        _sum_of_elements(shape, (), properties, counter)
     return written
 
 
-def _maker(body: Computation, index: ShapeIndex) -> Instruction | None:
-    """The instruction that makes a result: the root, or for an element of a tuple the root's operand."""
+def _producer(body: Computation, index: ShapeIndex) -> Instruction | None:
+    """Instruction that computes a result: the root, or an operand of a root tuple."""
     root = body.root
     if root is not None and len(index) == 1 and root.opcode == opcodes.TUPLE and index[0] < len(root.operands):
         return root.operands[index[0]]
     return root
 
 
-def _add_up(shape: TupleShape, index: ShapeIndex, figures: Figures, count: CostCounter) -> Number:
-    """The bytes of a tuple's elements together, which stand under its own index too.
+def _sum_of_elements(shape: TupleShape, index: ShapeIndex, properties: Properties, counter: CostCounter) -> Number:
+    """Sum of the bytes of a tuple's elements, stored under the tuple's index.
 
-    A nested tuple that the body has a figure for, under the same index, keeps that.
+    A value that the body already has under this index is kept.
     """
     name = output_key(index)
-    if not figures.get(name):
+    if not properties.get(name):
         parts = [
-            _add_up(element, (*index, i), figures, count)
+            _sum_of_elements(element, (*index, i), properties, counter)
             if isinstance(element, TupleShape)
-            else figures.get(output_key((*index, i)), 0)
+            else properties.get(output_key((*index, i)), 0)
             for i, element in enumerate(shape.elements)
         ]
-        figures[name] = count.sum(parts)
-    return figures[name]
+        properties[name] = counter.sum(parts)
+    return properties[name]
 
 
-def _read(body: Computation, figures: Figures, count: CostCounter) -> list[Number]:
-    """The bytes that are read of each parameter, and of each element of one that is a tuple."""
+def _read(body: Computation, properties: Properties, counter: CostCounter) -> list[Number]:
+    """Bytes read from each parameter, and from each leaf of a tuple parameter."""
     users = users_of(body)
     read: list[Number] = []
     for number, parameter in enumerate(body.parameters):
-        size = count.reads[parameter] = _bytes_read(parameter, users, count)
+        size = counter.reads[parameter] = _bytes_read(parameter, users, counter)
         if isinstance(parameter.shape, TupleShape):
             size = 0
             for index, _ in parameter.shape.leaves:
-                taken = _bytes_read(_element(parameter, index, users), users, count)
-                figures[operand_key(number, index)] = taken
+                taken = _bytes_read(_element(parameter, index, users), users, counter)
+                properties[operand_key(number, index)] = taken
                 size += taken
-        figures[operand_key(number)] = size
-        figures[utilization_key(number)] = 1
+        properties[operand_key(number)] = size
+        properties[utilization_key(number)] = 1
         read.append(size)
     return read
 
 
 def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruction:
-    """The instruction that takes an element of a tuple; what is nearest to it if none does."""
+    """get-tuple-element for a tuple element; if there is none, its closest existing parent."""
     found = parameter
     for step in index:
         taking = (u for u in users[found] if u.opcode == opcodes.GET_TUPLE_ELEMENT and u.integer("index") == step)
@@ -129,22 +137,22 @@ def _element(parameter: Instruction, index: ShapeIndex, users: Users) -> Instruc
     return found
 
 
-def _bytes_read(value: Instruction, users: Users, count: CostCounter) -> int:
-    """What the users of a value read of it: slices read what they take, most others share one reading of it all."""
-    whole = count.measure(value.shape).bytes
+def _bytes_read(value: Instruction, users: Users, counter: CostCounter) -> int:
+    """Bytes that users read from a value: slices read a part; most others share one read of the whole value."""
+    whole = counter.measure(value.shape).bytes
     size, shared = 0, False
     for user in users[value]:
         match user.opcode:
             case opcodes.FUSION:
                 size += sum(
-                    _bytes_read_inside(user, number, users, count)
+                    _bytes_read_inside(user, number, users, counter)
                     for number, operand in enumerate(user.operands)
                     if operand is value
                 )
             case opcodes.BROADCAST | opcodes.RESHAPE:
                 size += whole
             case _:
-                taken = _taken(value, user, count)
+                taken = _bytes_taken(value, user, counter)
                 if taken is not None:
                     size += taken
                 elif not shared:
@@ -152,10 +160,10 @@ def _bytes_read(value: Instruction, users: Users, count: CostCounter) -> int:
     return size
 
 
-def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: CostCounter) -> int:
-    """What is read through an operand of a fusion within a fusion: for its users that slice, only what they take.
+def _bytes_read_inside(inner: Instruction, number: int, users: Users, counter: CostCounter) -> int:
+    """Bytes read through an operand of a nested fusion; for users that slice the fusion's result, only their slices.
 
-    That holds where the operand goes straight to the inner root.
+    That applies only if the operand is used directly by the inner root.
     """
     body = inner.called_computations[0] if inner.called_computations else None
     if body is None or body.root is None or number >= len(body.parameters):
@@ -165,19 +173,19 @@ def _bytes_read_inside(inner: Instruction, number: int, users: Users, count: Cos
     size, shared = 0, False
     for user in users[inner]:
         slices = is_simple and user.opcode in _SLICING
-        taken = _taken(inner, user, count) if slices else None
+        taken = _bytes_taken(inner, user, counter) if slices else None
         if taken is not None:
             size += taken
         elif not shared:
-            whole = count.measure(inner.shape).bytes if slices else count.reads.get(parameter, 0)
+            whole = counter.measure(inner.shape).bytes if slices else counter.reads.get(parameter, 0)
             shared, size = True, size + whole
     return size
 
 
-def _taken(value: Instruction, user: Instruction, count: CostCounter) -> int | None:
-    """How much of a value is read by a user that takes a part of it; None if it reads all."""
+def _bytes_taken(value: Instruction, user: Instruction, counter: CostCounter) -> int | None:
+    """Bytes that `user` reads from a part of `value`; None if it reads all of it."""
     if user.opcode == opcodes.SLICE:
-        return count.measure(user.shape).bytes
+        return counter.measure(user.shape).bytes
     if user.opcode in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) and user.operands[0] is value:
-        return count.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
+        return counter.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
     return None

@@ -1,4 +1,4 @@
-"""How much work the instructions of a schedule are: which of them are kernels, and what those cost."""
+"""Compute and memory traffic of kernels, and execution counts of computations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
 NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
-"""Opcodes that start no kernel of their own; what loops, branches and calls run is in the schedule itself."""
-_MOST_TIMES: Final = 10**18
-"""No program lives to see more rounds, even of a nanosecond."""
+"""Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""
+_MAX_EXECUTIONS: Final = 10**18
+"""Execution count from which on it is not plausible, even at a nanosecond per iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """Kernels, and what XLA's cost analysis says that they do: operations, and bytes that they read and write.
+    """Number of kernels with their total flops and bytes accessed.
 
-    `unknown` counts operations of which nobody knows what they cost; they add nothing to the flops.
+    `unknown` is the number of operations of unknown cost, which add no flops.
     """
 
     kernels: int = 0
@@ -52,32 +52,32 @@ class KernelCost:
         return KernelCost(self.kernels // times, self.flops // times, self.bytes // times, self.unknown // times)
 
 
-def works_of(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
-    """What each kernel among some instructions does when it runs once.
+def kernel_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
+    """Cost of one run of each kernel among the instructions.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
-    >>> works_of(entry.instructions)
+    >>> kernel_costs(entry.instructions)
     {<add a>: KernelCost(kernels=1, flops=2, bytes=24)}
     """
-    return {each: work_of(cost) for each, cost in costs_of_kernels(instructions).items()}
+    return {each: kernel_cost_of(cost) for each, cost in costs_of_kernels(instructions).items()}
 
 
-def works_of_all(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
-    """What each of some instructions does, loops and calls with all that they run.
+def inclusive_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:
+    """Cost of each instruction; loops and calls include all that they run.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  f { a = s8[9] parameter(0) ROOT n = s8[9] not(a) }"
     >>> entry = parse_module(text + " ENTRY e { p = s8[9] parameter(0) ROOT c = s8[9] call(p), to_apply=f }").entry
-    >>> works_of_all(entry.instructions)
+    >>> inclusive_costs(entry.instructions)
     {<call c>: KernelCost(kernels=1, flops=9, bytes=18)}
     """
     costs = costs_among((i for i in instructions if i.opcode not in NO_KERNELS or i.opcode in CONTROL_FLOW), rules=RUN)
-    return {each: work_of(cost) for each, cost in costs.items()}
+    return {each: kernel_cost_of(cost) for each, cost in costs.items()}
 
 
 def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction, Cost]:
-    """What each kernel among some instructions costs when it runs once, with all figures.
+    """All cost properties of one run of each kernel among the instructions.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
@@ -87,24 +87,24 @@ def costs_of_kernels(instructions: Iterable[Instruction]) -> Mapping[Instruction
     return costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN)
 
 
-def work_of(cost: Cost) -> KernelCost:
-    """The work of one kernel with this cost.
+def kernel_cost_of(cost: Cost) -> KernelCost:
+    """Kernel cost of one kernel with these properties.
 
-    >>> work_of(Cost({"flops": 2.0, "bytes accessed": 24}))
+    >>> kernel_cost_of(Cost({"flops": 2.0, "bytes accessed": 24}))
     KernelCost(kernels=1, flops=2, bytes=24)
     """
     return KernelCost(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
 
 
-def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
-    """How often each computation of a schedule runs, None below a loop whose text does not tell, or claims too much.
+def execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
+    """Runs of each computation of a schedule per execution; None inside a loop of unknown or implausible trip count.
 
-    A branch counts as if it were taken, and a condition as often as the body.
+    Every branch of a conditional counts as taken, and a loop condition runs as often as the body.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> times_run(memory_analysis(module).runs)
+    >>> execution_counts(memory_analysis(module).runs)
     {<computation e: 1 instructions>: 1}
     """
     times: dict[Computation, int | None] = {}
@@ -115,22 +115,22 @@ def times_run(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
         around = times.get(run.caller.computation)
         own = trip_count(run.caller) if run.caller.opcode == opcodes.WHILE else 1
         product = None if around is None or own is None else around * own
-        times[run.computation] = product if product is not None and product <= _MOST_TIMES else None
+        times[run.computation] = product if product is not None and product <= _MAX_EXECUTIONS else None
     return times
 
 
-def times_counted(runs: Iterable[Run]) -> Mapping[Computation, int]:
-    """How often each computation of a schedule counts in a sum: a loop whose text does not tell runs one round a time.
+def assumed_execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int]:
+    """Runs of each computation of a schedule per execution; a loop of unknown trip count counts as one iteration.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> times_counted(memory_analysis(module).runs)
+    >>> assumed_execution_counts(memory_analysis(module).runs)
     {<computation e: 1 instructions>: 1}
     """
     times: dict[Computation, int] = {}
     for run in runs:
         around = times.get(run.caller.computation, 1) if run.caller is not None else 1
         own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == opcodes.WHILE else 1
-        times[run.computation] = around if own is None or around * own > _MOST_TIMES else around * own
+        times[run.computation] = around if own is None or around * own > _MAX_EXECUTIONS else around * own
     return times

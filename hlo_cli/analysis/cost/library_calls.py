@@ -1,29 +1,29 @@
-"""Custom calls whose cost the text tells: products by cuBLAS and cuDNN, and kernels that carry an estimate.
+"""Cost of custom calls from their configuration: cuBLAS and cuDNN matmuls, and kernels with an estimate.
 
-Mirrors `GpuHloCostAnalysis::HandleCustomCall` of xla/service/gpu/model/gpu_hlo_cost_analysis.cc and the
-`cost_estimate` that Pallas writes.
+Mirrors `GpuHloCostAnalysis::HandleCustomCall` of xla/service/gpu/model/gpu_hlo_cost_analysis.cc and the `cost_estimate`
+of Pallas.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Figures, operand_key
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, TRANSCENDENTALS, Properties, operand_key
 from hlo_cli.analysis.cost.counting import CostCounter
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.ir.attributes.annotations import BackendConfig
 from hlo_cli.ir.instruction import Instruction
 
-_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
-_KERNEL: Final = "tpu_custom_call"
+_ESTIMATE_PATHS: Final = (("custom_call_config", "cost_estimate"), ("cost_estimate",))
+_MOSAIC_KERNEL: Final = "tpu_custom_call"
 _FREE: Final = frozenset(("AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound"))
 
 
-def known_call(call: Instruction, count: CostCounter) -> Figures | None:
-    """The figures that differ from those of an operation that reads its operands and writes its result.
+def custom_call_properties(call: Instruction, counter: CostCounter) -> Properties | None:
+    """Properties that differ from the defaults; None if the cost is unknown.
 
-    None where nobody knows. Scratch memory, which stands behind a library's result, is not written. The TPU compiler
-    has no bytes for a kernel without an estimate, and -1 for operands of what is free.
+    Scratch memory, which follows the result of a library call, is not written. The TPU compiler counts no bytes for a
+    kernel without an estimate, and -1 for the operands of free calls.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -35,27 +35,27 @@ def known_call(call: Instruction, count: CostCounter) -> Figures | None:
     >>> cost.flops, cost.output_bytes, cost.bytes_accessed, cost.unknown
     (60, 40, 124, 0)
     """
-    target, minus_one = call.string("custom_call_target"), count.rules.minus_one
+    target, minus_one = call.string("custom_call_target"), counter.rules.minus_one
     if target in _FREE:
         unread = {operand_key(number): -1 if minus_one else 0 for number in range(len(call.operands))}
         return {BYTES: 0, OUTPUT_BYTES: 0, **unread}
     config = call.backend_config
     if config is not None and (estimate := _estimate(config)) is not None:
         return estimate
-    if target == _KERNEL and minus_one:
+    if target == _MOSAIC_KERNEL and minus_one:
         return {BYTES: 0}
     if (matmul := matmul_of(call)) is None:
         return None
     written = matmul.result.logical_bytes
-    read = sum(operand.bytes for operand in count.operands(call))
+    read = sum(operand.bytes for operand in counter.operands(call))
     return {FLOPS: matmul.flops, OUTPUT_BYTES: written, BYTES: written + read}
 
 
-def _estimate(config: BackendConfig) -> Figures | None:
+def _estimate(config: BackendConfig) -> Properties | None:
     names = (("flops", FLOPS), ("transcendentals", TRANSCENDENTALS), ("bytes_accessed", BYTES))
-    for path in _PATHS:
-        said = {figure: str(config.get(*path, name) or "") for name, figure in names}
-        known: Figures = {figure: int(text) for figure, text in said.items() if text.isdecimal() and len(text) < 20}
+    for path in _ESTIMATE_PATHS:
+        texts = {figure: str(config.get(*path, name) or "") for name, figure in names}
+        known: Properties = {figure: int(text) for figure, text in texts.items() if text.isdecimal() and len(text) < 20}
         if FLOPS in known:
             return known
     return None

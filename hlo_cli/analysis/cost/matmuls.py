@@ -1,4 +1,4 @@
-"""The sizes of every matrix product of a module: dots, convolutions, and library calls that stand for them.
+"""Dimensions of the matmuls of a module: dots, convolutions, and library calls that implement them.
 
 Mirrors `GemmConfig::For` of xla/service/gpu/matmul_utils.cc, and `GetConvolutionFlops` of
 xla/service/gpu/model/gpu_hlo_cost_analysis.cc.
@@ -32,17 +32,17 @@ Kind = Literal["dot", "scaled-dot", "ragged-dot", "convolution", "cuBLAS", "cuDN
 _CUBLAS: Final = ("__cublas$gemm", "__cublas$lt$matmul")
 _CUDNN: Final = "__cudnn$conv"
 LIBRARY_DOTS: Final = (*_CUBLAS, "__cublas$lt$", "__onednn$matmul")
-"""How the targets of custom calls begin that stand for a dot, on GPUs and CPUs."""
+"""Prefixes of custom-call targets that implement a dot on GPU and CPU."""
 LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
-"""How those begin that stand for a convolution."""
+"""Prefixes of custom-call targets that implement a convolution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """`batch` products of an m by k with a k by n matrix, and where they stand.
+    """`batch` products of an m × k and a k × n matrix.
 
-    For a convolution these are the sizes of the products that would make it, padding included, which `flops` leaves
-    out. `fusion` is the fusion that the product is inside of, the outermost of several.
+    For a convolution, the dimensions are those of the equivalent matmul, including padding, which `flops` omits.
+    `fusion` is the outermost fusion that contains the instruction.
     """
 
     instruction: Instruction
@@ -60,12 +60,12 @@ class Matmul:
 
     @property
     def logical_bytes(self) -> int:
-        """Bytes of both operands and the result."""
+        """Unpadded bytes of both operands and the result."""
         return self.lhs.logical_bytes + self.rhs.logical_bytes + self.result.logical_bytes
 
 
 def matmuls_of(module: Module) -> tuple[Matmul, ...]:
-    """Every product of a module, in the order of the text.
+    """Matmuls of a module in the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> text = '''ENTRY e { a = bf16[8,128,64] parameter(0)  b = bf16[8,32,64] parameter(1)
@@ -79,11 +79,11 @@ def matmuls_of(module: Module) -> tuple[Matmul, ...]:
     return tuple(matmul for matmul in found if matmul is not None)
 
 
-def is_product(instruction: Instruction) -> bool:
-    """Whether an instruction is a product of matrices, or the convolution or library call that stands for one.
+def is_matmul(instruction: Instruction) -> bool:
+    """Whether an instruction is a dot or convolution, or a library call that implements one.
 
     >>> from hlo_cli import parse_module
-    >>> is_product(parse_module('r = f32[2,2] custom-call(), custom_call_target="__onednn$matmul"').entry.root)
+    >>> is_matmul(parse_module('r = f32[2,2] custom-call(), custom_call_target="__onednn$matmul"').entry.root)
     True
     """
     if instruction.opcode != opcodes.CUSTOM_CALL:
@@ -93,7 +93,7 @@ def is_product(instruction: Instruction) -> bool:
 
 
 def matmul_of(instruction: Instruction, fusion: Instruction | None = None) -> Matmul | None:
-    """The product that an instruction is, or None.
+    """Matmul of an instruction, or None.
 
     >>> from hlo_cli import parse_module
     >>> labels = "window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f"
@@ -132,7 +132,7 @@ def _dot(
 ) -> Matmul | None:
     lhs, result = _array(instruction, 0), _first(instruction.shape)
     rhs = _array(instruction, 1)
-    if kind == "scaled-dot" and lhs is not None and rhs is not None and not _fit(lhs, rhs, numbers):
+    if kind == "scaled-dot" and lhs is not None and rhs is not None and not _contracted_sizes_match(lhs, rhs, numbers):
         rhs = _array(instruction, 2)  # up to jaxlib 0.10.2 each scale stands behind its operand
     if lhs is None or rhs is None or result is None:
         return None
@@ -163,7 +163,7 @@ def _convolution(instruction: Instruction, fusion: Instruction | None) -> Matmul
 
 
 def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | None, ArrayShape | None]:
-    """Input, kernel and output as the labels mean them: a call for a gradient returns the input, or the kernel."""
+    """Input, kernel, and output by dim_labels: a gradient call returns the input or the kernel."""
     first, second, result = _array(instruction, 0), _array(instruction, 1), _first(instruction.shape)
     target = instruction.string("custom_call_target") or "" if instruction.opcode == opcodes.CUSTOM_CALL else ""
     if target.startswith(f"{_CUDNN}BackwardInput"):
@@ -174,7 +174,7 @@ def _roles(instruction: Instruction) -> tuple[ArrayShape | None, ArrayShape | No
 
 
 def _outermost_fusions(module: Module) -> dict[Computation, Instruction]:
-    """The fusion around each fused computation; a fusion inside another gives way to that."""
+    """Outermost fusion around each fused computation."""
     callers = {c: i for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outermost = {}
     for computation, caller in callers.items():
@@ -191,7 +191,7 @@ def _array(instruction: Instruction, number: int) -> ArrayShape | None:
 
 
 def _first(shape: Shape) -> ArrayShape | None:
-    """The array itself, or the first of a tuple: what comes behind it is a library's scratch memory."""
+    """Array, or first element of a tuple: the others are scratch memory of a library."""
     if isinstance(shape, TupleShape) and shape.elements:
         shape = shape.elements[0]
     return shape if isinstance(shape, ArrayShape) else None
@@ -205,13 +205,13 @@ def _others(shape: ArrayShape, *taken: Sequence[int]) -> Iterator[int]:
     return (d for d in range(shape.rank) if not any(d in dimensions for dimensions in taken))
 
 
-def _fit(lhs: ArrayShape, rhs: ArrayShape, numbers: DotDimensionNumbers) -> bool:
+def _contracted_sizes_match(lhs: ArrayShape, rhs: ArrayShape, numbers: DotDimensionNumbers) -> bool:
     left, right = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
     return _sizes(lhs, left) == _sizes(rhs, right)
 
 
 def _integers(value: Json) -> tuple[int, ...]:
-    """Whole numbers, which JSON made of a proto writes as texts."""
+    """Integers, which the JSON form of a proto writes as strings."""
     listed = value if isinstance(value, tuple) else ()
     texts = (str(item) for item in listed)
     return tuple(int(text) for text in texts if text.isdecimal() and len(text) < 20)

@@ -1,7 +1,7 @@
-"""What bounds an operation on a chip: its arithmetic, or the bytes that it moves.
+"""Roofline of an operation on a chip: bound by compute or by memory bandwidth.
 
-An operation takes at least as long as its flops at the chip's peak, and as its bytes at the bandwidth of the main
-memory. Mirrors the bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc.
+The minimum time is the larger of flops at the peak rate and bytes at the bandwidth of the main memory. Mirrors the
+bottleneck in `HloCostAnalysis::Postprocess` of xla/service/hlo_cost_analysis.cc.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import matmul_of
-from hlo_cli.analysis.cost.product_type import product_type
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.dataclass import dataclass
@@ -22,10 +22,10 @@ Bound = Literal["compute", "memory", "free", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What bounds an operation, and how long it takes at its roofline; None for what nobody knows the rate of.
+    """Bound of an operation, and its times in seconds at the roofline; None if the rate is unknown.
 
-    `ridge` is the intensity, in flops a byte, from which on operations of this type are bound by arithmetic.
-    `uncached_seconds` is what moving takes where all that fits beside the main memory stays there.
+    `ridge` is the intensity, in flops per byte, from which on operations of this type are compute bound.
+    `uncached_seconds` is the memory time if everything that fits in caches stays there.
     """
 
     bound: Bound
@@ -36,19 +36,19 @@ class Roofline:
 
     @property
     def seconds(self) -> float:
-        """The longer of both: what it takes if all that it reads and writes goes through the main memory."""
+        """Larger of compute and memory time, if all bytes go through the main memory."""
         return max(self.compute_seconds or 0.0, self.memory_seconds)
 
     @property
     def at_least_seconds(self) -> float:
-        """No schedule makes it faster, even if it finds and leaves as much as fits in caches."""
+        """Lower bound for any schedule, even if caches are used fully."""
         return max(self.compute_seconds or 0.0, self.uncached_seconds)
 
 
 def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
-    """What bounds a cost on a chip that calculates in this type.
+    """Roofline of a cost on a chip that computes in `element_type`.
 
-    `unknown` if nobody knows what a part of it costs, or how fast the chip is; `free` if it costs nothing.
+    The bound is `unknown` if a part of the cost or the rate of the chip is unknown, and `free` if the cost is zero.
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> v5e = chip_spec("v5e")
@@ -70,18 +70,18 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
     return Roofline(_bound(cost, compute, memory), compute, memory, ridge, uncached)
 
 
-def calculating_type(instruction: Instruction) -> str:
-    """The element type that most of an operation's flops are in: that of its largest product, else of its result.
+def compute_type(instruction: Instruction) -> str:
+    """Element type of most flops of an operation: that of its largest matmul, else of its result.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[2,5] dot(s8[2,3] a, s8[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
-    >>> calculating_type(parse_module(text).entry.root)
+    >>> compute_type(parse_module(text).entry.root)
     's8'
     """
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
     found = (matmul_of(each) for each in (instruction, *inner))
     if products := [matmul for matmul in found if matmul is not None]:
-        return product_type(max(products, key=lambda matmul: matmul.flops))
+        return matmul_type(max(products, key=lambda matmul: matmul.flops))
     arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
     return next((array.element_type.name for array in arrays), "f32")
 

@@ -1,7 +1,7 @@
-"""How the TPU compiler counts costs: with the padded sizes of arrays, and the estimates that kernels carry.
+"""Options that count like the TPU compiler: padded sizes, and the estimates of kernels.
 
-Not in XLA's public source. Found by comparison with what libtpu 0.0.51 says: flops, transcendentals and bytes are the
-same to the last bit, but for sorts, calls of a SparseCore, and collectives that run inside of fusions.
+Not part of XLA's public source; compared with libtpu 0.0.51: flops, transcendentals, and bytes are equal to the last
+bit except for sorts, SparseCore calls, and collectives in fusions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hlo_cli.source import HloError
 
 
 def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
-    """The rules of the compiler for this TPU; HloError for other chips.
+    """Options of the compiler for a TPU; HloError for other chips.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of

@@ -1,6 +1,6 @@
-"""What gathers and scatters cost on a TPU: each slice is moved in whole tiles, and so are the slots behind the last.
+"""Cost of gathers and scatters on TPU, which move each slice in whole tiles, including padding slots.
 
-Not in XLA's public source; found by comparison with what libtpu 0.0.51 says.
+Not part of XLA's public source; derived by comparison with libtpu 0.0.51.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Figures, operand_key, utilization_key
+from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Properties, operand_key, utilization_key
 from hlo_cli.analysis.cost.counting import DEFAULT_TILE, CostCounter
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 
-def gather_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) -> None:
-    """Correct what a fusion with a gather reads: a slice for every slot of its result.
+def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Corrects the bytes read by a fusion with a gather: a slice for every slot of its result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -30,30 +30,32 @@ def gather_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) ->
     (32, True)
     """
     sizes, source = inner.integers("slice_sizes"), inner.operand_shape(0) if inner.operands else None
-    read = _slots(inner.shape, inner.integers("offset_dims")) * _slice_bytes(source, sizes)
-    figures[BYTES] = count.sum((figures[BYTES], read - figures[operand_key(0)]))
-    figures |= {operand_key(0): read, utilization_key(0): 1}
+    read = _slice_count(inner.shape, inner.integers("offset_dims")) * _slice_bytes(source, sizes)
+    properties[BYTES] = counter.sum((properties[BYTES], read - properties[operand_key(0)]))
+    properties |= {operand_key(0): read, utilization_key(0): 1}
 
 
-def scatter_in_tiles(inner: Instruction, figures: Figures, count: CostCounter) -> None:
-    """Correct what a fusion with a scatter reads and writes of its operand: a slice for every slot of the updates.
+def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
+    """Corrects the bytes of a fusion with a scatter: a slice is read and written for every slot of the updates.
 
-    The utilization that its computation has counts once for every element.
+    The utilizations of the applied computation count once per element.
     """
     if len(inner.operands) != 3 or not isinstance(inner.shape, ArrayShape):
         return
     inserted, windows = inner.integers("inserted_window_dims"), inner.integers("update_window_dims")
     sizes = tuple(1 if d in inserted else size for d, size in enumerate(inner.shape.sizes))
-    moved = _slots(inner.operand_shape(2), windows) * _slice_bytes(inner.operand_shape(0), sizes)
-    figures[BYTES] = count.sum((figures[BYTES], 2 * (moved - figures[OUTPUT_BYTES])))
-    figures |= {operand_key(0): moved, OUTPUT_BYTES: moved}
-    body = count.totals.get(inner.called_computations[0], {}) if inner.called_computations else {}
-    elements = count.operand(inner, 2).elements
-    figures |= {name: count.times(value, elements) for name, value in body.items() if name.startswith("utilization")}
+    moved = _slice_count(inner.operand_shape(2), windows) * _slice_bytes(inner.operand_shape(0), sizes)
+    properties[BYTES] = counter.sum((properties[BYTES], 2 * (moved - properties[OUTPUT_BYTES])))
+    properties |= {operand_key(0): moved, OUTPUT_BYTES: moved}
+    body = counter.totals.get(inner.called_computations[0], {}) if inner.called_computations else {}
+    elements = counter.operand(inner, 2).elements
+    properties |= {
+        name: counter.times(value, elements) for name, value in body.items() if name.startswith("utilization")
+    }
 
 
-def _slots(shape: Shape, offsets: tuple[int, ...]) -> int:
-    """Over how many slots in memory the slices lie that an array is put together of, with their own dimensions last."""
+def _slice_count(shape: Shape, offsets: tuple[int, ...]) -> int:
+    """Number of slices, including padding slots, of an array whose dimensions `offsets` are those of a slice."""
     if not isinstance(shape, ArrayShape):
         return 0
     batch = [size for d, size in enumerate(shape.sizes) if d not in offsets]
@@ -64,7 +66,7 @@ def _slots(shape: Shape, offsets: tuple[int, ...]) -> int:
 
 
 def _slice_bytes(source: Shape | None, sizes: tuple[int, ...]) -> int:
-    """The bytes of a slice of an array, which has tiles of its own."""
+    """Padded bytes of one slice."""
     if not isinstance(source, ArrayShape) or len(sizes) != source.rank:
         return 0
     return replace(source, dimensions=sizes, layout=replace(source.layout, tiles=(DEFAULT_TILE,))).padded_bytes

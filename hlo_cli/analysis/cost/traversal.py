@@ -1,4 +1,4 @@
-"""The orders in which costs are counted: callees before callers, and operands before users.
+"""Orders in which costs are summed: callees before callers, and operands before users.
 
 Mirrors `HloComputation::Accept` of xla/hlo/ir/hlo_computation.cc.
 """
@@ -15,7 +15,7 @@ _T = TypeVar("_T", Computation, Instruction)
 
 
 def callees_first(computations: Iterable[Computation]) -> Iterator[Computation]:
-    """These computations and all that they call, each behind its callees.
+    """These computations and all their callees, callees first.
 
     >>> from hlo_cli import parse_module
     >>> text = '''f { ROOT p = f32[] parameter(0) }
@@ -27,7 +27,8 @@ def callees_first(computations: Iterable[Computation]) -> Iterator[Computation]:
 
 
 def post_order(computation: Computation) -> Iterator[Instruction]:
-    """What nobody uses with all before it, in the order of the text, then the root; operands come before their users.
+    """Instructions in XLA's visiting order: those without users, in the order of the text, with all before them; then
+    the root.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { b = s8[] parameter(1)  a = s8[] parameter(0)  d = s8[] not(a)  ROOT r = s8[] add(a, b) }"
@@ -43,15 +44,15 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
 
 
 def _control_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
-    held = [i for i in computation.instructions if "control-predecessors" in i.raw[1]]
-    if not held:
+    controlled = [i for i in computation.instructions if "control-predecessors" in i.raw[1]]
+    if not controlled:
         return {}
     named = {i.name: i for i in computation.instructions}
-    return {i: [named[name] for name in i.control_predecessors if name in named] for i in held}
+    return {i: [named[name] for name in i.control_predecessors if name in named] for i in controlled}
 
 
 def _depth_first(starts: Iterable[_T], below: Callable[[_T], list[_T]]) -> Iterator[_T]:
-    """Everything that starts lead to, each behind what it leads to; a circle is cut where it closes."""
+    """Depth-first post-order from `starts`; a cycle is cut where it closes."""
     seen: set[_T] = set()
     for start in starts:
         if start in seen:

@@ -1,7 +1,4 @@
-"""Programs that a custom call carries: of which kind they are, how large, and who wrote them.
-
-Kinds are told by how the bytes begin, as tools for files do.
-"""
+"""Programs embedded in custom calls: their kind, size, and producer, recognized by magic bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from typing import Final
 from hlo_cli.analysis.custom_calls.mlir_bytecode import MAGIC, MlirBytecode, read_bytecode
 from hlo_cli.dataclass import dataclass
 
-_LONGEST_UNPACKED: Final = 1 << 24
+_MAX_INFLATED: Final = 1 << 24
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*+")
-_LEAST_BASE64: Final = 16
+_MIN_BASE64: Final = 16
 _MODULE: Final = re.compile(rb"\s*+(?:#[\w!]|builtin\.module|module\b)")
 _OPERATION: Final = re.compile(r'"?([a-z_]\w*+(?:\.\w++)++)')
 _BINARIES: Final = (
@@ -31,10 +28,10 @@ _BINARIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedProgram:
-    """A program: its kind, its bytes as they are after `packing` is undone, and their SHA-256.
+    """Embedded program: its kind, and its size in bytes and SHA-256 after `packing` is undone.
 
-    `version` and `producer` are those of MLIR bytecode, `operations` the kinds of operation that MLIR uses. `packing`
-    is how it stands in the text: `base64`, `zlib`, both with a comma between, or nothing.
+    `version` and `producer` are those of MLIR bytecode; `operations` the names of the MLIR operations in the program.
+    `packing` is the encoding in the text: `base64`, `zlib`, `base64, zlib`, or empty.
     """
 
     kind: str
@@ -47,20 +44,20 @@ class EmbeddedProgram:
 
 
 @lru_cache(maxsize=1024)
-def body_of(text: str) -> EmbeddedProgram | None:
-    """The program that a string holds, or None if it is no program that we know.
+def embedded_program(text: str) -> EmbeddedProgram | None:
+    """Program in a string, or None if no known kind is recognized.
 
     >>> from base64 import b64encode
-    >>> body = body_of(b64encode(b"module { func.func @f() { return } }").decode())
+    >>> body = embedded_program(b64encode(b"module { func.func @f() { return } }").decode())
     >>> body.kind, body.bytes, body.packing, body.operations
     ('MLIR text', 36, 'base64', ('func.func',))
-    >>> body_of("a text") is None
+    >>> embedded_program("a text") is None
     True
     """
     data = text.encode("utf-8", "surrogateescape")
     if (body := _unpacked(data, "")) is not None:
         return body
-    if len(text) < _LEAST_BASE64 or _BASE64.fullmatch(text) is None:
+    if len(text) < _MIN_BASE64 or _BASE64.fullmatch(text) is None:
         return None
     try:
         return _unpacked(a2b_base64(data), "base64")
@@ -69,19 +66,19 @@ def body_of(text: str) -> EmbeddedProgram | None:
 
 
 def digest_of(data: bytes) -> str:
-    """The SHA-256 of bytes, by which two of them can be told to be the same."""
+    """SHA-256 of `data` in hexadecimal."""
     return sha256(data).hexdigest()
 
 
 def _unpacked(data: bytes, packing: str) -> EmbeddedProgram | None:
     if (inflated := _inflated(data)) is not None:
         packed = f"{packing}, zlib".removeprefix(", ")
-        return _told(inflated, packed) or EmbeddedProgram("unknown", len(inflated), digest_of(inflated), packed)
-    return _told(data, packing)
+        return _recognized(inflated, packed) or EmbeddedProgram("unknown", len(inflated), digest_of(inflated), packed)
+    return _recognized(data, packing)
 
 
-def _told(data: bytes, packing: str) -> EmbeddedProgram | None:
-    """What the first bytes tell."""
+def _recognized(data: bytes, packing: str) -> EmbeddedProgram | None:
+    """Program recognized by its first bytes, or None."""
     size, digest = len(data), digest_of(data)
     if data.startswith(MAGIC):
         read = read_bytecode(data) or MlirBytecode(-1, "")
@@ -96,7 +93,7 @@ def _told(data: bytes, packing: str) -> EmbeddedProgram | None:
 
 
 def _operations_in(data: bytes) -> tuple[str, ...]:
-    """The kinds of operation that a text of MLIR uses, which stand first on their lines or behind `=`."""
+    """Names of the operations in MLIR text: each at the beginning of a line or after `=`."""
     found: dict[str, None] = {}
     for piece in re.split(r"[\n{;]", data.decode("utf-8", "surrogateescape")):
         before, equals, behind = piece.partition(" = ")
@@ -107,12 +104,12 @@ def _operations_in(data: bytes) -> tuple[str, ...]:
 
 
 def _inflated(data: bytes) -> bytes | None:
-    """The data that zlib packed, up to a limit; None if it did not."""
+    """Data decompressed by zlib, up to a limit; None if it is not zlib data."""
     if len(data) < 2 or data[0] & 15 != 8 or data[0] >> 4 > 7 or (data[0] << 8 | data[1]) % 31:
         return None
     import zlib
 
     try:
-        return zlib.decompressobj().decompress(data, _LONGEST_UNPACKED)
+        return zlib.decompressobj().decompress(data, _MAX_INFLATED)
     except zlib.error:
         return None

@@ -1,4 +1,4 @@
-"""Names and types of C for what HLO calls by its own names: identifiers, comments, elements of arrays."""
+"""C identifiers, comments, strings, and types for names and shapes of HLO."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _TYPES: Final = {
 
 
 class Identifiers:
-    """Gives names that C and C++ take, near to given texts, and none of them twice.
+    """Generator of unique C and C++ identifiers that resemble given texts.
 
     >>> names = Identifiers({"status"})
-    >>> [names.near(text) for text in ("xla.my-op", "2d", "new", "f", "xla.my op")]
+    >>> [names.unique_name(text) for text in ("xla.my-op", "2d", "new", "f", "xla.my op")]
     ['xla_my_op', '_2d', 'new_', 'f', 'xla_my_op_2']
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        """None of those taken is given."""
+        """Reserves the identifiers in `taken`."""
         self._numbers = dict.fromkeys(taken, 1)
 
-    def near(self, text: str) -> str:
-        """A name for a text."""
+    def unique_name(self, text: str) -> str:
+        """Unique identifier for a text."""
         name = _NOT_IN_NAMES.sub("_", text) or "_"
         if name[0].isdigit():
             name = f"_{name}"
@@ -56,10 +56,10 @@ class Identifiers:
         return unique
 
 
-def commented(text: str) -> str:
-    """Text that may stand in a comment: it neither ends the comment nor hides anything.
+def escape_comment(text: str) -> str:
+    """Text that is safe in a C comment: without comment markers and unprintable characters.
 
-    >>> commented("a */ b"), commented("two\\nlines")
+    >>> escape_comment("a */ b"), escape_comment("two\\nlines")
     ('a * / b', 'two?lines')
     """
     spaced = text.replace("*/", "* /").replace("/*", "/ *")
@@ -67,7 +67,7 @@ def commented(text: str) -> str:
 
 
 def c_string(text: str) -> str:
-    r"""A string literal of C.
+    r"""C string literal.
 
     >>> print(c_string('a"\n'))
     "a\"\012"
@@ -77,7 +77,7 @@ def c_string(text: str) -> str:
 
 
 def element_type(shape: Leaf) -> str:
-    """The C type of an array's elements; those that C has none for are their bits.
+    """C type of array elements; an unsigned integer of the same size if C has no such type.
 
     >>> from hlo_cli import parse_shape
     >>> [element_type(parse_shape(text)) for text in ("bf16[2]", "s4[2]", "c64[]", "opaque[]")]
@@ -91,7 +91,7 @@ def element_type(shape: Leaf) -> str:
 
 
 def element_name(stem: str, index: ShapeIndex) -> str:
-    """A name for an element of a tuple.
+    """Identifier for a tuple element.
 
     >>> element_name("in0", (1, 0))
     'in0_1_0'

@@ -1,6 +1,6 @@
-"""C for the functions behind custom calls that pass pointers: what CPUs call, and what GPUs call.
+"""C functions for custom calls that pass pointers, on CPU and GPU.
 
-Signatures are those of docs/custom_call.md and of xla/service/custom_call_status.h.
+Signatures are those of docs/custom_call.md and xla/service/custom_call_status.h.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hlo_cli.analysis.custom_calls.c_names import commented, element_name, element_type
+from hlo_cli.analysis.custom_calls.c_names import element_name, element_type, escape_comment
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer
 from hlo_cli.ir.index_text import index_suffix
@@ -16,7 +16,7 @@ from hlo_cli.ir.shape import TupleShape
 from hlo_cli.ir.words import CustomCallApiVersion
 
 YOUR_CODE: Final = "  /* Your code. */"
-"""Where the work of the function is to be written."""
+"""Placeholder for the implementation of the function."""
 
 _OPAQUE: Final = "const char *opaque, size_t opaque_len"
 _STATUS: Final = "XlaCustomCallStatus *status"
@@ -36,7 +36,7 @@ _COMPLEX: Final = {"xla_c64": "float", "xla_c128": "double"}
 
 
 def c_signature(call: DecodedCall, name: str, platform: str) -> str | None:
-    """The declaration of the function on `cpu` or `gpu`; None for typed calls, whose functions are handlers.
+    """Declaration of the function on `cpu` or `gpu`; None for typed FFI calls.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
@@ -44,12 +44,12 @@ def c_signature(call: DecodedCall, name: str, platform: str) -> str | None:
     >>> c_signature(call, "f", "cpu")
     'void f(void *out, const void **ins)'
     """
-    parameters = _PARAMETERS[platform].get(call.said.api_version)
+    parameters = _PARAMETERS[platform].get(call.spec.api_version)
     return None if parameters is None else f"void {name}({', '.join(parameters)})"
 
 
 def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
-    """What stands in front of the functions: headers, and the types of XLA and CUDA that they take."""
+    """Yields the lines before the functions: headers, and types of XLA and CUDA."""
     yield "#include <stdbool.h>"
     yield "#include <stddef.h>"
     yield "#include <stdint.h>"
@@ -57,8 +57,8 @@ def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
     yield "/* Compile with -DFOR_GPU for what GPUs call; CUstream is that of cuda.h. */"
     yield "typedef struct CUstream_st *CUstream;"
     yield "typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;"
-    used = {element_type(buffer.shape) for call in calls for buffer in call.buffers}
-    for name in sorted(used & _COMPLEX.keys()):
+    mark_used = {element_type(buffer.shape) for call in calls for buffer in call.buffers}
+    for name in sorted(mark_used & _COMPLEX.keys()):
         yield f"typedef struct {{ {_COMPLEX[name]} real, imag; }} {name};"
     if any(call.has_nested_tuples for call in calls):
         yield ""
@@ -67,7 +67,7 @@ def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
 
 
 def c_function(call: DecodedCall, name: str) -> Iterator[str]:
-    """The function for CPUs and the one for GPUs, each with every buffer by name.
+    """Yields the lines of the CPU and GPU function, with a variable for each buffer.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
@@ -97,33 +97,33 @@ def c_function(call: DecodedCall, name: str) -> Iterator[str]:
     yield f"{c_signature(call, name, 'gpu')} {{"
     passed = [buffer for buffer in call.buffers if buffer.gpu is not None and buffer.is_array]
     yield from (_local(call, buffer, f"buffers[{buffer.gpu}]") for buffer in passed)
-    yield used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(local_name, passed)])
+    yield mark_used(["stream", "buffers", "opaque", "opaque_len", *_status(call), *map(local_name, passed)])
     yield YOUR_CODE
     yield "}"
     yield "#endif"
 
 
 def local_name(buffer: CustomCallBuffer) -> str:
-    """What a buffer is called in the code: `in1_0` for element 0 of operand 1, `result` for all of the result."""
+    """Variable of a buffer: `in1_0` for element 0 of operand 1, `result` for the whole result."""
     if buffer.operand is None:
         return element_name("out", buffer.index) if buffer.index else "result"
     return element_name(f"in{buffer.operand}", buffer.index)
 
 
-def about(call: DecodedCall, buffer: CustomCallBuffer) -> str:
-    """What a comment says of a buffer."""
+def describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
+    """Comment that describes a buffer."""
     index = index_suffix(buffer.index)
     use = ", temporary" if buffer.use == "temp" else ""
     if buffer.shares is not None:
         use = f", the same memory as {local_name(call.buffers[buffer.shares])}"
     size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
-    return commented(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
+    return escape_comment(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
 
 
-def used(names: Iterable[str]) -> str:
-    """A line that keeps compilers from warning of what is not used yet.
+def mark_used(names: Iterable[str]) -> str:
+    """Line that suppresses compiler warnings for unused variables.
 
-    >>> used(("a", "b"))
+    >>> mark_used(("a", "b"))
     '  (void)a; (void)b;'
     """
     return "  " + " ".join(f"(void){name};" for name in names)
@@ -138,8 +138,10 @@ def _on_cpu(call: DecodedCall) -> Iterator[str]:
     yield from (_local(call, buffer, _flat(call, buffer)) for buffer in arrays)
     if call.has_nested_tuples:
         yield "#endif"
-    unified = call.said.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
-    yield used(["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(local_name, arrays)])
+    unified = call.spec.api_version is CustomCallApiVersion.STATUS_RETURNING_UNIFIED
+    yield mark_used(
+        ["out", "ins", *(("opaque", "opaque_len") if unified else ()), *_status(call), *map(local_name, arrays)]
+    )
     yield YOUR_CODE
 
 
@@ -150,7 +152,7 @@ def _flat(call: DecodedCall, buffer: CustomCallBuffer) -> str:
 
 
 def _nested(call: DecodedCall, buffer: CustomCallBuffer) -> str:
-    """The same where tuples are tables of pointers."""
+    """Expression for a buffer if tuples are tables of pointers."""
     if buffer.operand is None and not isinstance(call.result, TupleShape):
         return "out"
     found, path = ("out", buffer.cpu_path) if buffer.operand is None else (f"ins[{buffer.operand}]", buffer.index)
@@ -162,8 +164,8 @@ def _nested(call: DecodedCall, buffer: CustomCallBuffer) -> str:
 def _local(call: DecodedCall, buffer: CustomCallBuffer, place: str) -> str:
     constant = "const " if buffer.use == "in" else ""
     kind = f"{constant}{element_type(buffer.shape)} *"
-    return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {about(call, buffer)} */"
+    return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {describe_buffer(call, buffer)} */"
 
 
 def _status(call: DecodedCall) -> list[str]:
-    return [] if call.said.api_version is CustomCallApiVersion.ORIGINAL else ["status"]
+    return [] if call.spec.api_version is CustomCallApiVersion.ORIGINAL else ["status"]

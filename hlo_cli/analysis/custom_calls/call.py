@@ -1,13 +1,12 @@
-"""Custom calls taken apart: target, configuration, buffers."""
+"""Decodes custom calls: target, configuration, and buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
 from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer, call_buffers, has_nested_tuples
-from hlo_cli.analysis.custom_calls.config import CustomCallConfig, payload_of
+from hlo_cli.analysis.custom_calls.config import CustomCallConfig, read_config
 from hlo_cli.analysis.custom_calls.targets import KnownTarget, known_target
-from hlo_cli.analysis.custom_calls.unused_results import unread_elements
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
 from hlo_cli.analysis.hardware.target import target_of
@@ -18,52 +17,52 @@ from hlo_cli.ir.attributes.custom_call import CustomCall, custom_call
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.ir.words import CustomCallApiVersion
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedCall:
-    """One custom call: what it says, what its target is known as, its configuration and its buffers.
+    """Custom call: attributes (`spec`), known target, configuration, and buffers.
 
-    `result` is the shape of what the function gives, also where the instruction is only the start of it.
+    `result` is the shape that the function returns, also if the instruction is an async start of the call.
     """
 
     instruction: Instruction
-    said: CustomCall
+    spec: CustomCall
     target: KnownTarget
-    payload: CustomCallConfig
+    config: CustomCallConfig
     operands: tuple[Shape, ...]
     result: Shape
     buffers: tuple[CustomCallBuffer, ...]
 
     @property
     def is_typed(self) -> bool:
-        """Whether it is a call by XLA's FFI."""
-        return self.said.api_version is CustomCallApiVersion.TYPED_FFI
+        """Whether the call uses XLA's typed FFI."""
+        return self.spec.api_version is CustomCallApiVersion.TYPED_FFI
 
     @property
     def arguments(self) -> tuple[CustomCallBuffer, ...]:
-        """The buffers of the operands."""
+        """Buffers of the operands."""
         return tuple(buffer for buffer in self.buffers if buffer.operand is not None)
 
     @property
     def results(self) -> tuple[CustomCallBuffer, ...]:
-        """The buffers of the result."""
+        """Buffers of the result."""
         return tuple(buffer for buffer in self.buffers if buffer.operand is None)
 
     @property
     def temps(self) -> tuple[CustomCallBuffer, ...]:
-        """The elements of the result that nobody reads, and that overwrite no operand."""
+        """Buffers of result elements that are not used and alias no operand."""
         return tuple(buffer for buffer in self.buffers if buffer.use == "temp")
 
     @property
     def has_nested_tuples(self) -> bool:
-        """Whether releases of XLA:CPU pass the buffers in different ways."""
+        """Whether releases of XLA:CPU differ in how they pass the buffers."""
         return has_nested_tuples(self.operands, self.result)
 
     def value(self, buffer: CustomCallBuffer) -> str:
-        """The name of the operand that a buffer is of, or `result`."""
+        """Name of the operand of a buffer, or `result`."""
         if buffer.operand is None:
             return "result"
         taken = self.instruction.operand_index(buffer.operand)
@@ -72,14 +71,20 @@ class DecodedCall:
 
     @property
     def layout_changes(self) -> tuple[tuple[int, Shape, Shape], ...]:
-        """The operands whose order of dimensions is another than the call asks for: number, asked for, there."""
-        asked = self.said.operand_layout_constraints or ()
+        """Operands whose dimension order differs from operand_layout_constraints: number, constraint, and actual
+        shape.
+        """
+        asked = self.spec.operand_layout_constraints or ()
         pairs = zip(asked, self.operands, strict=False)
-        return tuple((n, want, there) for n, (want, there) in enumerate(pairs) if _orders(want) != _orders(there))
+        return tuple(
+            (n, want, there)
+            for n, (want, there) in enumerate(pairs)
+            if _dimension_orders(want) != _dimension_orders(there)
+        )
 
 
 def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
-    """Every custom call of a module, in the order of the text.
+    """Custom calls of a module in the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -92,22 +97,22 @@ def custom_calls_of(module: Module) -> tuple[DecodedCall, ...]:
     >>> [buffer.index for buffer in call.temps]
     [(1,)]
     """
-    bytes_of = _sizes(module)
+    bytes_of = _buffer_size(module)
     found: list[DecodedCall] = []
     for computation in module.computations:
-        said = [
-            (instruction, call, payload_of(instruction.backend_config))
+        decoded = [
+            (instruction, call, read_config(instruction.backend_config))
             for instruction in computation.instructions
             if (call := custom_call(instruction)) is not None
         ]
-        if said:
+        if decoded:
             users = users_of(computation)
-            found.extend(_decoded(*each, users, bytes_of) for each in said)
+            found.extend(_decoded(*each, users, bytes_of) for each in decoded)
     return tuple(found)
 
 
-def _sizes(module: Module) -> Callable[[Shape], int]:
-    """The bytes of a shape's buffer; a module's shapes are few objects, so each is measured once."""
+def _buffer_size(module: Module) -> Callable[[Shape], int]:
+    """Function that returns the buffer size of a shape in bytes, cached by shape object."""
     target, generation = target_of(module), generation_of(module)
     known: dict[int, int] = {}
 
@@ -122,27 +127,27 @@ def _sizes(module: Module) -> Callable[[Shape], int]:
 
 def _decoded(
     instruction: Instruction,
-    said: CustomCall,
-    payload: CustomCallConfig,
+    spec: CustomCall,
+    config: CustomCallConfig,
     users: Users,
     bytes_of: Callable[[Shape], int],
 ) -> DecodedCall:
     operands = tuple(instruction.operand_shape(n) for n in range(len(instruction.operands)))
     is_start = instruction.opcode != opcodes.CUSTOM_CALL
     result = _result(instruction.shape) if is_start else instruction.shape
-    unread = () if is_start else unread_elements(instruction, users, [index for index, _ in result.leaves])
-    aliasing = tuple(_each_leaf(said.output_to_operand_aliasing, result))
+    unread = () if is_start else unused_elements(instruction, users, [index for index, _ in result.leaves])
+    aliasing = tuple(_each_leaf(spec.output_to_operand_aliasing, result))
     buffers = call_buffers(operands, result, aliasing, unread, bytes_of)
-    return DecodedCall(instruction, said, known_target(said.target), payload, operands, result, buffers)
+    return DecodedCall(instruction, spec, known_target(spec.target), config, operands, result, buffers)
 
 
 def _result(shape: Shape) -> Shape:
-    """What the call gives whose start has this shape: operands, result, contexts."""
+    """Result of a call from the shape of its async start: element 1 of operands, result, and contexts."""
     return shape.elements[1] if isinstance(shape, TupleShape) and len(shape.elements) > 1 else shape
 
 
 def _each_leaf(aliasing: Iterable[OutputOperandAlias], result: Shape) -> Iterator[OutputOperandAlias]:
-    """The same aliases leaf by leaf, where one is about a tuple."""
+    """Aliases of each leaf, where an alias is of a tuple."""
     for alias in aliasing:
         part = subshape(result, alias.output_index)
         for below, _ in part.leaves if part is not None else ():
@@ -150,6 +155,47 @@ def _each_leaf(aliasing: Iterable[OutputOperandAlias], result: Shape) -> Iterato
             yield OutputOperandAlias(output, alias.operand_number, operand)
 
 
-def _orders(shape: Shape) -> tuple[tuple[int, ...] | None, ...]:
-    """The order of dimensions of every leaf."""
+def _dimension_orders(shape: Shape) -> tuple[tuple[int, ...] | None, ...]:
+    """Dimension order of every leaf."""
     return tuple(leaf.layout.minor_to_major if isinstance(leaf, ArrayShape) else None for _, leaf in shape.leaves)
+
+
+def unused_elements(made: Instruction, users: Users, leaves: Iterable[ShapeIndex]) -> frozenset[ShapeIndex]:
+    """Leaves of a result that no instruction uses through get-tuple-element.
+
+    A value that is passed on as a whole counts as used, and so does the root.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.dataflow.users import users_of
+    >>> text = '''ENTRY e { c = (f32[2], f32[4]) custom-call(), custom_call_target="f"
+    ... ROOT g = f32[2] get-tuple-element(c), index=0 }'''
+    >>> entry = parse_module(text).entry
+    >>> unused_elements(entry.instructions[0], users_of(entry), ((0,), (1,)))
+    frozenset({(1,)})
+    """
+    read = set(_read_parts(made, users))
+    return frozenset(leaf for leaf in leaves if not any(leaf[:depth] in read for depth in range(len(leaf) + 1)))
+
+
+def _read_parts(made: Instruction, users: Users) -> Iterable[ShapeIndex]:
+    """Yields the indices of parts of a result that are used as a whole; they can overlap."""
+    waiting: list[tuple[Instruction, ShapeIndex]] = [(made, ())]
+    while waiting:
+        value, index = waiting.pop()
+        if value.is_root:
+            yield index
+        for user in users.get(value, ()):
+            for taken in _taken(user, value):
+                part = user.integer("index") if user.opcode == opcodes.GET_TUPLE_ELEMENT else None
+                if part is None:
+                    yield (*index, *taken)
+                else:
+                    waiting.append((user, (*index, *taken, part)))
+
+
+def _taken(user: Instruction, value: Instruction) -> set[ShapeIndex]:
+    """Elements of a value that a user selects directly, such as `%t#0`; () if it uses the whole value."""
+    places = user.computation.operand_indices.get(user.index)
+    if places is None:
+        return {()}
+    return {place for operand, place in zip(user.operands, places, strict=True) if operand is value}

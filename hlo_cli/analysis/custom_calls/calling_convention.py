@@ -1,9 +1,9 @@
-"""The buffers of a custom call in the order in which CPUs and GPUs hand them over.
+"""Buffers of a custom call in the order in which CPU and GPU pass them.
 
-Mirrors the rules of docs/custom_call.md, `CustomCallThunk` of xla/backends/cpu/runtime and of xla/backends/gpu/runtime,
-and the emitters before them. A GPU passes all leaves of operands and result in one array, tokens as null pointers.
-A CPU passes a table of operands and the result, in which tuples were tables of pointers; since XLA:CPU runs thunks, and
-so in jaxlib 0.10.2, its tables hold the leaves of all tuples one after the other.
+Mirrors docs/custom_call.md, `CustomCallThunk` of xla/backends/cpu/runtime and of xla/backends/gpu/runtime, and the
+emitters before them. A GPU passes all leaves of operands and result in one array, tokens as null pointers. A CPU passes
+a table of operands and the result. Tuples were tables of pointers there; with the thunks of XLA:CPU, and in jaxlib
+0.10.2, the table has the leaves of all tuples one after the other.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ Use = Literal["in", "in, out", "out", "temp"]
 
 @dataclass(frozen=True, slots=True)
 class CustomCallBuffer:
-    """One leaf of an operand or, where `operand` is None, of the result.
+    """Leaf of an operand or, if `operand` is None, of the result.
 
-    `gpu` is its place in `buffers`, None for what has no buffer there; `cpu_path` are the places by which it is reached
-    from `ins` or from `out`, `cpu` its place among the operands' or the result's leaves. `ffi` is its place among the
-    arguments or the results of a typed call. `shares` is the number of the operand's buffer that it overwrites.
+    - `gpu` is its index in `buffers`, None if it has no buffer there.
+    - `cpu_path` are the indices from `ins` or `out` if tuples are tables, `cpu` the index among the leaves of operands
+      or result.
+    - `ffi` is its index among the arguments or results of a typed call.
+    - `shares` is the index of the operand buffer that it aliases.
     """
 
     operand: int | None
@@ -40,7 +42,7 @@ class CustomCallBuffer:
 
     @property
     def is_array(self) -> bool:
-        """Whether there is data behind the pointer."""
+        """Whether the buffer has data: not a token or opaque value."""
         return not isinstance(self.shape, TokenShape | OpaqueShape)
 
 
@@ -51,7 +53,7 @@ def call_buffers(
     unread: Collection[ShapeIndex] = (),
     bytes_of: Callable[[Shape], int] = lambda shape: shape.padded_bytes,
 ) -> tuple[CustomCallBuffer, ...]:
-    """The buffers of a call: of each operand, then of the result, every leaf in pre-order.
+    """Buffers of a call: the leaves of each operand, then of the result, in pre-order.
 
     >>> from hlo_cli import parse_shape
     >>> found = call_buffers((parse_shape("(f32[2], (s8[4], token[]))"),), parse_shape("(f32[], u8[9])"), (), {(1,)})
@@ -60,17 +62,17 @@ def call_buffers(
     """
     overwritten = {(alias.operand_number, alias.operand_index) for alias in aliasing}
     found: list[CustomCallBuffer] = []
-    at: dict[tuple[int, ShapeIndex], int] = {}
+    leaf_numbers: dict[tuple[int, ShapeIndex], int] = {}
     passed = 0
     for number, shape in enumerate(operands):
         for index, leaf in shape.leaves:
-            at[number, index] = len(found)
+            leaf_numbers[number, index] = len(found)
             use: Use = "in, out" if (number, index) in overwritten else "in"
             gpu = passed if _is_passed(leaf) else None
             passed += gpu is not None
             path = (number, *index)
             found.append(CustomCallBuffer(number, index, leaf, bytes_of(leaf), gpu, path, len(found), gpu, use))
-    sources = {alias.output_index: at.get((alias.operand_number, alias.operand_index)) for alias in aliasing}
+    sources = {alias.output_index: leaf_numbers.get((alias.operand_number, alias.operand_index)) for alias in aliasing}
     arguments, leaves = passed, len(found)
     for index, leaf in result.leaves:
         shares = sources.get(index)
@@ -84,7 +86,7 @@ def call_buffers(
 
 
 def gpu_place(buffer: CustomCallBuffer) -> str | None:
-    """Where a GPU's function finds a buffer.
+    """Expression for a buffer in a GPU function.
 
     >>> gpu_place(call_buffers((), TokenShape())[0])
     'buffers[0] = NULL'
@@ -95,9 +97,9 @@ def gpu_place(buffer: CustomCallBuffer) -> str | None:
 
 
 def cpu_place(buffer: CustomCallBuffer, *, nested: bool, is_tuple: bool) -> str:
-    """Where a CPU's function finds a buffer: with tuples as tables of pointers, or with all leaves in one table.
+    """Expression for a buffer in a CPU function, with tuples as tables of pointers if `nested`, else flattened.
 
-    `is_tuple` says whether the result is a tuple; if not, `out` itself is its buffer.
+    If the result is not a tuple (`is_tuple`), `out` itself is its buffer.
 
     >>> from hlo_cli import parse_shape
     >>> buffer = call_buffers((parse_shape("(f32[2], (s8[4]))"),), parse_shape("f32[]"))[1]
@@ -111,10 +113,11 @@ def cpu_place(buffer: CustomCallBuffer, *, nested: bool, is_tuple: bool) -> str:
 
 
 def has_nested_tuples(operands: tuple[Shape, ...], result: Shape) -> bool:
-    """Whether it makes a difference if tuples are tables of pointers or their leaves."""
+    """Whether tables of pointers and flattened leaves differ for these shapes."""
     inner = result.elements if isinstance(result, TupleShape) else ()
     return any(isinstance(shape, TupleShape) for shape in (*operands, *inner))
 
 
 def _is_passed(leaf: Leaf) -> bool:
+    # CustomCallThunk passes a token as a null pointer, but nothing for an opaque value.
     return not isinstance(leaf, OpaqueShape)

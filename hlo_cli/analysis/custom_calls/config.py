@@ -1,7 +1,7 @@
-"""What a custom call is given beside its operands: the configuration, taken apart where its format is known.
+"""Configuration of a custom call, decoded if its format is known.
 
 Mirrors how xla/service/gpu and xla/service/cpu read `backend_config`: as JSON of a compiler's own fields, as a
-dictionary of MLIR attributes for typed calls, or as bytes that only the function understands.
+dictionary of MLIR attributes for typed calls, or as opaque bytes for the function.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal
 
-from hlo_cli.analysis.custom_calls.body import EmbeddedProgram, body_of, digest_of
+from hlo_cli.analysis.custom_calls.body import EmbeddedProgram, digest_of, embedded_program
 from hlo_cli.analysis.custom_calls.mlir_text import (
     MlirArray,
     MlirAttribute,
@@ -22,37 +22,37 @@ from hlo_cli.analysis.custom_calls.mlir_text import (
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.annotations import BackendConfig, Json
 
-PayloadKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]
+ConfigKind = Literal["none", "JSON", "MLIR dictionary", "program", "text", "bytes"]
 
-_GIVEN_TO_CALL = "custom_call_backend_config"
+_CALL_CONFIG_KEY = "custom_call_backend_config"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigField:
-    """One value of a configuration: where it stands, as `custom_call_config.body`, and the program it is, if any.
+    """Value of a configuration with its path, such as `custom_call_config.body`, and its embedded program, if any.
 
-    `type` is the one that MLIR gives it, empty for JSON. Lists of plain values are one value.
+    `type` is the MLIR type, empty for JSON. A list of plain values is one value.
     """
 
     path: str
     value: bool | int | float | str | None
     type: str = ""
-    body: EmbeddedProgram | None = None
+    program: EmbeddedProgram | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing: an empty list, record or text."""
+        """Whether the value is an empty list, object, or text."""
         return self.value in ("", None)
 
 
 @dataclass(frozen=True, slots=True)
 class CustomCallConfig:
-    """The configuration of a call: its kind, its bytes, its values one by one.
+    """Configuration of a call: its kind, size in bytes, and values.
 
-    `attributes` are those that a typed call passes on, `opaque` the text that other calls hand to their function.
+    `attributes` are those of a typed call; `opaque` is the text that other calls pass to their function.
     """
 
-    kind: PayloadKind
+    kind: ConfigKind
     bytes: int = 0
     digest: str = ""
     fields: tuple[ConfigField, ...] = ()
@@ -60,17 +60,17 @@ class CustomCallConfig:
     opaque: str = ""
 
     @property
-    def bodies(self) -> tuple[ConfigField, ...]:
-        """The values that are programs."""
-        return tuple(field for field in self.fields if field.body is not None)
+    def programs(self) -> tuple[ConfigField, ...]:
+        """Values that are embedded programs."""
+        return tuple(field for field in self.fields if field.program is not None)
 
 
-def payload_of(config: BackendConfig | None) -> CustomCallConfig:
-    """What a configuration holds.
+def read_config(config: BackendConfig | None) -> CustomCallConfig:
+    """Decodes a backend configuration.
 
-    >>> payload_of(BackendConfig("{uplo = 76 : ui8}")).fields
-    (ConfigField(path='uplo', value=76, type='ui8', body=None),)
-    >>> payload = payload_of(BackendConfig('{"a":{"b":["1","2"]},"custom_call_backend_config":{"opaque":"x"}}'))
+    >>> read_config(BackendConfig("{uplo = 76 : ui8}")).fields
+    (ConfigField(path='uplo', value=76, type='ui8', program=None),)
+    >>> payload = read_config(BackendConfig('{"a":{"b":["1","2"]},"custom_call_backend_config":{"opaque":"x"}}'))
     >>> [(field.path, field.value) for field in payload.fields], payload.opaque
     ([('a.b', '1, 2'), ('custom_call_backend_config.opaque', 'x')], 'x')
     """
@@ -86,18 +86,18 @@ def _read(text: str) -> CustomCallConfig:
         return CustomCallConfig("none", size, digest, attributes=MlirDictionary(()))
     if isinstance(config.json, Mapping):
         fields = tuple(_json_fields(config.json))
-        opaque, attributes = (config.get(_GIVEN_TO_CALL, name) for name in ("opaque", "attributes"))
+        opaque, attributes = (config.get(_CALL_CONFIG_KEY, name) for name in ("opaque", "attributes"))
         dictionary = read_dictionary(attributes) if isinstance(attributes, str) else None
         return CustomCallConfig("JSON", size, digest, fields, dictionary, opaque if isinstance(opaque, str) else "")
     if (dictionary := read_dictionary(text)) is not None:
         return CustomCallConfig("MLIR dictionary", size, digest, tuple(_mlir_fields("", dictionary)), dictionary)
-    if (body := body_of(text)) is not None:
-        return CustomCallConfig("program", size, digest, (ConfigField("", text, body=body),), opaque=text)
+    if (body := embedded_program(text)) is not None:
+        return CustomCallConfig("program", size, digest, (ConfigField("", text, program=body),), opaque=text)
     return CustomCallConfig("text" if text.isprintable() else "bytes", size, digest, opaque=text)
 
 
 def _json_fields(config: Mapping[str, Json]) -> Iterator[ConfigField]:
-    """Every value in the order of the text, however deep it lies."""
+    """Yields every value in the order of the text, at any depth."""
     pending: list[tuple[str, Json]] = [("", config)]
     while pending:
         path, value = pending.pop()
@@ -118,14 +118,14 @@ def _json_fields(config: Mapping[str, Json]) -> Iterator[ConfigField]:
 
 
 def _text_fields(path: str, text: str) -> Iterable[ConfigField]:
-    """A text, or what it says if it is a dictionary of attributes."""
+    """Fields of a text: its entries if it is a dictionary of MLIR attributes, else the text."""
     if text.startswith("{") and (dictionary := read_dictionary(text)) is not None and dictionary.entries:
         return _mlir_fields(path, dictionary)
-    return (ConfigField(path, text, body=body_of(text)),)
+    return (ConfigField(path, text, program=embedded_program(text)),)
 
 
 def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[ConfigField]:
-    """Every attribute in the order of the text, however deep it lies."""
+    """Yields every attribute in the order of the text, at any depth."""
     pending: list[tuple[str, MlirAttribute]] = [(path, dictionary)]
     while pending:
         at, value = pending.pop()
@@ -136,11 +136,11 @@ def _mlir_fields(path: str, dictionary: MlirDictionary) -> Iterator[ConfigField]
                 yield ConfigField(at, number, type_name)
             case _:
                 text = str(value)
-                yield ConfigField(at, text, _kind_of(value), body_of(text))
+                yield ConfigField(at, text, _type_name(value), embedded_program(text))
 
 
-def _kind_of(attribute: MlirAttribute) -> str:
-    """What kind of attribute it is, in one word: a type, `array of i64`, `string`, or nothing for what FFI refuses."""
+def _type_name(attribute: MlirAttribute) -> str:
+    """Type of an attribute, such as `array of i64` or `string`; empty if FFI does not accept it."""
     match attribute:
         case MlirScalar(type=type_name):
             return type_name

@@ -1,4 +1,4 @@
-"""Typed calls: what a handler's arguments, results and attributes are called in XLA's FFI.
+"""C++ types of arguments, results, and attributes in XLA's typed FFI.
 
 Mirrors xla/ffi/api/ffi.h and `BuildAttributesMap` of xla/ffi/attribute_map.cc.
 """
@@ -22,7 +22,7 @@ _SCALARS: Final = {
 
 
 def buffer_type(shape: Leaf) -> str:
-    """The FFI type of an argument: element type and rank, `AnyBuffer` for types that C++ has no numbers of.
+    """FFI type of an argument: element type and rank, or `AnyBuffer` if C++ has no such element type.
 
     >>> from hlo_cli import parse_shape
     >>> [buffer_type(parse_shape(text)) for text in ("f32[2,3]", "f8e5m2[4]", "token[]")]
@@ -37,7 +37,7 @@ def buffer_type(shape: Leaf) -> str:
 
 
 def attribute_type(attribute: MlirAttribute) -> str | None:
-    """The C++ type by which a handler takes an attribute; None for those that XLA refuses to pass.
+    """C++ type of an attribute; None if XLA does not pass it.
 
     >>> attribute_type(MlirScalar(76, "ui8")), attribute_type(MlirArray("i64", 2, "array<i64: 1, 2>"))
     ('uint8_t', 'ffi::Span<const int64_t>')

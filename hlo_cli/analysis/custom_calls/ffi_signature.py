@@ -1,20 +1,20 @@
-"""C++ for the handlers behind typed calls.
+"""C++ handlers for typed FFI calls.
 
-Mirrors what xla/ffi/api/ffi.h asks of a handler: arguments, results and attributes in the order of the call.
+Mirrors the requirements of xla/ffi/api/ffi.h: arguments, results, and attributes in the order of the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.analysis.custom_calls.c_names import Identifiers, c_string, commented
-from hlo_cli.analysis.custom_calls.c_signature import YOUR_CODE, about, local_name, used
+from hlo_cli.analysis.custom_calls.c_names import Identifiers, c_string, escape_comment
+from hlo_cli.analysis.custom_calls.c_signature import YOUR_CODE, describe_buffer, local_name, mark_used
 from hlo_cli.analysis.custom_calls.call import DecodedCall
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 
 
 def ffi_prelude() -> Iterator[str]:
-    """What stands in front of the handlers: the header, which comes with jaxlib."""
+    """Yields the lines before the handlers: headers, among them that of jaxlib."""
     yield "/* jax.ffi.include_dir() says where jaxlib keeps this header; C++17. */"
     yield "#include <cstdint>"
     yield "#include <string_view>"
@@ -28,7 +28,7 @@ def ffi_prelude() -> Iterator[str]:
 
 
 def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[str]:
-    """The function that does the work, and the handler that checks types and calls it; `names` are those in use.
+    """Yields the lines of the implementation and of the handler that calls it; `names` are the identifiers in use.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.custom_calls.call import custom_calls_of
@@ -63,15 +63,15 @@ def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[st
     XLA_FFI_DEFINE_HANDLER_SYMBOL(f, f_impl, f_binding());
     """
     parameters = _parameters(call)
-    work, binding = names.near(f"{name}_impl"), names.near(f"{name}_binding")
+    work, binding = names.unique_name(f"{name}_impl"), names.unique_name(f"{name}_binding")
     yield f"static ffi::Error {work}("
     yield from _on_gpu("    CUstream stream" + ("," if parameters else ""))
     for place, (declared, comment) in enumerate(parameters):
         yield f"    {declared}{',' if place < len(parameters) - 1 else ''}  /* {comment} */"
     yield ") {"
-    yield from _on_gpu(used(("stream",)))
+    yield from _on_gpu(mark_used(("stream",)))
     if parameters:
-        yield used(declared.rpartition(" ")[2] for declared, _ in parameters)
+        yield mark_used(declared.rpartition(" ")[2] for declared, _ in parameters)
     yield YOUR_CODE
     yield "  return ffi::Error::Success();"
     yield "}"
@@ -80,7 +80,7 @@ def ffi_handler(call: DecodedCall, name: str, names: Identifiers) -> Iterator[st
 
 
 def _binding(call: DecodedCall, name: str) -> Iterator[str]:
-    """What the handler takes; a function of its own, as macros take no `#ifdef`."""
+    """Yields the binding of a handler as a function, since `#ifdef` is not possible in macro arguments."""
     bound = [f"    .Arg<{buffer_type(b.shape)}>()" for b in call.arguments if b.ffi is not None]
     bound += [f"    .Ret<{buffer_type(b.shape)}>()" for b in call.results if b.ffi is not None]
     bound += [f"    .Attr<{kind}>({c_string(key)})" for key, kind, _ in _attributes(call)]
@@ -99,21 +99,27 @@ def _on_gpu(line: str) -> Iterator[str]:
 
 
 def _parameters(call: DecodedCall) -> list[tuple[str, str]]:
-    """The parameters of the function with a comment each."""
-    found = [(f"{buffer_type(b.shape)} {local_name(b)}", about(call, b)) for b in call.arguments if b.ffi is not None]
+    """Parameters of the implementation, each with a comment."""
+    found = [
+        (f"{buffer_type(b.shape)} {local_name(b)}", describe_buffer(call, b))
+        for b in call.arguments
+        if b.ffi is not None
+    ]
     found += [
-        (f"ffi::Result<{buffer_type(b.shape)}> {local_name(b)}", about(call, b))
+        (f"ffi::Result<{buffer_type(b.shape)}> {local_name(b)}", describe_buffer(call, b))
         for b in call.results
         if b.ffi is not None
     ]
     names = Identifiers(("stream", "ffi", *map(local_name, call.buffers)))
-    found += [(f"{kind} {names.near(key)}", commented(f"such as {text}")) for key, kind, text in _attributes(call)]
+    found += [
+        (f"{kind} {names.unique_name(key)}", escape_comment(f"such as {text}")) for key, kind, text in _attributes(call)
+    ]
     return found
 
 
 def _attributes(call: DecodedCall) -> list[tuple[str, str, str]]:
-    """Name, type and value of the attributes that XLA passes on."""
-    entries = call.payload.attributes.entries if call.payload.attributes is not None else ()
+    """Name, type, and value of each attribute that XLA passes."""
+    entries = call.config.attributes.entries if call.config.attributes is not None else ()
     typed = [(key, attribute_type(value), value) for key, value in entries]
     return [(key, kind, _shortened(str(value))) for key, kind, value in typed if kind is not None]
 

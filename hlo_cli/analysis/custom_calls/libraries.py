@@ -1,6 +1,6 @@
-"""What calls of cuBLAS and cuDNN compute, in words, from their configurations.
+"""Describes the computation of cuBLAS and cuDNN calls from their configurations.
 
-Mirrors `GemmBackendConfig`, `CudnnConvBackendConfig`, `CudnnNormBackendConfig` and `CudnnfMHABackendConfig` of
+Mirrors `GemmBackendConfig`, `CudnnConvBackendConfig`, `CudnnNormBackendConfig`, and `CudnnfMHABackendConfig` of
 xla/service/gpu/backend_configs.proto.
 """
 
@@ -13,7 +13,7 @@ from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.ir.attributes.annotations import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 
-_SAID: Final = ("cudnn_norm_backend_config", "cudnn_fmha_backend_config", "block_scaled_dot_backend_config")
+_PLAIN_CONFIGS: Final = ("cudnn_norm_backend_config", "cudnn_fmha_backend_config", "block_scaled_dot_backend_config")
 _EPILOGUES: Final = {
     "": "",
     "DEFAULT": "",
@@ -31,7 +31,7 @@ _SCALES: Final = {"1": "one factor for each operand", "2": "a factor for each bl
 
 
 def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
-    """What is computed and how, label by label; nothing for calls of no such library.
+    """Labels and descriptions of the computation; empty for other calls.
 
     >>> from hlo_cli import parse_module
     >>> dims = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
@@ -54,54 +54,54 @@ def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
 
 
 def _gemm(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    yield from _product(call)
+    yield from _matmul(call)
     epilogue = str(config.get("epilogue") or "")
     after = _EPILOGUES.get(epilogue, f", then {epilogue}")
-    factor = f"{_number(config.get('alpha_real', 1))}"
-    if _number(config.get("alpha_imag", 0)) != "0":
-        factor = f"({factor} + {_number(config.get('alpha_imag'))} i)"
-    beta = _number(config.get("beta", 0))
+    factor = f"{_format_number(config.get('alpha_real', 1))}"
+    if _format_number(config.get("alpha_imag", 0)) != "0":
+        factor = f"({factor} + {_format_number(config.get('alpha_imag'))} i)"
+    beta = _format_number(config.get("beta", 0))
     added = f" + {beta} × operand 2" if beta != "0" else ""
     yield "computes", f"{factor} × lhs × rhs{added}{after}"
-    if scaling := _SCALES.get(_number(config.get("scale_mode", 0))):
+    if scaling := _SCALES.get(_format_number(config.get("scale_mode", 0))):
         yield "scaling", scaling
     algorithm = config.get("selected_algorithm")
-    yield "algorithm", "the library's own choice" if algorithm is None else f"number {_number(algorithm)}"
+    yield "algorithm", "the library's own choice" if algorithm is None else f"number {_format_number(algorithm)}"
 
 
 def _convolution(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
-    yield from _product(call)
+    yield from _matmul(call)
     for attribute in ("window", "dim_labels", "feature_group_count", "batch_group_count"):
         if (text := call.attribute(attribute)) is not None:
             yield attribute, text.strip("{}")
-    side = _number(config.get("side_input_scale", 0))
+    side = _format_number(config.get("side_input_scale", 0))
     added = f" + {side} × side input" if side != "0" else ""
     activation = str(config.get("activation_mode") or "kNone").removeprefix("k").lower()
     after = "" if activation == "none" else f", then {activation}"
-    yield "computes", f"{_number(config.get('conv_result_scale', 1))} × convolution{added}{after}"
+    yield "computes", f"{_format_number(config.get('conv_result_scale', 1))} × convolution{added}{after}"
     algorithm = config.get("algorithm")
     if not isinstance(algorithm, Mapping):
         yield "algorithm", "chosen when it runs"
         return
     cores = ", tensor cores" if algorithm.get("math_type") == "TENSOR_OP_MATH" else ""
-    yield "algorithm", f"number {_number(algorithm.get('algo_id', 0))}{cores}"
+    yield "algorithm", f"number {_format_number(algorithm.get('algo_id', 0))}{cores}"
 
 
 def _others(config: BackendConfig) -> Iterator[tuple[str, str]]:
-    """The plain settings of normalisation and attention, under the names they have there."""
-    for name in _SAID:
+    """Yields the scalar settings of normalization and attention by their names."""
+    for name in _PLAIN_CONFIGS:
         settings = config.get(name)
         for key, value in settings.items() if isinstance(settings, Mapping) else ():
             if isinstance(value, str | int | float) and not isinstance(value, bool):
-                yield key, _number(value)
+                yield key, _format_number(value)
 
 
-def _product(call: Instruction) -> Iterator[tuple[str, str]]:
+def _matmul(call: Instruction) -> Iterator[tuple[str, str]]:
     if (matmul := matmul_of(call)) is not None:
         batch = f"batch {matmul.batch:,}, " if matmul.batch != 1 else ""
         yield "product", f"{batch}m {matmul.m:,}, n {matmul.n:,}, k {matmul.k:,}"
 
 
-def _number(value: Json) -> str:
-    """A number as it would be written by hand."""
+def _format_number(value: Json) -> str:
+    """Shortest decimal form of a number."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
-"""MLIR bytecode: who wrote it, and which operations it holds.
+"""Reads the header, dialects, and operation names of MLIR bytecode.
 
-Mirrors mlir/lib/Bytecode/Reader/BytecodeReader.cpp: a header, then sections; of those, strings and dialects are read.
+Mirrors mlir/lib/Bytecode/Reader/BytecodeReader.cpp: a header and sections, of which strings and dialects are read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _REGISTERED_FLAGS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class MlirBytecode:
-    """The version of the format, the program that wrote it, and the kinds of operation it uses, by dialect.
+    """Version of the format, producer, dialects, and operation names.
 
-    `operations` are full names in the order of the file, one for each kind; both are empty where they cannot be read.
+    `operations` are full names in the order of the file; both lists are empty if they cannot be read.
     """
 
     version: int
@@ -32,7 +32,7 @@ class MlirBytecode:
 
 
 def read_bytecode(data: bytes) -> MlirBytecode | None:
-    """What the bytes say of themselves, or None if they are no MLIR bytecode.
+    """Header of MLIR bytecode, or None for other data.
 
     >>> read_bytecode(MAGIC + bytes([0x01]) + b"MLIR21" + bytes([0])).producer
     'MLIR21'
@@ -57,7 +57,7 @@ def read_bytecode(data: bytes) -> MlirBytecode | None:
 
 
 class _Reader:
-    """Bytes with a place in them; IndexError where they end too early."""
+    """Bytes with a read position; IndexError at the end."""
 
     __slots__ = ("at", "data")
 
@@ -76,7 +76,9 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
     def number(self) -> int:
-        """A number of up to 64 bits; the zeros below the lowest set bit of the first byte count the bytes to come."""
+        """Reads an integer of up to 64 bits; the trailing zero bits of the first byte are the number of further
+        bytes.
+        """
         first = self.byte()
         more = (first & -first).bit_length() - 1 if first else 8
         if more == 8:
@@ -84,7 +86,7 @@ class _Reader:
         return int.from_bytes(bytes((first,)) + self.take(more), "little") >> (more + 1)
 
     def text(self) -> str:
-        """Text that a zero ends."""
+        """Reads a null-terminated string."""
         end = self.data.find(b"\0", self.at)
         if end < 0:
             raise IndexError(end)
@@ -93,7 +95,7 @@ class _Reader:
         return found
 
     def sections(self) -> list[tuple[int, bytes]]:
-        """The sections that follow, each with its number; the highest bit of that says that it is aligned."""
+        """Reads the remaining sections with their ids; the highest bit of an id marks an aligned section."""
         found: list[tuple[int, bytes]] = []
         while self.at < len(self.data):
             number = self.byte()
@@ -106,7 +108,7 @@ class _Reader:
 
 
 def _strings(section: bytes) -> list[str]:
-    """The strings of a file: their lengths stand in front, the last one's first."""
+    """Strings of the string section, which starts with their lengths in reverse order."""
     reader = _Reader(section)
     count = reader.number()
     if count > len(section):
@@ -116,7 +118,7 @@ def _strings(section: bytes) -> list[str]:
 
 
 def _dialects(reader: _Reader, strings: list[str], version: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of dialects, and the operations of each."""
+    """Names of dialects, and full names of operations."""
     names: list[str] = []
     for _ in range(reader.number()):
         number = reader.number()

@@ -1,6 +1,6 @@
-r"""Dictionaries of MLIR attributes as text, which is how typed custom calls are given their parameters.
+r"""Parses dictionaries of MLIR attributes, the text form of the attributes of typed custom calls.
 
-Mirrors the attribute grammar of mlir/lib/AsmParser/AttributeParser.cpp as far as xla/ffi/attribute_map.cc takes it.
+Mirrors the attribute grammar of mlir/lib/AsmParser/AttributeParser.cpp as far as xla/ffi/attribute_map.cc accepts it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 
-_DEEPEST: Final = 64
+_MAX_DEPTH: Final = 64
 _SPACE: Final = re.compile(r"\s*+")
 _NAME: Final = re.compile(r'[A-Za-z_][\w.$-]*+|"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
@@ -25,7 +25,7 @@ _LETTERS: Final = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class MlirScalar:
-    """A truth or a number; `type` is `i1`, `ui8`, `f32` and so on, `i64` or `f64` where the text leaves it out."""
+    """Boolean or number; `type` is `i1`, `ui8`, `f32`, or another type, `i64` or `f64` if the text has none."""
 
     value: bool | int | float
     type: str
@@ -36,7 +36,7 @@ class MlirScalar:
 
 @dataclass(frozen=True, slots=True)
 class MlirText:
-    """A string, its escapes undone; bytes that are no UTF-8 are kept as Python keeps them."""
+    """String without escapes; invalid UTF-8 is kept as surrogates."""
 
     value: str
 
@@ -46,7 +46,7 @@ class MlirText:
 
 @dataclass(frozen=True, slots=True)
 class MlirArray:
-    """Numbers of one type: `array<i64: 1, 2>`, or `dense<…>`, whose sizes are left aside as FFI leaves them."""
+    """Numbers of one type: `array<i64: 1, 2>`, or `dense<…>` without its dimensions, which FFI drops."""
 
     type: str
     count: int
@@ -58,7 +58,7 @@ class MlirArray:
 
 @dataclass(frozen=True, slots=True)
 class MlirOther:
-    """An attribute that FFI does not take, as text: types, lists, symbols, maps, attributes of other dialects."""
+    """Text of an attribute that FFI does not accept: types, lists, symbols, maps, and attributes of other dialects."""
 
     text: str
 
@@ -73,7 +73,7 @@ class MlirDictionary:
     entries: tuple[tuple[str, MlirAttribute], ...]
 
     def get(self, name: str) -> MlirAttribute | None:
-        """The attribute of this name, or None."""
+        """Attribute of a name, or None."""
         return dict(self.entries).get(name)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ MlirAttribute = MlirScalar | MlirText | MlirArray | MlirOther | MlirDictionary
 
 
 def read_dictionary(text: str) -> MlirDictionary | None:
-    """The dictionary that a text holds; None if it is not one from its first to its last character.
+    """Dictionary in a text; None if the whole text is not one.
 
     >>> found = read_dictionary('{uplo = 76 : ui8, sizes = array<i64: 1, 2>, deep = {on = true}, name = "a\\\\22"}')
     >>> found.get("uplo"), found.get("sizes").count, found.get("deep").get("on").value, found.get("name").value
@@ -103,7 +103,7 @@ def read_dictionary(text: str) -> MlirDictionary | None:
 
 
 class _NotMlirError(Exception):
-    """The text is no dictionary of attributes."""
+    """Raised if the text is not a dictionary of attributes."""
 
 
 def _dictionary(text: str, pos: int, depth: int) -> tuple[MlirDictionary, int]:
@@ -126,8 +126,8 @@ def _dictionary(text: str, pos: int, depth: int) -> tuple[MlirDictionary, int]:
 
 
 def _value(text: str, pos: int, depth: int) -> tuple[MlirAttribute, int]:
-    """The attribute at a place, with its type behind it, and where it ends."""
-    if text.startswith("{", pos) and depth < _DEEPEST:
+    """Attribute at a position, including its type, and the position after it."""
+    if text.startswith("{", pos) and depth < _MAX_DEPTH:
         return _dictionary(text, pos, depth)
     end = _end_of_value(text, pos)
     whole = text[pos:end].strip()
@@ -162,7 +162,7 @@ def _elements(sizes: str) -> int:
 
 
 def _end_of_value(text: str, pos: int) -> int:
-    """Where the value ends that begins here: before a comma or a closing brace outside all brackets."""
+    """Position after the value: of a comma or closing brace outside all brackets."""
     depth = 0
     while (match := _PIECE.match(text, pos)) is not None:
         piece = match[0]
@@ -181,7 +181,7 @@ def _after_space(text: str, pos: int) -> int:
 
 
 def _unescaped(text: str) -> str:
-    r"""The text that stands between quotes: two hexadecimal digits are a byte.
+    r"""String without escapes; two hexadecimal digits are a byte.
 
     >>> _unescaped(r"\C3\A9\n"), _unescaped(r"\FF")
     ('é\n', '\udcff')

@@ -1,7 +1,7 @@
-"""Targets of custom calls that compilers and frameworks use: what stands behind each name.
+"""Custom-call targets of compilers and frameworks, with their meaning.
 
 Names are those of xla/service/gpu/cublas_cudnn.cc, xla/service/cpu, xla/service/custom_call_sharding_helper.cc,
-jaxlib's kernels, and of what TPU compilers print.
+jaxlib's kernels, and TPU dumps.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 
-Family = Literal["library", "kernel", "handler", "compiler", "annotation", "unknown"]
+Category = Literal["library", "kernel", "handler", "compiler", "annotation", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTarget:
-    """What a target is: a `library` that XLA calls itself, a `kernel` that the call carries, a `handler` that a
-    framework registers, work that the `compiler` does itself, an `annotation` that runs nothing, or not known.
+    """Category and description of a target.
+
+    Categories: a `library` that XLA calls, a `kernel` in the call, a `handler` registered by a framework, an operation
+    of the `compiler`, an `annotation` without effect at run time, or `unknown`.
     """
 
-    family: Family
-    words: str
+    category: Category
+    description: str
 
     @property
-    def is_called(self) -> bool:
-        """Whether a function that somebody registered under the name is called with the buffers."""
-        return self.family in ("handler", "unknown")
+    def is_user_defined(self) -> bool:
+        """Whether the call invokes a function that is registered under this name."""
+        return self.category in ("handler", "unknown")
 
 
 def known_target(name: str) -> KnownTarget:
-    """What is behind a target; family `unknown` for names that no compiler or framework we know of uses.
+    """Category and description of a target; category `unknown` for other names.
 
-    >>> known_target("__cublas$lt$matmul$f8").words, known_target("my_op").family
+    >>> known_target("__cublas$lt$matmul$f8").description, known_target("my_op").category
     ('cuBLASLt matrix product of 8-bit floats', 'unknown')
     """
     if (found := _BY_NAME.get(name)) is not None:
@@ -39,8 +41,8 @@ def known_target(name: str) -> KnownTarget:
     return next((known for begins, known in _BY_PREFIX if name.startswith(begins)), _UNKNOWN)
 
 
-def _of(family: Family, listed: dict[str, str]) -> dict[str, KnownTarget]:
-    return {name: KnownTarget(family, words) for names, words in listed.items() for name in names.split()}
+def _of(category: Category, listed: dict[str, str]) -> dict[str, KnownTarget]:
+    return {name: KnownTarget(category, words) for names, words in listed.items() for name in names.split()}
 
 
 _UNKNOWN: Final = KnownTarget("unknown", "unknown: a function that the program registers")

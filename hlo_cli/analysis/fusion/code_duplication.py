@@ -1,7 +1,7 @@
-"""How often code would be written out if one more operation joined a fusion.
+"""Counts how often the code of an operation is emitted in a fusion.
 
-Mirrors `FusionNodeIndexingEvaluation` of xla/service/fusion_node_indexing_evaluation.cc: an operation is written once
-for every index at which its value is asked for.
+Mirrors `FusionNodeIndexingEvaluation` of xla/service/fusion_node_indexing_evaluation.cc: an operation is emitted once
+for every distinct index at which its users read it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-MOST_EMISSIONS: Final = 15
-"""How often one operation may be written out in a fusion."""
-_ASKS_ANEW: Final = frozenset("concatenate dot dynamic-update-slice pad reduce reduce-window".split())
+MAX_EMISSIONS: Final = 15
+"""Maximum number of emissions of one operation in a fusion (`kAllowedCodeDuplication`)."""
+# `OpInvalidatesCache`: their code opens a new basic block, so that a value emitted before cannot be reused.
+_INVALIDATES_CACHE: Final = frozenset("concatenate dot dynamic-update-slice pad reduce reduce-window".split())
 
 
 class EmissionCounter:
-    """How often each node of a fusion is written out, kept up to date while operations join.
+    """Number of emissions of each node of a fusion, updated while operations are fused.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -30,53 +31,57 @@ class EmissionCounter:
     2
     """
 
-    __slots__ = ("_asking", "_count", "_fusion")
+    __slots__ = ("_count", "_fusion", "_indexing_users")
 
     def __init__(self, fusion: Node) -> None:
         assert fusion.body is not None
         self._fusion = fusion
-        self._asking: dict[Node, set[Node]] = {fusion.body.root: {fusion}}
+        self._indexing_users: dict[Node, set[Node]] = {fusion.body.root: {fusion}}
         self._count: dict[Node, int] = {fusion: 1}
         for node in users_first(fusion.body):
             if node.opcode != opcodes.PARAMETER:
                 self._add(node)
 
     def of(self, producer: Node) -> int:
-        """How often the producer, an operand of the fusion, would be written out in it."""
-        return sum(self._count[node] for node in self._asking.get(producer, ()))
+        """Number of emissions of `producer`, an operand of the fusion, if it were fused."""
+        return sum(self._count[node] for node in self._indexing_users.get(producer, ()))
 
-    def are_too_many(self, producer: Node) -> bool:
-        """Whether the producer would be written out too often; a broadcast never is, its operand will be asked."""
+    def exceeds_limit(self, producer: Node) -> bool:
+        """Whether fusing `producer` duplicates too much code."""
+        # CodeDuplicationTooHigh allows broadcasts: else they would be materialized; their operand is tested in its
+        # turn.
         if producer.opcode == opcodes.BROADCAST:
             return False
         emissions = self.of(producer)
-        if emissions > MOST_EMISSIONS:
+        if emissions > MAX_EMISSIONS:
             return True
-        return producer.opcode in _ASKS_ANEW and (emissions > 1 or _user_count(producer) > 1)
+        return producer.opcode in _INVALIDATES_CACHE and (emissions > 1 or _user_count(producer) > 1)
 
-    def leave(self, producer: Node) -> set[Node]:
-        """Forget an operand that is about to join; what comes back is for `join`."""
-        return self._asking.pop(producer, set())
+    def remove_operand(self, producer: Node) -> set[Node]:
+        """Removes an operand that is about to be fused; returns its indexing users for `add_fused`."""
+        return self._indexing_users.pop(producer, set())
 
-    def join(self, clone: Node, asking: set[Node]) -> None:
-        """Count the clone of an operand in the fusion's body."""
-        self._asking[clone] = asking
+    def add_fused(self, clone: Node, indexing_users: set[Node]) -> None:
+        """Adds the clone of an operand in the fused computation."""
+        self._indexing_users[clone] = indexing_users
         self._add(clone)
 
     def _add(self, node: Node) -> None:
-        asking = self._asking.get(node, set())
-        self._count[node] = sum(self._count[user] for user in asking)
+        indexing_users = self._indexing_users.get(node, set())
+        self._count[node] = sum(self._count[user] for user in indexing_users)
         for operand in node.operands:
             outside = self._fusion.operands[operand.number] if operand.opcode == opcodes.PARAMETER else operand
-            known = self._asking.setdefault(outside, set())
+            known = self._indexing_users.setdefault(outside, set())
+            # A user of the same shape, and a transpose by permutation, reuse the index; every other operation computes
+            # a new one.
             if node.opcode == opcodes.TRANSPOSE or _same_but_type(operand.shape, node.shape):
-                known |= asking
+                known |= indexing_users
             else:
                 known.add(node)
 
 
 def users_first(body: FusionBody) -> list[Node]:
-    """The nodes of a body that the root needs, each before its operands."""
+    """Nodes of a body that the root depends on, users before operands."""
     order: list[Node] = []
     seen = {body.root}
     open_ = [(body.root, iter(body.root.operands))]
@@ -93,7 +98,7 @@ def users_first(body: FusionBody) -> list[Node]:
 
 
 def _user_count(producer: Node) -> int:
-    """The users, in place of fusions those of the parameter."""
+    """Number of users; a fusion counts as the users of its parameter."""
     count = 0
     for user in producer.users:
         if user.body is not None:
@@ -104,6 +109,7 @@ def _user_count(producer: Node) -> int:
 
 
 def _same_but_type(one: Shape, other: Shape) -> bool:
+    """Whether two shapes are equal apart from the element type."""
     if not isinstance(one, ArrayShape) or not isinstance(other, ArrayShape):
         return one == other
     return (

@@ -1,4 +1,4 @@
-"""Whether a producer joins its consumer, and which rule says so: those of the CPU compiler.
+"""Decides whether a producer is fused into its consumer, and by which rule of the CPU compiler.
 
 Mirrors `CpuInstructionFusion::ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc and
 `InstructionFusion::ShouldFuse` of xla/service/instruction_fusion.cc, in jaxlib 0.10.2.
@@ -19,21 +19,23 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 
-_LOOPS: Final = (
+_LOOP_OPCODES: Final = (
     ELEMENTWISE
     | BLOCK_MOVES
     | frozenset("bitcast broadcast concatenate gather iota pad reduce reshape reverse transpose".split())
 )
 _PERHAPS_ELEMENTWISE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.BITCAST_CONVERT))
-_MOST_CONCATENATED: Final = 8
-_LONG_MINOR: Final = 128
-_CACHED_BYTES: Final = 16384
-"""A vector smaller than this is read again and again at no cost."""
-_MOST_REDUCES: Final = 5
+# The fused loop selects the operand of a concatenate by a tree of branches (`kMaxConcatenateArguments`).
+_MAX_CONCATENATED: Final = 8
+_LARGE_MINOR_DIMENSION: Final = 128
+_MAX_CACHED_BYTES: Final = 16384
+"""Size of a vector, exclusive, that stays in the cache while it is read again (`kFusionThresholdBytes`)."""
+# More reductions make LLVM modules that take very long to compile. The test counts before fusing: six fit.
+_MAX_REDUCES: Final = 5
 
 
 class FusionDecider:
-    """Decides on pairs of one computation, and is told what is fused in between."""
+    """Decides on producer–consumer pairs of one computation; its caller reports every fusion made in between."""
 
     __slots__ = ("_emissions", "_reused", "_root", "_rules")
 
@@ -44,7 +46,7 @@ class FusionDecider:
         self._emissions: dict[Node, EmissionCounter] = {}
 
     def rule(self, producer: Node, consumer: Node) -> Rule:
-        """The first rule that decides about the two.
+        """First rule that applies to the pair, in the order of XLA's tests.
 
         >>> from hlo_cli import parse_module
         >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -55,74 +57,76 @@ class FusionDecider:
         ['not-a-loop', 'loop', 'no-loop-fusion']
         """
         return (
-            self._of_kinds(producer, consumer)
-            or self._of_copies(producer, consumer)
+            self._opcode_rule(producer, consumer)
+            or self._duplication_rule(producer, consumer)
             or in_place_rule(producer, consumer)
-            or self._of_sizes(producer, consumer)
+            or self._limit_rule(producer, consumer)
         )
 
-    def joins(self, producer: Node, fusion: Node) -> set[Node]:
-        """The producer is about to join the fusion; what comes back is for `joined`."""
-        self._note_reuse(producer, fusion)
+    def begin_fuse(self, producer: Node, fusion: Node) -> set[Node]:
+        """Records that `producer` is about to be fused; returns its indexing users for `end_fuse`."""
+        self._update_reuse(producer, fusion)
         if fusion not in self._emissions:
             self._emissions[fusion] = EmissionCounter(fusion)
-        return self._emissions[fusion].leave(producer)
+        return self._emissions[fusion].remove_operand(producer)
 
-    def joined(self, clone: Node, fusion: Node, asking: set[Node]) -> None:
-        """The clone of a producer is in the fusion now."""
-        self._emissions[fusion].join(clone, asking)
+    def end_fuse(self, clone: Node, fusion: Node, indexing_users: set[Node]) -> None:
+        """Records the clone of a producer in the fused computation."""
+        self._emissions[fusion].add_fused(clone, indexing_users)
 
-    def replaced(self, root: Node) -> None:
-        """The computation has another root now."""
+    def replace_root(self, root: Node) -> None:
+        """Records a new root of the computation."""
         self._root = root
 
-    def _of_kinds(self, producer: Node, consumer: Node) -> Rule | None:
-        """What the two operations are decides, whoever else uses them."""
+    def _opcode_rule(self, producer: Node, consumer: Node) -> Rule | None:
+        """Rule that follows from the two operations alone, if any."""
         if consumer.kind == "kCustom":
             return by.LIBRARY
         if producer.opcode == opcodes.CONSTANT and not is_effective_scalar(producer.shape):
             return by.CONSTANT_ARRAY
-        if _adds_to_product(producer, consumer):
+        if _is_output_fusion(producer, consumer):
             return by.OUTPUT
-        if producer.opcode == "add" and any(_adds_to_product(operand, producer) for operand in producer.operands):
+        if producer.opcode == "add" and any(_is_output_fusion(operand, producer) for operand in producer.operands):
             return by.FUSED_WITH_PRODUCT
         if not is_loop(producer):
             return by.NOT_A_LOOP
-        if _is_long_concatenate(producer) or _is_long_concatenate(consumer):
+        if _is_large_concatenate(producer) or _is_large_concatenate(consumer):
             return by.CONCATENATE
         if producer.body is None and is_expensive(producer) and producer in self._reused_by(consumer):
             return by.EXPENSIVE_REUSE
         return None
 
-    def _of_copies(self, producer: Node, consumer: Node) -> Rule | None:
-        """Whether the producer would be computed more than once, and may be."""
+    def _duplication_rule(self, producer: Node, consumer: Node) -> Rule | None:
+        """Rule that forbids to compute the producer more than once, if any."""
         if producer is self._root:
             return by.ROOT
-        if (len(producer.users) == 1 and consumer in producer.users) or _is_worth_a_copy(producer):
+        if (len(producer.users) == 1 and consumer in producer.users) or _is_cheap_to_duplicate(producer):
             return None
         if not self._rules.may_duplicate:
             return by.NO_COPIES
         return by.EXPENSIVE_COPY if is_expensive(producer) else None
 
-    def _of_sizes(self, producer: Node, consumer: Node) -> Rule:
-        """What the fusion would become decides, and at last what the consumer is."""
+    def _limit_rule(self, producer: Node, consumer: Node) -> Rule:
+        """Rule that follows from the resulting fusion or, finally, from the consumer."""
         body = consumer.body
-        if body is not None and producer.opcode == opcodes.REDUCE and _reduces_in(body) > _MOST_REDUCES:
+        if body is not None and producer.opcode == opcodes.REDUCE and _reduces_in(body) > _MAX_REDUCES:
             return by.REDUCES
+        # A fusion of a constant and one other operation is not worth a kernel of its own, so XLA waits for a third.
         if producer.opcode == opcodes.CONSTANT and body is None:
             return by.CONSTANT
+        # CpuInstructionFusion has no output fusion of a fusion into its user.
         if producer.opcode == opcodes.FUSION:
             return by.FUSION_PRODUCER
-        if body is not None and self._rules.may_duplicate and self._emissions_of(consumer).are_too_many(producer):
+        if body is not None and self._rules.may_duplicate and self._emission_counter(consumer).exceeds_limit(producer):
             return by.CODE_SIZE
-        if consumer.opcode == opcodes.DOT and _is_by_small_vector(producer, consumer):
+        if consumer.opcode == opcodes.DOT and _is_small_matrix_vector(producer, consumer):
             return by.VECTOR_DOT
         is_taking = is_loop(consumer) or (
             body is not None and consumer.kind == "kLoop" and body.root.opcode != opcodes.SCATTER
         )
         return by.LOOP if is_taking else by.NO_LOOP_FUSION
 
-    def _emissions_of(self, fusion: Node) -> EmissionCounter:
+    def _emission_counter(self, fusion: Node) -> EmissionCounter:
         if fusion not in self._emissions:
             self._emissions[fusion] = EmissionCounter(fusion)
         return self._emissions[fusion]
@@ -132,8 +136,9 @@ class FusionDecider:
             self._reused[consumer] = reused_operands(consumer)
         return self._reused[consumer]
 
-    def _note_reuse(self, producer: Node, fusion: Node) -> None:
-        """What a fusion reads more than once is kept from step to step, not found anew, as the compiler does."""
+    def _update_reuse(self, producer: Node, fusion: Node) -> None:
+        """Updates the operands that a fusion reads more than once."""
+        # InstructionFusion caches this set and updates it on fusing; it does not analyze the new fusion.
         reused = self._reused_by(fusion)
         if producer in reused:
             reused.remove(producer)
@@ -143,16 +148,16 @@ class FusionDecider:
 
 
 def is_loop(node: Node) -> bool:
-    """Whether the CPU compiler computes the operation element by element."""
-    return node.opcode in _LOOPS or (node.opcode in _PERHAPS_ELEMENTWISE and is_elementwise(node))
+    """Whether the CPU compiler computes the operation element by element (`CanBeLoopFused`)."""
+    return node.opcode in _LOOP_OPCODES or (node.opcode in _PERHAPS_ELEMENTWISE and is_elementwise(node))
 
 
 def _reduces_in(body: FusionBody) -> int:
     return sum(node.opcode == opcodes.REDUCE for node in body.nodes)
 
 
-def _adds_to_product(product: Node, add: Node) -> bool:
-    """Whether an add takes a vector that a dot makes for it alone."""
+def _is_output_fusion(product: Node, add: Node) -> bool:
+    """Whether `product` is a matrix–vector dot whose only use is `add` (`CanBeOutputFused`)."""
     if add.opcode != "add" or product.opcode != opcodes.DOT or not isinstance(product.shape, ArrayShape):
         return False
     return (
@@ -165,30 +170,38 @@ def _adds_to_product(product: Node, add: Node) -> bool:
     )
 
 
-def _is_long_concatenate(node: Node) -> bool:
-    """Whether a concatenate has many operands, or puts them side by side where memory is walked through."""
+def _is_large_concatenate(node: Node) -> bool:
+    """Whether a concatenate has many operands, or concatenates along a minor-most dimension of at least 128."""
     if node.opcode != "concatenate" or not isinstance(node.shape, ArrayShape):
         return False
-    if len(node.operands) > _MOST_CONCATENATED:
+    if len(node.operands) > _MAX_CONCATENATED:
         return True
     shape = node.shape
     along = node.instruction.integers("dimensions")[:1]
-    return shape.rank > 1 and along == shape.layout.minor_to_major[:1] and shape.dimensions[along[0]] >= _LONG_MINOR
+    return (
+        shape.rank > 1
+        and along == shape.layout.minor_to_major[:1]
+        and shape.dimensions[along[0]] >= _LARGE_MINOR_DIMENSION
+    )
 
 
-def _is_worth_a_copy(producer: Node) -> bool:
-    """Whether it is better to compute the producer again than to read it: it is larger than what it is made of."""
+def _is_cheap_to_duplicate(producer: Node) -> bool:
+    """Whether the producer is a broadcast or a widening convert: its operand is smaller than its result."""
     if producer.opcode == opcodes.CONVERT:
         return producer.operands[0].shape.logical_bytes < producer.shape.logical_bytes
     return producer.opcode == opcodes.BROADCAST
 
 
-def _is_by_small_vector(producer: Node, product: Node) -> bool:
-    """Whether the product is that of a matrix, which the producer makes, and a small vector."""
+def _is_small_matrix_vector(producer: Node, product: Node) -> bool:
+    """Whether the product is that of a matrix, computed by the producer, and a vector that fits the cache."""
     if len(sizes_of(product.shape)) > 1:
         return False
     for vector, matrix in ((0, 1), (1, 0)):
         shape = product.operands[vector].shape
-        if product.operands[matrix] is producer and len(sizes_of(shape)) == 1 and shape.logical_bytes < _CACHED_BYTES:
+        if (
+            product.operands[matrix] is producer
+            and len(sizes_of(shape)) == 1
+            and shape.logical_bytes < _MAX_CACHED_BYTES
+        ):
             return True
     return False

@@ -1,6 +1,6 @@
-"""How operations use the elements of their operands: one for one, moved about, or again and again.
+"""Properties of operations that decide whether they can be fused: elementwise, reuse of operand elements, fusibility.
 
-Mirrors `IsElementwise`, `ReusesOperandElements` and `IsFusible` of xla/hlo/ir/hlo_instruction.cc.
+Mirrors `IsElementwise`, `ReusesOperandElements`, and `IsFusible` of xla/hlo/ir/hlo_instruction.cc.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 ELEMENTWISE: Final = (operations.ELEMENTWISE | {opcodes.CONSTANT, opcodes.RNG}) - {opcodes.BITCAST_CONVERT}
-"""Opcodes that compute each element of their result from the elements at the same place."""
+"""Opcodes that compute each element of the result from the operand elements at the same index."""
 
-_USED_ONCE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
+_SINGLE_USE: Final = frozenset("bitcast concatenate reshape reverse slice transpose gather".split())
 _ALWAYS_FUSIBLE: Final = frozenset((opcodes.FUSION, opcodes.MAP, opcodes.REDUCE, opcodes.REDUCE_WINDOW))
-_CONSTRAINED: Final = operations.taking("constrain_layout") & operations.COLLECTIVES
+_LAYOUT_CONSTRAINED: Final = operations.taking("constrain_layout") & operations.COLLECTIVES
 _NEVER_FUSIBLE: Final = (
     (operations.SIDE_EFFECTS - {"rng"})
     | (operations.CONTROL_FLOW - operations.ASYNCHRONOUS)
@@ -25,7 +25,7 @@ _NEVER_FUSIBLE: Final = (
 
 
 def sizes_of(shape: Shape) -> tuple[int, ...]:
-    """The sizes of an array; none for all other shapes."""
+    """Dimensions of an array; empty for other shapes."""
     return shape.dimensions if isinstance(shape, ArrayShape) else ()
 
 
@@ -35,7 +35,7 @@ def is_effective_scalar(shape: Shape) -> bool:
 
 
 def is_elementwise(node: Node) -> bool:
-    """Whether each element of the result is computed from the elements at the same place.
+    """Whether each element of the result is computed from the operand elements at the same index.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -45,11 +45,11 @@ def is_elementwise(node: Node) -> bool:
     """
     match node.opcode:
         case "bitcast-convert":
-            given, made = node.operands[0].shape, node.shape
+            operand_shape, result_shape = node.operands[0].shape, node.shape
             return (
-                isinstance(given, ArrayShape)
-                and isinstance(made, ArrayShape)
-                and given.element_type.bits == made.element_type.bits
+                isinstance(operand_shape, ArrayShape)
+                and isinstance(result_shape, ArrayShape)
+                and operand_shape.element_type.bits == result_shape.element_type.bits
             )
         case opcodes.MAP:
             return node.instruction.integers("dimensions") == tuple(range(len(sizes_of(node.shape))))
@@ -59,7 +59,7 @@ def is_elementwise(node: Node) -> bool:
 
 
 def reuses_operand(node: Node, position: int) -> bool:
-    """Whether an element of the operand may be needed for more than one element of the result."""
+    """Whether an element of the operand can be used for more than one element of the result."""
     match node.opcode:
         case opcodes.PAD:
             return position > 0
@@ -72,11 +72,11 @@ def reuses_operand(node: Node, position: int) -> bool:
             return len(sizes_of(node.shape)) > 1 or len(sizes_of(partner.shape)) > 1
         case opcodes.FUSION:
             return node.body is None or position in _reused_parameters(node.body)
-    return node.opcode not in _USED_ONCE and not is_elementwise(node)
+    return node.opcode not in _SINGLE_USE and not is_elementwise(node)
 
 
 def reused_operands(node: Node) -> set[Node]:
-    """The operands of which elements may be needed more than once."""
+    """Operands whose elements can be used for more than one element of the result."""
     if node.opcode == opcodes.FUSION and node.body is not None:
         reused = _reused_parameters(node.body)
         return {operand for position, operand in enumerate(node.operands) if position in reused}
@@ -84,7 +84,7 @@ def reused_operands(node: Node) -> set[Node]:
 
 
 def _reused_parameters(body: FusionBody) -> set[int]:
-    """The parameters from which a way to the root goes through an operation that uses elements again."""
+    """Numbers of the parameters with a path to the root through an operation that reuses elements."""
     reused: dict[Node, bool] = {body.root: False}
     waiting = [body.root]
     while waiting:
@@ -98,7 +98,7 @@ def _reused_parameters(body: FusionBody) -> set[int]:
 
 
 def is_fusible(node: Node) -> bool:
-    """Whether XLA would put the operation into a fusion at all: it only gives a value.
+    """Whether XLA can fuse the operation: it has no effect beside its result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -112,6 +112,6 @@ def is_fusible(node: Node) -> bool:
             return len(node.users) <= 1
         case opcodes.CUSTOM_CALL:
             return not node.instruction.flag("custom_call_has_side_effect")
-    if node.opcode in _CONSTRAINED:
+    if node.opcode in _LAYOUT_CONSTRAINED:
         return not node.instruction.flag("constrain_layout")
     return node.opcode not in _NEVER_FUSIBLE

@@ -1,4 +1,4 @@
-"""Which operations are too dear to compute more than once.
+"""Operations that are too expensive to compute more than once.
 
 Mirrors `CpuInstructionFusion::IsExpensive` of xla/service/cpu/cpu_instruction_fusion.cc and
 `InstructionFusion::IsExpensive` of xla/service/instruction_fusion.cc.
@@ -27,7 +27,7 @@ _CHEAP: Final = (
 
 
 def is_expensive(node: Node) -> bool:
-    """Whether the CPU compiler computes the operation once and keeps the result rather than computing it again.
+    """Whether the CPU compiler stores the result of an operation rather than computing it more than once.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -43,8 +43,10 @@ def is_expensive(node: Node) -> bool:
     if node.opcode in _CHEAP_UNLESS_COMPLEX:
         return _type_of(node)[0] == "c"
     if node.opcode == opcodes.CONVERT:
+        # Rounding to bf16 checks for NaN; the other direction is a shift (CpuInstructionFusion::IsExpensive).
         return _type_of(node.operands[0]) == "f32" and _type_of(node) == "bf16"
     if node.opcode in _CHEAP_WITH_SCALAR:
+        # XLA means division by a constant, but cpu_instruction_fusion.cc tests operand 0, the dividend.
         return not (_type_of(node)[0] in "su" and _is_scalar_constant(node.operands[0]))
     return True
 

@@ -1,4 +1,4 @@
-"""Producers that cannot join all that uses them, and are better kept than computed here and there.
+"""Producers that must be materialized because they cannot be fused into all of their users.
 
 Mirrors `ComputeGloballyUnfusible` and `CanFuseOnAllPaths` of xla/service/instruction_fusion.cc.
 """
@@ -14,11 +14,13 @@ from hlo_cli.analysis.fusion.graph import Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_MADE_OF_NOTHING: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA))
+_FREE_OPERANDS: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA))
 
 
 def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> set[Node]:
-    """The nodes, given in post-order, that must not be fused: they read more than they give, and not all users join.
+    """Nodes that read more than they write and cannot be fused into all users.
+
+    `order` is the post-order of the unfused graph, `before` has the control predecessors.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -33,15 +35,17 @@ def must_materialize(order: Sequence[Node], before: dict[Node, list[Node]], deci
         for producer in consumer.operands:
             if producer in paths.kept or producer not in paths.bit:
                 continue
-            if not is_fusible(producer) or not paths.all_fuse(producer, consumer):
+            if not is_fusible(producer) or not paths.can_fuse_on_all_paths(producer, consumer):
                 paths.kept.add(producer)
     return paths.kept
 
 
 class _Paths:
-    """What reaches what, and which steps on the way fuse; `bit` numbers the producers that it matters for."""
+    """Reachability between nodes, and whether all paths between two can be fused; `bit` indexes the relevant
+    producers.
+    """
 
-    __slots__ = ("_decider", "_known", "_reaching", "_steps", "bit", "kept")
+    __slots__ = ("_decider", "_known", "_reachable", "_steps", "bit", "kept")
 
     def __init__(self, order: Sequence[Node], before: dict[Node, list[Node]], decider: FusionDecider) -> None:
         self.kept: set[Node] = set()
@@ -49,18 +53,18 @@ class _Paths:
         self._decider = decider
         self._steps: dict[tuple[Node, Node], bool] = {}
         self._known: dict[tuple[Node, Node], bool] = {}
-        self._reaching: dict[Node, int] = {}
+        self._reachable: dict[Node, int] = {}
         for node in order:
-            reaching = 0
+            reachable = 0
             for other in (*node.operands, *before.get(node, ())):
-                reaching |= self._reaching.get(other, 0)
-            if _reads_more_than_it_gives(node):
+                reachable |= self._reachable.get(other, 0)
+            if _reads_more_than_it_writes(node):
                 self.bit[node] = len(self.bit)
-                reaching |= 1 << self.bit[node]
-            self._reaching[node] = reaching
+                reachable |= 1 << self.bit[node]
+            self._reachable[node] = reachable
 
-    def all_fuse(self, producer: Node, consumer: Node) -> bool:
-        """Whether on every way from the producer to the consumer each step can be fused."""
+    def can_fuse_on_all_paths(self, producer: Node, consumer: Node) -> bool:
+        """Whether every edge on every path from `producer` to `consumer` can be fused."""
         if consumer is producer:
             return True
         bit = self.bit[producer]
@@ -79,11 +83,11 @@ class _Paths:
         return self._known[producer, consumer]
 
     def _answer(self, producer: Node, consumer: Node, bit: int) -> tuple[bool, Node | None]:
-        """Whether all ways fuse; or the operand for which that must be known before."""
+        """Whether all paths to `consumer` can be fused; or the operand whose answer is required first."""
         if not is_fusible(consumer):
             return False, None
         for operand in consumer.operands:
-            if not self._reaching[operand] >> bit & 1:
+            if not self._reachable[operand] >> bit & 1:
                 continue
             if operand in self.kept or not self._fuses(operand, consumer):
                 return False, None
@@ -101,13 +105,15 @@ class _Paths:
         return self._steps[producer, consumer]
 
 
-def _reads_more_than_it_gives(node: Node) -> bool:
-    """Whether more than one operand is about as large as the result, and all together are larger."""
+def _reads_more_than_it_writes(node: Node) -> bool:
+    """Whether more than one operand has the true rank of the result or more, and all have more elements than the
+    result.
+    """
     rank = max((_true_rank(leaf) for _, leaf in node.shape.leaves), default=0)
     large = (
         _true_rank(operand.shape) >= rank
         for operand in node.operands
-        if operand.opcode not in _MADE_OF_NOTHING
+        if operand.opcode not in _FREE_OPERANDS
         and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
     )
     if sum(large) <= 1:
@@ -116,6 +122,7 @@ def _reads_more_than_it_gives(node: Node) -> bool:
 
 
 def _true_rank(shape: Shape) -> int:
+    """Number of dimensions of size other than 1."""
     return sum(size != 1 for size in sizes_of(shape))
 
 

@@ -1,7 +1,4 @@
-"""XLA's rules for fusions, and where a module breaks them.
-
-Mirrors `CheckFusionInstruction` of xla/service/hlo_verifier.cc.
-"""
+"""Verifies the invariants of fusions. Mirrors `CheckFusionInstruction` of xla/service/hlo_verifier.cc."""
 
 from __future__ import annotations
 
@@ -23,40 +20,39 @@ from hlo_cli.source import Diagnostic
 
 FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
 
-_NEVER_INSIDE: Final = (
+_NOT_FUSIBLE: Final = (
     HOST_FEEDS
     | CHANNEL_OPCODES
     | {opcodes.CONDITIONAL, opcodes.DOMAIN, opcodes.RNG_GET_AND_UPDATE_STATE, opcodes.WHILE}
 )
-"""What cannot be part of a kernel: it runs others, or speaks with the world outside."""
+"""Opcodes that cannot be part of a kernel: control flow and communication."""
 
 
-_USED_FOR_ITSELF: Final = _NEVER_INSIDE | {opcodes.CUSTOM_CALL, opcodes.PARAMETER, opcodes.RNG}
-"""Opcodes that may stand there though nobody takes their value."""
+_ALLOWED_UNUSED: Final = _NOT_FUSIBLE | {opcodes.CUSTOM_CALL, opcodes.PARAMETER, opcodes.RNG}
+"""Opcodes that are allowed in a body without a user."""
 
-_FITTING: Final = {
+_KIND_OPCODES: Final = {
     "kInput": frozenset("concatenate dynamic-update-slice reduce reduce-window scatter sort transpose".split()),
     "kOutput": MATMULS | {opcodes.REDUCE, opcodes.REDUCE_WINDOW},
 }
-"""Operations of which a fusion of a kind holds at least one."""
+"""Opcodes of which a fusion of a kind contains at least one."""
 
-_TAKING: Final = (RUNNERS - {opcodes.ASYNC_START}) | {
+_TUPLE_USERS: Final = (RUNNERS - {opcodes.ASYNC_START}) | {
     opcodes.ASYNC_DONE,
     opcodes.FUSION,
     opcodes.GET_TUPLE_ELEMENT,
     opcodes.TUPLE,
 }
-"""What takes tuples as they are."""
+"""Opcodes that are allowed to use a tuple as a whole."""
 
-_LEFT_OUT: Final = "...(+"
-_WAITS: Final = "control-predecessors="
+_OMITTED_OPERANDS: Final = "...(+"
+_CONTROL: Final = "control-predecessors="
 
 
 def verify_fusions(module: Module) -> Iterator[Diagnostic]:
-    """Every place at which a module breaks a rule for fusions, in the order of its text.
+    """Yields a diagnostic for every violation of an invariant of fusions, in the order of the text.
 
-    A text with errors, or that leaves out operands, says too little to be judged. What is odd, but no error for XLA,
-    is a warning.
+    Yields none for a module with parse errors or omitted operands. Unusual fusions that XLA accepts are warnings.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  f { a = s8[9] parameter(0)  ROOT n = s8[9] not(a) }
@@ -69,14 +65,15 @@ def verify_fusions(module: Module) -> Iterator[Diagnostic]:
 
 
 def fusion_problems(module: Module) -> Iterator[Problem]:
-    """What `verify_fusions` says, each with the instruction that breaks the rule, which a proto has no text for.
+    """Yields the problems that `verify_fusions` reports, each with its instruction, which identifies the place in a
+    proto.
 
     >>> from hlo_cli import parse_module
     >>> text = "f { ROOT a = s8[9] parameter(0) }  ENTRY e { ROOT x = s8[9] fusion(), kind=kLoop, calls=f }"
     >>> [(problem.at.name, problem.code) for problem in fusion_problems(parse_module(text))]
     [('x', 'fusion-parameters')]
     """
-    if module.errors or not _says_enough(module):
+    if module.errors or not _has_operands(module):
         return
     callers: dict[Computation, list[Instruction]] = {}
     for instruction in module.instructions:
@@ -90,9 +87,9 @@ def fusion_problems(module: Module) -> Iterator[Problem]:
             yield from _problems(module, fusion, callers, users)
 
 
-def _says_enough(module: Module) -> bool:
-    """Whether operands are written; XLA can print without them, or with the first four alone."""
-    is_cut = _LEFT_OUT in module.source.text
+def _has_operands(module: Module) -> bool:
+    """Whether the text has all operands; XLA can print modules without operands or with the first four only."""
+    is_cut = _OMITTED_OPERANDS in module.source.text
     return not is_cut and all(i.operands or not OPCODE_ARITY.get(i.written_opcode, 0) for i in module.instructions)
 
 
@@ -120,7 +117,9 @@ def _problems(
 
 
 def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
-    """Whether parameters are as the operands, and the root as the result; in a schedule, in the same order too."""
+    """Compares parameters with operands and the root with the result; in a scheduled module also their dimension
+    orders.
+    """
     given, taken = len(fusion.operands), len(body.parameters)
     if given != taken:
         message = f"{fusion.name} has {given} operands, and its body {body.name} {taken} parameters"
@@ -143,22 +142,22 @@ def _same(a: Shape, b: Shape, module: Module) -> bool:
 
 
 def _body_problems(module: Module, fusion: Instruction, body: Computation) -> Iterator[Problem]:
-    """Whether all that is calculated is used, nothing is materialised, and nothing waits by a control edge."""
-    is_waited = _may_say(module, body, _WAITS)
+    """Yields unused operations, opcodes that cannot be fused, and control dependencies in a body."""
+    is_waited = _may_contain(module, body, _CONTROL)
     used = {operand for each in body.instructions for operand in each.operands}
     for each in body.instructions:
         if each is body.root:
             if each in used:
                 yield Problem(each, f"{each.name} is the root of {body.name}, and is used inside", code="fusion-root")
-        elif each not in used and each.opcode not in _USED_FOR_ITSELF:
+        elif each not in used and each.opcode not in _ALLOWED_UNUSED:
             yield Problem(
                 each, f"nothing in {body.name} uses {each.name}, and it is not the root", code="fusion-unused"
             )
-        if each.opcode in _NEVER_INSIDE:
+        if each.opcode in _NOT_FUSIBLE:
             yield Problem(
                 each, f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}", code="fusion-inside"
             )
-        if is_waited and _WAITS in each.raw[1]:
+        if is_waited and _CONTROL in each.raw[1]:
             yield Problem(
                 each, f"{each.name} waits for others by a control edge inside of {fusion.name}", code="fusion-control"
             )
@@ -169,8 +168,8 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
         yield Problem(fusion, message, code="fusion-kernels")
 
 
-def _may_say(module: Module, computation: Computation, mark: str) -> bool:
-    """Whether a mark stands in the text of a computation, as far as that has one."""
+def _may_contain(module: Module, computation: Computation, mark: str) -> bool:
+    """Whether the text of a computation contains `mark`; true if it has no text."""
     body = computation.span
     return body is None or module.source.text.find(mark, body.start, body.end) >= 0
 
@@ -181,25 +180,25 @@ def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
         return
     if kind not in FUSION_KINDS:
         yield Problem(fusion, f"{fusion.name} has kind={kind}; kinds are {', '.join(FUSION_KINDS)}", code="fusion-kind")
-    elif kind in _FITTING and not any(each.opcode in _FITTING[kind] for each in all_fused(body)):
-        message = f"{fusion.name} is {kind}, but holds none of {', '.join(sorted(_FITTING[kind]))}"
+    elif kind in _KIND_OPCODES and not any(each.opcode in _KIND_OPCODES[kind] for each in all_fused(body)):
+        message = f"{fusion.name} is {kind}, but holds none of {', '.join(sorted(_KIND_OPCODES[kind]))}"
         yield Problem(fusion, message, "warning", code="fusion-kind")
 
 
 def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
-    """Whether the results of a fusion with several are taken one by one."""
+    """Yields users of a multi-output fusion other than get-tuple-element, and nested tuples."""
     if not isinstance(fusion.shape, TupleShape):
         return
     if any(root.opcode == opcodes.TUPLE for root in roots_of(fusion.called_computations[0])):
         yield Problem(fusion, f"a result of {fusion.name} is itself a tuple", "warning", code="fusion-outputs")
     for user in users.get(fusion, ()):
-        if user.opcode not in _TAKING:
+        if user.opcode not in _TUPLE_USERS:
             message = f"{user.name} takes all results of {fusion.name} at once, not one by get-tuple-element"
             yield Problem(user, message, "warning", code="fusion-outputs")
 
 
 def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
-    """Whether what is written in place is there, and of one size with its place."""
+    """Checks that aliased outputs and operands exist and have the same size."""
     if "output_to_operand_aliasing=" not in fusion.raw[1]:
         return
     for alias in fusion.items_of("output_to_operand_aliasing", OutputOperandAlias):

@@ -1,4 +1,4 @@
-"""The fusions of a module: what each holds, and how many bytes stay inside that would else go through memory."""
+"""Fusions of a module: their fused operations, and the memory traffic that fusion avoids."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hlo_cli.ir.module import Module
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """One fusion, its body, and what it costs as one kernel and as one kernel for each of its operations.
+    """Fusion with its body and its cost as one kernel and as one kernel per operation.
 
-    `operations` are those of its body that would be kernels of their own, those of fusions inside it among them.
-    A fusion of one operation moves what that moves.
+    `operations` are the fused instructions that would be kernels of their own, with those of nested fusions.
+    `unfused_bytes` are the bytes accessed by these; for a single operation, by the fusion.
     """
 
     instruction: Instruction
@@ -33,39 +33,39 @@ class Fusion:
 
     @property
     def name(self) -> str:
-        """The fusion's own."""
+        """Name of the fusion instruction."""
         return self.instruction.name
 
     @property
     def kind(self) -> str:
-        """Loop, input, output or custom, as XLA writes it."""
+        """Fusion kind as XLA prints it, such as `kLoop`."""
         return self.instruction.attribute("kind") or ""
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of the results."""
+        """Size of the results in bytes."""
         return round(self.cost.output_bytes)
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the operands, as far as they are read, and of larger constants."""
+        """Bytes read from operands and from large constants."""
         return round(self.cost.bytes_accessed) - self.written_bytes
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes that stay inside: what the operations would move by themselves, less what the fusion moves.
+        """Memory traffic in bytes that fusion avoids: bytes accessed by unfused operations minus those of the fusion.
 
-        It can be negative: XLA counts what a gather, scatter or slice takes when it stands alone, but in a fusion
-        that reads through other operations the whole operand.
+        Negative where XLA counts the slice that a lone gather, scatter, or slice reads, but the whole operand in a
+        fusion.
         """
         return self.unfused_bytes - round(self.cost.bytes_accessed)
 
 
 @no_garbage_collection()
 def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> tuple[Fusion, ...]:
-    """The fusions of a module in the order of its text, but for those inside of others.
+    """Fusions of a module in the order of the text, without nested ones.
 
-    `costs` are those of all its instructions, where they are at hand.
+    `costs` are the costs of all instructions, if already computed.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -82,7 +82,7 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
 
 
 def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:
-    """The same for one fusion, which may be inside of another; it must call a computation."""
+    """Fusion data of one instruction, which can be nested; it must call a computation."""
     return _fusion(fusion, costs_among((fusion, *all_fused(fusion.called_computations[0])), rules=rules))
 
 

@@ -1,7 +1,7 @@
-"""A computation while fusing it is thought through: nodes that can be fused, replaced and removed.
+"""Mutable graph of a computation for simulated fusion: nodes can be fused, replaced, and removed.
 
 Mirrors what fusion passes use of `HloInstruction` and `HloFusionInstruction` of xla/hlo/ir/hlo_instructions.h. The IR
-stays as it is; a node says which instruction it stands for.
+is not modified; each node refers to its instruction.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import RUNNERS
 from hlo_cli.ir.shape import Shape
 
-_ALIASING: Final = "output_to_operand_aliasing"
+_ALIASING_ATTRIBUTE: Final = "output_to_operand_aliasing"
 
 
 class Node:
-    """An instruction of a computation, or of the body of a fusion; compared by identity.
+    """Instruction of a computation or of a fused computation; compared by identity.
 
-    `instruction` is the one that it stands for: for a clone that which was cloned, for a new fusion its fused root.
-    `users` are ordered and hold each user once. `number` is that of a parameter, or of the element that a new
-    get-tuple-element takes, else -1. `aliasing` is what a fusion says of results that lie where operands lay.
+    `instruction` is the represented instruction: of a clone the original, of a new fusion its fused root. `users` are
+    unique and ordered as in XLA. `number` is the parameter number, or the tuple index of a new get-tuple-element, else
+    -1. `aliasing` is the output_to_operand_aliasing of a fusion.
     """
 
     __slots__ = ("aliasing", "body", "instruction", "kind", "name", "number", "opcode", "operands", "shape", "users")
@@ -50,16 +50,16 @@ class Node:
 
     @property
     def has_several_results(self) -> bool:
-        """Whether it is a fusion with a tuple of results."""
+        """Whether the node is a multi-output fusion."""
         return self.body is not None and self.body.root.opcode == opcodes.TUPLE
 
     @property
     def element(self) -> int:
-        """Which element a get-tuple-element takes."""
+        """Tuple index of a get-tuple-element."""
         return self.number if self.number >= 0 else self.instruction.integer("index") or 0
 
     def replace_operand(self, position: int, new: Node) -> None:
-        """Take another value there."""
+        """Replaces the operand at `position` with `new`."""
         old = self.operands[position]
         self.operands[position] = new
         if old not in self.operands:
@@ -67,14 +67,14 @@ class Node:
         new.users.add(self)
 
     def replace_by(self, new: Node) -> None:
-        """Give all users another value in place of this one."""
+        """Replaces this node with `new` in all users."""
         for user in list(self.users):
             for position, operand in enumerate(user.operands):
                 if operand is self:
                     user.replace_operand(position, new)
 
     def detach(self) -> None:
-        """Take no value any more."""
+        """Removes all operands."""
         for operand in self.operands:
             operand.users.remove(self)
         self.operands = []
@@ -85,9 +85,9 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class FusionBody:
-    """What a fusion does: its nodes, among them the parameters, which stand for the fusion's operands, and the root.
+    """Fused computation: the root, all nodes, and the parameters, which correspond to the operands of the fusion.
 
-    `computation` is the one that it was read from; None for a body that was made, or that anything was fused into.
+    `computation` is the original one; None for a new body or one into which an operation was fused.
     """
 
     root: Node
@@ -98,129 +98,134 @@ class FusionBody:
 
     @property
     def operations(self) -> Iterator[Node]:
-        """The nodes that are no parameters."""
+        """Nodes other than parameters."""
         return (node for node in self.nodes if node.opcode != opcodes.PARAMETER)
 
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """A computation as nodes: `order` in the order of the text, with None where one is gone.
+    """Nodes of a computation; `order` is the order of the text, with None for a removed node.
 
-    `place` says where a node stands in `order`. `before` are the control predecessors of nodes that have any, `behind`
-    the nodes that wait for them; `held` are the instructions that say so. The module's `text`, where it is at hand,
-    saves looking for them.
+    `position` maps a node to its index in `order`. `controlled` has the instructions with control predecessors. `text`
+    is the text of the module, if known; it avoids a search of every instruction for control predecessors.
     """
 
     computation: Computation
     order: list[Node | None]
     root: Node | None
-    place: dict[Node, int]
-    before: dict[Node, list[Node]]
+    position: dict[Node, int]
+    control_predecessors: dict[Node, list[Node]]
     text: str = ""
-    held: frozenset[Instruction] = field(init=False)
-    behind: dict[Node, list[Node]] = field(init=False)
+    controlled: frozenset[Instruction] = field(init=False)
+    control_successors: dict[Node, list[Node]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.behind = {}
-        self.held = frozenset(node.instruction for node in self.before)
-        for node, needed in self.before.items():
+        self.control_successors = {}
+        self.controlled = frozenset(node.instruction for node in self.control_predecessors)
+        for node, needed in self.control_predecessors.items():
             for other in needed:
-                self.behind.setdefault(other, []).append(node)
+                self.control_successors.setdefault(other, []).append(node)
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """The nodes that are there, in order."""
+        """Nodes that are not removed, in order."""
         return (node for node in self.order if node is not None)
 
-    def put(self, new: Node, old: Node) -> None:
-        """Let a new node stand for an old one: in the order, for its users, as the root, in control dependencies."""
-        place = self.place[new] = self.place.pop(old)
+    def replace(self, new: Node, old: Node) -> None:
+        """Replaces `old` with `new` in the order, in users, as root, and in control dependencies."""
+        place = self.position[new] = self.position.pop(old)
         self.order[place] = new
         old.replace_by(new)
         old.detach()
         if self.root is old:
             self.root = new
-        for here, there in ((self.before, self.behind), (self.behind, self.before)):
+        for here, there in (
+            (self.control_predecessors, self.control_successors),
+            (self.control_successors, self.control_predecessors),
+        ):
             if old in here:
                 here[new] = here.pop(old)
                 for other in here[new]:
                     there[other] = [new if node is old else node for node in there[other]]
 
     def remove(self, node: Node) -> None:
-        """Take out a node that nobody uses; what had to wait for it need not wait any more."""
-        self.order[self.place.pop(node)] = None
+        """Removes a node without users, and its control dependencies."""
+        self.order[self.position.pop(node)] = None
         node.detach()
-        for here, there in ((self.before, self.behind), (self.behind, self.before)):
+        for here, there in (
+            (self.control_predecessors, self.control_successors),
+            (self.control_successors, self.control_predecessors),
+        ):
             for other in here.pop(node, ()):
                 there[other] = [each for each in there[other] if each is not node]
 
     def add(self, new: Node) -> None:
-        """A new node, behind all others."""
-        self.place[new] = len(self.order)
+        """Appends a node."""
+        self.position[new] = len(self.order)
         self.order.append(new)
 
-    def settle(self) -> None:
-        """Put what is needed before what needs it, and leave everything else in its order."""
+    def sort_topologically(self) -> None:
+        """Moves dependencies before their users; keeps the order otherwise."""
         order = self._walk(self.nodes)
         self.order = [*order]
-        self.place = {node: place for place, node in enumerate(order)}
+        self.position = {node: place for place, node in enumerate(order)}
 
     def sorted_nodes(self) -> list[Node]:
-        """The nodes as XLA walks them, whatever has been fused."""
-        needed = {other for node in self.nodes for other in self.needed(node)}
+        """Nodes in XLA's post-order of the current graph."""
+        needed = {other for node in self.nodes for other in self.dependencies(node)}
         return self._walk(node for node in self.nodes if node not in needed)
 
     def _walk(self, firsts: Iterable[Node]) -> list[Node]:
-        """These nodes with all that they need, each behind what it needs, the first operand first."""
+        """Depth-first post-order of `firsts` and their dependencies, first operand first."""
         order: list[Node] = []
         done: set[Node] = set()
         for first in firsts:
             waiting = [first]
             while waiting:
                 node = waiting[-1]
-                needed = [] if node in done else [n for n in self.needed(node) if n not in done]
-                waiting.extend(reversed(needed))
-                if not needed:
+                missing = [] if node in done else [n for n in self.dependencies(node) if n not in done]
+                waiting.extend(reversed(missing))
+                if not missing:
                     waiting.pop()
                     if node not in done:
                         done.add(node)
                         order.append(node)
         return order
 
-    def needed(self, node: Node) -> Iterator[Node]:
-        """What a node waits for, the last first, and takes."""
-        yield from reversed(self.before.get(node, ()))
+    def dependencies(self, node: Node) -> Iterator[Node]:
+        """Yields control predecessors, last one first, then operands."""
+        yield from reversed(self.control_predecessors.get(node, ()))
         yield from node.operands
 
-    def leads_to(self, sources: Iterable[Node], target: Node) -> bool:
-        """Whether a node needs one of the others, directly or not."""
-        looked_for = set(sources)
+    def reaches(self, sources: Iterable[Node], target: Node) -> bool:
+        """Whether `target` depends on one of `sources`, directly or indirectly."""
+        wanted = set(sources)
         seen = {target}
         waiting = [target]
         while waiting:
-            for node in self.needed(waiting.pop()):
-                if node in looked_for:
+            for node in self.dependencies(waiting.pop()):
+                if node in wanted:
                     return True
                 if node not in seen:
                     seen.add(node)
                     waiting.append(node)
         return False
 
-    def wait(self, node: Node, others: Iterable[Node]) -> None:
-        """Let a node wait for others besides those that it waits for."""
+    def add_control_dependencies(self, node: Node, others: Iterable[Node]) -> None:
+        """Adds `others` as control predecessors of `node`."""
         for other in others:
-            if other is not node and node not in self.behind.get(other, ()):
-                self.before.setdefault(node, []).append(other)
-                self.behind.setdefault(other, []).append(node)
+            if other is not node and node not in self.control_successors.get(other, ()):
+                self.control_predecessors.setdefault(node, []).append(other)
+                self.control_successors.setdefault(other, []).append(node)
 
     def post_order(self) -> list[Node]:
-        """The nodes as XLA walks them, when nothing has been fused yet."""
+        """Nodes in XLA's post-order of the unmodified computation."""
         order = instruction_post_order(self.computation, text=self.text)
         return [node for index in order if (node := self.order[index]) is not None]
 
 
 def graph_of(computation: Computation, text: str = "") -> Graph:
-    """The nodes of a computation, with the bodies of its fusions.
+    """Graph of a computation with the bodies of its fusions.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT q = f32[2] add(p, p) }"
@@ -239,7 +244,7 @@ def graph_of(computation: Computation, text: str = "") -> Graph:
 
 
 def _nodes_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> dict[Instruction, Node]:
-    """The nodes by instruction; a fusion that is given more than its body takes stays closed."""
+    """Nodes by instruction; a fusion whose operands do not match its parameters gets no body."""
     nodes: dict[Instruction, Node] = {}
     inside = around | {computation}
     for instruction in computation.instructions:
@@ -259,11 +264,11 @@ def _nodes_of(computation: Computation, around: frozenset[Computation] = frozens
 
 
 def _aliasing_of(fusion: Instruction) -> tuple[OutputOperandAlias, ...]:
-    return fusion.items_of(_ALIASING, OutputOperandAlias) if _ALIASING in fusion.raw[1] else ()
+    return fusion.items_of(_ALIASING_ATTRIBUTE, OutputOperandAlias) if _ALIASING_ATTRIBUTE in fusion.raw[1] else ()
 
 
 def body_of(computation: Computation, around: frozenset[Computation] = frozenset()) -> FusionBody:
-    """A fused computation as nodes.
+    """Fused computation as nodes.
 
     >>> from hlo_cli import parse_module
     >>> body = body_of(parse_module("f { p = s8[] parameter(0)  ROOT n = s8[] not(p) }").entry)
@@ -277,7 +282,7 @@ def body_of(computation: Computation, around: frozenset[Computation] = frozenset
 
 
 def fusible_computations(module: Module) -> Iterator[Computation]:
-    """The computations that run instruction by instruction, or that nobody calls, in which fusions are made.
+    """Computations in which XLA makes fusions: those executed instruction by instruction, and those without a caller.
 
     >>> from hlo_cli import parse_module
     >>> text = '''f { ROOT p = f32[] parameter(0) }

@@ -1,4 +1,4 @@
-"""The heroes of a fusion: the operations that decide how its kernel is built.
+"""Heroes of a fusion: the operations that determine how its kernel is emitted.
 
 Mirrors `FindNonTrivialHero` of xla/service/gpu/ir_emission_utils.cc, and `RenameFusions` of
 xla/backends/gpu/transforms/rename_fusions.cc, which names fusions after their heroes.
@@ -17,17 +17,17 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES, ELEMENTWISE, OWN_KERNELS
 
 _ELEMENTWISE: Final = ELEMENTWISE | {opcodes.BITCAST}
-_LEADING: Final = COLLECTIVES | OWN_KERNELS | {opcodes.CUSTOM_CALL}
-"""What is never a side matter of a kernel, whatever its results go through before they are written."""
+_ALWAYS_HEROES: Final = COLLECTIVES | OWN_KERNELS | {opcodes.CUSTOM_CALL}
+"""Opcodes that determine the kernel wherever they are in the fusion."""
 
 
 def heroes_of(body: Computation) -> tuple[Instruction, ...]:
-    """The heroes of a fused computation: one for each result, in their order, each once.
+    """Heroes of a fused computation, without repetition, in the order of its results.
 
-    - A body that multiplies matrices has one: its largest dot or convolution.
-    - Else sorts, collectives, library calls and the like in it are its heroes.
-    - Else each result has one: the reduction that it is made of by operations on one operand that keep elements where
-      they are; the only concatenation, or transpose worth tiles, that element-wise operations make it of; or itself.
+    - A body with a dot or convolution has one hero: the matmul with most flops.
+    - Otherwise sorts, collectives, library calls, and similar operations of the body are its heroes.
+    - Otherwise each result has one hero: the reduction from which unary elementwise operations compute it; else the
+      only concatenate or tiled transpose from which elementwise operations compute it; else the result itself.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -40,14 +40,14 @@ def heroes_of(body: Computation) -> tuple[Instruction, ...]:
     inner = list(all_fused(body))
     if products := [product for each in inner if (product := matmul_of(each)) is not None]:
         return (max(products, key=lambda product: product.flops).instruction,)
-    if leading := [each for each in inner if each.opcode in _LEADING]:
+    if leading := [each for each in inner if each.opcode in _ALWAYS_HEROES]:
         return tuple(leading)
     heroes = _Heroes()
     return tuple(dict.fromkeys(heroes.of(root) for root in roots_of(body)))
 
 
 def roots_of(body: Computation) -> tuple[Instruction, ...]:
-    """What makes the results of a fused computation: its root, or the operands of a root that is a tuple."""
+    """Instructions that compute the results of a fused computation: the root, or the operands of a root tuple."""
     root = body.root
     if root is None:
         return ()
@@ -55,7 +55,7 @@ def roots_of(body: Computation) -> tuple[Instruction, ...]:
 
 
 def all_fused(body: Computation) -> Iterator[Instruction]:
-    """The instructions of a fused computation, those of fusions inside it in their places."""
+    """Instructions of a fused computation; nested fusions are replaced by their instructions."""
     waiting = [iter(body.instructions)]
     seen = {body}
     while waiting:
@@ -72,62 +72,61 @@ def all_fused(body: Computation) -> Iterator[Instruction]:
 
 
 class _Heroes:
-    """The heroes of results; what is behind an instruction is found once for all of its computation."""
+    """Finds heroes of results; caches the sources of all instructions per computation."""
 
     def __init__(self) -> None:
-        """Nothing is looked for before it is asked for."""
-        self._behind: dict[Computation, dict[Instruction, _Behind]] = {}
+        """Starts with an empty cache."""
+        self._sources: dict[Computation, dict[Instruction, _Sources]] = {}
 
     def of(self, root: Instruction) -> Instruction:
-        """The hero of one result."""
-        made = _before_copies(root)
-        if made.computation not in self._behind:
-            self._behind[made.computation] = _behind(made.computation)
-        behind = self._behind[made.computation].get(made, _NOTHING)
-        if behind.reduction is not None:
-            return behind.reduction
-        return behind.moving[0] if len(behind.moving) == 1 else made
+        """Hero of one result."""
+        made = _without_copies(root)
+        if made.computation not in self._sources:
+            self._sources[made.computation] = _sources(made.computation)
+        sources = self._sources[made.computation].get(made, _NO_SOURCES)
+        if sources.reduction is not None:
+            return sources.reduction
+        return sources.movers[0] if len(sources.movers) == 1 else made
 
 
-class _Behind(NamedTuple):
-    """The reduction that a value is made of in place, and up to two moves that it is made of element by element."""
+class _Sources(NamedTuple):
+    """Reduction from which unary elementwise operations compute a value, and up to two data movements it is computed
+    from.
+    """
 
     reduction: Instruction | None
-    moving: tuple[Instruction, ...]
+    movers: tuple[Instruction, ...]
 
 
-_NOTHING: Final = _Behind(None, ())
+_NO_SOURCES: Final = _Sources(None, ())
 
 
-def _behind(body: Computation) -> dict[Instruction, _Behind]:
-    """What is behind each instruction; operands stand before their users."""
-    found: dict[Instruction, _Behind] = {}
+def _sources(body: Computation) -> dict[Instruction, _Sources]:
+    """Sources of each instruction of a body; operands precede their users."""
+    found: dict[Instruction, _Sources] = {}
     for each in body.instructions:
         if each.opcode == opcodes.REDUCE:
-            found[each] = _Behind(each, ())
+            found[each] = _Sources(each, ())
         elif each.opcode == "concatenate" or (each.opcode == opcodes.TRANSPOSE and is_tiled_transpose(each)):
-            found[each] = _Behind(None, (each,))
+            found[each] = _Sources(None, (each,))
         elif each.opcode in _ELEMENTWISE:
-            before = [found.get(operand, _NOTHING) for operand in each.operands]
-            moving = dict.fromkeys(move for one in before for move in one.moving)
-            found[each] = _Behind(before[0].reduction if len(before) == 1 else None, tuple(moving)[:2])
+            before = [found.get(operand, _NO_SOURCES) for operand in each.operands]
+            movers = dict.fromkeys(move for one in before for move in one.movers)
+            found[each] = _Sources(before[0].reduction if len(before) == 1 else None, tuple(movers)[:2])
     return found
 
 
-def _before_copies(root: Instruction) -> Instruction:
-    """What a result is before it is copied as it is into a buffer of its own, which compilers do late.
-
-    Where a fusion inside makes it, that is what makes it there.
-    """
+def _without_copies(root: Instruction) -> Instruction:
+    """Instruction that computes a result before copies and bitcasts, also inside a nested fusion."""
     made, seen = root, {root}
-    while (before := _handed_on(made)) is not None and before not in seen:
+    while (before := _forwarded(made)) is not None and before not in seen:
         made = before
         seen.add(made)
     return made
 
 
-def _handed_on(made: Instruction) -> Instruction | None:
-    """What an instruction hands on unchanged, None where it makes something, or the text leaves out its operands."""
+def _forwarded(made: Instruction) -> Instruction | None:
+    """Operand or nested root that an instruction forwards unchanged; None if it computes a value."""
     if made.opcode == opcodes.FUSION and made.called_computations:
         inner = made.called_computations[0].root
         return inner if inner is not None and inner.opcode not in (opcodes.PARAMETER, opcodes.TUPLE) else None

@@ -1,4 +1,4 @@
-"""Whether fusing a producer keeps an operation that overwrites an operand from reading it too late.
+"""Whether a fusion keeps an in-place operation from overwriting elements before they are read.
 
 Mirrors `ShouldFuseInPlaceOp` of xla/service/instruction_fusion.cc and `GetInPlaceInputOutputPairs` of
 xla/hlo/analysis/alias_info.cc.
@@ -15,11 +15,11 @@ from hlo_cli.analysis.fusion.rules import IN_PLACE, IN_PLACE_TWICE, Rule
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
-_MOVES_NOTHING: Final = frozenset((opcodes.BITCAST, opcodes.PARAMETER))
+_TRANSPARENT: Final = frozenset((opcodes.BITCAST, opcodes.PARAMETER))
 
 
 def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
-    """The rule that keeps the two apart because the consumer works in place; None if nothing does.
+    """Rule that forbids the fusion because the consumer updates an operand in place; None if no rule does.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -34,12 +34,12 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
         if consumer.operands.count(overwritten) > 1:
             return IN_PLACE_TWICE
         if overwritten is producer or overwritten in producer.operands:
-            return None if _is_safe(producer, consumer, result) else IN_PLACE
+            return None if _reads_before_write(producer, consumer, result) else IN_PLACE
     return None
 
 
 def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
-    """The operands that are overwritten, each with what gives the result in its place, maybe inside a fusion."""
+    """Yields the numbers of operands that are updated in place, each with the node that computes the result."""
     match node.opcode:
         case opcodes.DYNAMIC_UPDATE_SLICE:
             yield 0, node
@@ -50,14 +50,14 @@ def in_place_operands(node: Node) -> Iterator[tuple[int, Node]]:
         case opcodes.FUSION if node.body is not None:
             for index, leaf in node.shape.leaves:
                 if isinstance(leaf, ArrayShape):
-                    result, inner = _handed_out(node.body.root, index)
-                    number = _overwritten(result, inner)
+                    result, inner = _producer_of_leaf(node.body.root, index)
+                    number = _overwritten_parameter(result, inner)
                     if number is not None:
                         yield number, result
 
 
-def _handed_out(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
-    """The operation that gives an element of a result, behind tuples."""
+def _producer_of_leaf(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
+    """Node that computes the element `index` of a value, through tuples and get-tuple-elements."""
     while True:
         if node.opcode == opcodes.TUPLE and index:
             node, index = node.operands[index[0]], index[1:]
@@ -67,87 +67,88 @@ def _handed_out(node: Node, index: ShapeIndex) -> tuple[Node, ShapeIndex]:
             return node, index
 
 
-def _overwritten(node: Node, index: ShapeIndex) -> int | None:
-    """The number of the parameter that an operation overwrites, bitcasts before and behind it aside."""
-    node = _before_bitcasts(node)
+def _overwritten_parameter(node: Node, index: ShapeIndex) -> int | None:
+    """Number of the parameter that an operation updates in place, through bitcasts before and after it."""
+    node = _without_bitcasts(node)
     if node.opcode not in (opcodes.DYNAMIC_UPDATE_SLICE, opcodes.SCATTER) or len(index) > 1:
         return None
-    taken = _before_bitcasts(node.operands[index[0] if index else 0])
+    taken = _without_bitcasts(node.operands[index[0] if index else 0])
     return taken.number if taken.opcode == opcodes.PARAMETER else None
 
 
-def _before_bitcasts(node: Node) -> Node:
+def _without_bitcasts(node: Node) -> Node:
     while node.opcode == opcodes.BITCAST:
         node = node.operands[0]
     return node
 
 
-def _is_safe(producer: Node, consumer: Node, result: Node) -> bool:
-    """Whether the producer reads an element before it is overwritten."""
+def _reads_before_write(producer: Node, consumer: Node, result: Node) -> bool:
+    """Whether each element of the updated buffer is read before it is overwritten."""
     inside = [producer] if producer.body is None else list(producer.body.operations)
-    moving = [node for node in inside if not is_elementwise(node) and node.opcode not in _MOVES_NOTHING]
+    moving = [node for node in inside if not is_elementwise(node) and node.opcode not in _TRANSPARENT]
     if len(moving) > 1:
         return False
     if not moving:
-        return consumer.body is None or not _is_moved_elsewhere(producer, consumer, result)
+        return consumer.body is None or not _is_moved_by_others(producer, consumer, result)
     within = [consumer] if consumer.body is None else list(consumer.body.operations)
     updates = [node for node in within if node.opcode == opcodes.DYNAMIC_UPDATE_SLICE]
     if not updates:
         return True
     return (
         len(updates) == 1
-        and _takes_what_is_updated(moving[0], producer, updates[0], consumer)
-        and (consumer.body is None or not _is_moved_elsewhere(producer, consumer, result))
+        and _slices_update_region(moving[0], producer, updates[0], consumer)
+        and (consumer.body is None or not _is_moved_by_others(producer, consumer, result))
     )
 
 
-def _is_moved_elsewhere(producer: Node, fusion: Node, result: Node) -> bool:
-    """Whether the fusion moves elements of the producer about, other than where it writes the result in place."""
+def _is_moved_by_others(producer: Node, fusion: Node, result: Node) -> bool:
+    """Whether a non-elementwise operation other than `result` uses the producer's value in the fusion."""
     assert fusion.body is not None
     waiting = [fusion.body.parameters[fusion.operands.index(producer)]]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if node is not result and node.opcode not in _MOVES_NOTHING and not is_elementwise(node):
+        if node is not result and node.opcode not in _TRANSPARENT and not is_elementwise(node):
             return True
         waiting.extend(user for user in node.users if user not in seen)
         seen.update(node.users)
     return False
 
 
-def _takes_what_is_updated(taking: Node, producer: Node, update: Node, consumer: Node) -> bool:
-    """Whether a slice is the very part that is updated."""
-    if taking.shape != update.operands[1].shape:
+def _slices_update_region(slice_node: Node, producer: Node, update: Node, consumer: Node) -> bool:
+    """Whether a slice reads exactly the region that the dynamic-update-slice writes."""
+    if slice_node.shape != update.operands[1].shape:
         return False
-    starts = [_outside(node, consumer) for node in update.operands[2:]]
-    if taking.opcode == opcodes.DYNAMIC_SLICE:
-        own = [_outside(node, producer) for node in taking.operands[1:]]
+    starts = [_outer_value(node, consumer) for node in update.operands[2:]]
+    if slice_node.opcode == opcodes.DYNAMIC_SLICE:
+        own = [_outer_value(node, producer) for node in slice_node.operands[1:]]
         return len(own) == len(starts) and all(map(_are_equal, own, starts))
-    if taking.opcode == opcodes.SLICE:
-        cuts = _cuts(taking)
-        return len(cuts) == len(starts) and all(
-            stride == 1 and _number(start) == first for start, (first, stride) in zip(starts, cuts, strict=True)
+    if slice_node.opcode == opcodes.SLICE:
+        bounds = _slice_bounds(slice_node)
+        return len(bounds) == len(starts) and all(
+            stride == 1 and _constant_value(start) == first
+            for start, (first, stride) in zip(starts, bounds, strict=True)
         )
     return False
 
 
-def _outside(node: Node, around: Node) -> Node:
-    """What a parameter of a fusion stands for."""
+def _outer_value(node: Node, around: Node) -> Node:
+    """Operand of a fusion for one of its parameters; other nodes unchanged."""
     is_inner = node.opcode == opcodes.PARAMETER and around.body is not None and node in around.body.nodes
     return around.operands[node.number] if is_inner else node
 
 
 def _are_equal(one: Node, other: Node) -> bool:
-    return one is other or ((number := _number(one)) is not None and number == _number(other))
+    return one is other or ((number := _constant_value(one)) is not None and number == _constant_value(other))
 
 
-def _number(node: Node) -> int | None:
+def _constant_value(node: Node) -> int | None:
     text = node.instruction.raw[0].strip() if node.opcode == opcodes.CONSTANT else ""
     return int(text) if text.removeprefix("-").isdecimal() else None
 
 
-def _cuts(node: Node) -> list[tuple[int, int]]:
+def _slice_bounds(node: Node) -> list[tuple[int, int]]:
     from hlo_cli.ir.attributes.window import Slice
 
-    cut = node.instruction.value_of("slice", Slice)
-    return [] if cut is None else [(dimension.start, dimension.stride) for dimension in cut.dimensions]
+    sliced = node.instruction.value_of("slice", Slice)
+    return [] if sliced is None else [(dimension.start, dimension.stride) for dimension in sliced.dimensions]

@@ -1,21 +1,26 @@
-"""Who makes the kernel of an operation: a library, Triton, the compiler's own emitters, or somebody's custom call.
+"""Provider of the kernel of an operation: a library, Triton, XLA's emitters, or a custom call.
 
-As far as the text tells. Mirrors `HloFusionAnalysis::GetEmitterFusionKind` of xla/service/gpu/hlo_fusion_analysis.cc,
-the thunks of xla/backends/cpu and xla/backends/gpu, and the payloads of xla/service/gpu/backend_configs.proto.
+Mirrors `HloFusionAnalysis::GetEmitterFusionKind` of xla/service/gpu/hlo_fusion_analysis.cc, the thunks of
+xla/backends/cpu and xla/backends/gpu, and the configurations of xla/service/gpu/backend_configs.proto.
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal
 
-from hlo_cli.analysis.fusion.kernel_details import format_cycles, format_tiles, gpu_fusion_path, triton_gemm_in_words
+from hlo_cli.analysis.fusion.kernel_details import (
+    format_cycles,
+    format_tiles,
+    format_triton_gemm,
+    gpu_fusion_path,
+)
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
-How = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
+Kind = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
 _TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
 _GPU_LIBRARIES: Final = (
@@ -35,7 +40,7 @@ _CPU_LIBRARIES: Final = (
     ("TopK", "the XLA runtime"),
 )
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
-_OF_OPCODES: Final[dict[str, dict[str, str]]] = {
+_OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
     "gpu": {
         opcodes.FFT: "cuFFT",
         opcodes.TRIANGULAR_SOLVE: "cuBLAS",
@@ -45,32 +50,32 @@ _OF_OPCODES: Final[dict[str, dict[str, str]]] = {
     "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
-_WIRES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
-_STRATEGY: Final = "KERNEL_STRATEGY_"
+_COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
+_STRATEGY_PREFIX: Final = "KERNEL_STRATEGY_"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelBackend:
-    """How a kernel is made, by whom, and what the text says of it: tiles, cycles, a library's settings.
+    """Kind of a kernel, its provider, and details of its configuration: tiles, cycles, or settings of a library.
 
-    >>> KernelBackend("library", "cuBLAS").by
+    >>> KernelBackend("library", "cuBLAS").provider
     'cuBLAS'
     """
 
-    how: How
-    by: str
+    kind: Kind
+    provider: str
     details: str = ""
 
 
 def backend_of(instruction: Instruction, target: Target | None, *, is_asynchronous: bool = False) -> KernelBackend:
-    """How the kernel of an operation is made on a target; unknown where nothing is compiled yet.
+    """Backend of an operation on a target; unknown if the module is not compiled.
 
-    `is_asynchronous` says that it is what an asynchronous operation runs, which sugar says by itself.
+    `is_asynchronous` means that an async-start calls the computation of the operation.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module('r = f32[2,5] custom-call(f32[2,3] a), custom_call_target="__cublas$gemm"').entry.root
     >>> backend_of(root, "gpu")
-    KernelBackend(how='library', by='cuBLAS', details='__cublas$gemm')
+    KernelBackend(kind='library', provider='cuBLAS', details='__cublas$gemm')
     """
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
@@ -85,17 +90,17 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
             return _fusion(instruction, target)
         case opcodes.CUSTOM_CALL:
             return _custom_call(instruction, target)
-    library = _OF_OPCODES.get(target, {}).get(opcode)
+    library = _OPCODE_LIBRARIES.get(target, {}).get(opcode)
     return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_cycles(instruction))
 
 
 def _collective(instruction: Instruction, target: Target) -> KernelBackend:
     config = instruction.backend_config
     strategy = str(config.get("collective_backend_config", "kernel_strategy") or "") if config is not None else ""
-    if strategy.startswith(f"{_STRATEGY}TRITON"):
-        shots = strategy.removeprefix(f"{_STRATEGY}TRITON_").lower().replace("_", " ").replace(" shot", "-shot")
+    if strategy.startswith(f"{_STRATEGY_PREFIX}TRITON"):
+        shots = strategy.removeprefix(f"{_STRATEGY_PREFIX}TRITON_").lower().replace("_", " ").replace(" shot", "-shot")
         return KernelBackend("Triton", "Triton", shots)
-    return KernelBackend("collective", _WIRES[target])
+    return KernelBackend("collective", _COLLECTIVE_LIBRARIES[target])
 
 
 def _fusion(fusion: Instruction, target: Target) -> KernelBackend:
@@ -111,7 +116,7 @@ def _fusion(fusion: Instruction, target: Target) -> KernelBackend:
     path = gpu_fusion_path(config)
     kind = str(config.get(*path, "kind") or "")
     if kind.startswith("__triton"):
-        return KernelBackend("Triton", "Triton", triton_gemm_in_words(config) or format_tiles(config))
+        return KernelBackend("Triton", "Triton", format_triton_gemm(config) or format_tiles(config))
     if kind == "__cudnn$fusion":
         return KernelBackend("library", "cuDNN")
     if kind == "__custom_fusion":

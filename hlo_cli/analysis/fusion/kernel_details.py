@@ -1,7 +1,7 @@
-"""What a backend's configuration says of a kernel, in a few words: tiles, warps, threads, estimated cycles.
+"""Formats details of a kernel from its backend configuration: tiles, warps, threads, and estimated cycles.
 
 Mirrors `BlockLevelFusionConfig` and `TritonGemmConfig` of xla/service/gpu/backend_configs.proto, the partitions of
-xla/backends/cpu, and the `window_config` that TPU compilers write.
+xla/backends/cpu, and the `window_config` of TPU compilers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from hlo_cli.ir.attributes.annotations import BackendConfig, Json
 from hlo_cli.ir.instruction import Instruction
 
 _NESTED: Final = "fusion_backend_config"
-_NOT_ESTIMATED: Final = (1 << 63) - 1
+_NO_ESTIMATE: Final = (1 << 63) - 1
 
 
 def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
-    """Where a GPU compiler's configuration of a fusion begins: in older dumps it is all that there is.
+    """Path of the fusion configuration in a GPU backend configuration; empty in older dumps, which have no outer
+    message.
 
     >>> gpu_fusion_path(BackendConfig('{"kind":"__triton_gemm"}'))
     ()
@@ -26,7 +27,7 @@ def gpu_fusion_path(config: BackendConfig) -> tuple[str, ...]:
 
 
 def format_tiles(config: BackendConfig) -> str:
-    """The tiles of each result, and how many warps and stages; or over how many threads a loop is parted.
+    """Formats output tiles, warps, and stages, or the partitions of a parallel CPU loop.
 
     >>> block = '{"num_warps":"2","output_tiles":[{"sizes":["16","8"]}],"num_ctas":1,"num_stages":1}'
     >>> format_tiles(BackendConfig('{"fusion_backend_config":{"block_level_fusion_config":' + block + '}}'))
@@ -44,11 +45,11 @@ def format_tiles(config: BackendConfig) -> str:
     return f"{_sizes(partitions)} partitions" if isinstance(partitions, tuple) and partitions else ""
 
 
-def triton_gemm_in_words(config: BackendConfig) -> str:
-    """The tiles of a product that Triton multiplies, and how it is parted.
+def format_triton_gemm(config: BackendConfig) -> str:
+    """Formats the tile sizes, split, warps, and stages of a Triton matmul.
 
     >>> gemm = '{"block_m":"64","block_n":"32","block_k":"128","split_k":"2","num_stages":"3","num_warps":"4"}'
-    >>> triton_gemm_in_words(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
+    >>> format_triton_gemm(BackendConfig('{"fusion_backend_config":{"triton_gemm_config":' + gemm + '}}'))
     'm×n×k 64×32×128, split k 2, 4 warps, 3 stages'
     """
     path = (*gpu_fusion_path(config), "triton_gemm_config")
@@ -61,7 +62,7 @@ def triton_gemm_in_words(config: BackendConfig) -> str:
 
 
 def format_cycles(instruction: Instruction) -> str:
-    """What a TPU compiler estimates for an operation, and over which windows it works; nothing where it does not say.
+    """Formats the cycles and windows that a TPU compiler estimates; empty if there is no estimate.
 
     >>> from hlo_cli import parse_module
     >>> window = '{"window_config":{"estimated_cycles":"820","iteration_bounds":["4","1"]}}'
@@ -77,12 +78,12 @@ def format_cycles(instruction: Instruction) -> str:
 
 
 def estimated_cycles(instruction: Instruction) -> int | None:
-    """How many cycles the TPU compiler says that an operation takes, None where it does not say."""
+    """Cycles that the TPU compiler estimates for an operation; None if there is no estimate."""
     if '"estimated_cycles"' not in instruction.raw[1] or (config := instruction.backend_config) is None:
         return None
     text = str(config.get("window_config", "estimated_cycles") or "")
-    cycles = int(text) if text.isdecimal() and len(text) < 20 else _NOT_ESTIMATED
-    return cycles if cycles < _NOT_ESTIMATED else None
+    cycles = int(text) if text.isdecimal() and len(text) < 20 else _NO_ESTIMATE
+    return cycles if cycles < _NO_ESTIMATE else None
 
 
 def _launch(config: BackendConfig, path: tuple[str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every kernel that a module launches, how it is made, and how often it runs."""
+"""Kernels of a module with their backends and execution counts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
 
-_FREE_CALLS: Final = frozenset(
+_NO_KERNEL_TARGETS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
-_RUNNING: Final = CONTROL_FLOW - {opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE}
+_EXECUTING: Final = CONTROL_FLOW - {opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE}
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """An operation that is launched by itself, how its kernel is made, and how often it runs, None if nobody knows."""
+    """Launched operation, its backend, and its number of runs per execution; None if unknown."""
 
     instruction: Instruction
     backend: KernelBackend
@@ -34,12 +34,12 @@ class Kernel:
 
     @property
     def is_transfer(self) -> bool:
-        """Whether it only moves bytes between memories or devices, for which no kernel is needed."""
-        return self.backend.how == "transfer"
+        """Whether the operation only transfers bytes between memories or devices."""
+        return self.backend.kind == "transfer"
 
 
 def kernels_of(module: Module) -> tuple[Kernel, ...]:
-    """The kernels and transfers of a module, in the order of its text; those of a loop's body stand once.
+    """Kernels and transfers of a module in the order of the text; a loop body counts once.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  a = f32[2] add(p, p)  ROOT t = (f32[2]) tuple(a) }"
@@ -47,11 +47,11 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
     ['a']
     """
     times, target = times_run_of(module), target_of(module)
-    beside = {
+    async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
     }
     return tuple(
-        Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in beside), often)
+        Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in async_bodies), often)
         for computation, often in times.items()
         for instruction in computation.instructions
         if is_launched(instruction)
@@ -59,19 +59,19 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
 
 
 def is_launched(instruction: Instruction) -> bool:
-    """Whether an operation begins something by itself, where its computation runs step by step."""
+    """Whether an operation of a sequentially executed computation launches a kernel or a transfer."""
     opcode = instruction.opcode
     if opcode in NO_KERNELS or opcode in NATIVE_ENDS:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
-    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in _FREE_CALLS
+    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in _NO_KERNEL_TARGETS
 
 
 def times_run_of(module: Module) -> Mapping[Computation, int | None]:
-    """How often each computation that runs step by step does so in one run, None where the text does not tell.
+    """Number of runs of each sequentially executed computation per execution of the module; None if unknown.
 
-    A branch counts as if it were taken.
+    Every branch of a conditional counts as taken.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  f { a = s8[9] parameter(0)  ROOT n = s8[9] not(a) }
@@ -84,16 +84,15 @@ def times_run_of(module: Module) -> Mapping[Computation, int | None]:
     times: dict[Computation, int | None] = {module.entry: 1}
     for computation in reversed(order):
         for caller in computation.instructions:
-            if caller.opcode in _RUNNING:
+            if caller.opcode in _EXECUTING:
                 for called, often in _calls(caller):
                     times[called] = _sum(times.get(called, 0), _product(times.get(computation, 0), often))
     return {computation: times[computation] for computation in module.computations if computation in times}
 
 
 def _calls(caller: Instruction) -> Iterator[tuple[Computation, int | None]]:
-    """What a caller runs, and how often each time that it runs itself; the condition of a loop once more than its body.
-
-    An end names the computation that its start has run.
+    """Yields the computations that `caller` runs, with the number of runs; a loop condition runs once more than the
+    body.
     """
     trips = trip_count(caller) if caller.opcode == opcodes.WHILE else 1
     for number, called in enumerate(caller.called_computations):

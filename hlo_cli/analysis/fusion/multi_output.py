@@ -1,4 +1,4 @@
-"""Which neighbours side by side can be made by one kernel of several results, and what they read in common.
+"""Sibling operations that can be computed by one multi-output kernel, and the bytes that both read.
 
 Mirrors xla/service/cpu/cpu_multi_output_fusion.cc and `LegalToFuse` of xla/service/multi_output_fusion.cc.
 """
@@ -29,12 +29,12 @@ _NO_LOOP_OVER_ELEMENTS: Final = (
         select-and-scatter set-dimension-size stochastic-convert topk""".split()
     )
 )
-_MOST_OPERANDS: Final = 20
-"""As many operands make a kernel that the compiler takes too long for."""
+_MAX_OPERANDS: Final = 20
+"""Number of operands, exclusive, up to which the compiler makes multi-output fusions."""
 
 
 def gives_elements(node: Node) -> bool:
-    """Whether the CPU compiler can compute the operation, or the fusion, beside others.
+    """Whether the CPU compiler can compute the operation or fusion as part of a multi-output loop.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -50,12 +50,12 @@ def gives_elements(node: Node) -> bool:
 
 
 def result_shape(node: Node) -> Shape:
-    """The shape of a result; all results of a fusion of several have the same."""
+    """Shape of a result; all results of a multi-output fusion have the same."""
     return node.body.root.operands[0].shape if node.body and node.has_several_results else node.shape
 
 
 def shared_bytes(one: Node, other: Node) -> int:
-    """The bytes that both read, and that one kernel would read once.
+    """Bytes that both nodes read and that one kernel reads once.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -69,28 +69,28 @@ def shared_bytes(one: Node, other: Node) -> int:
 
 
 def is_worth_sharing(operand: Node) -> bool:
-    """Whether reading it once instead of twice saves something: others use it too, and it is no single number."""
+    """Whether an operand has several users and is not a scalar constant."""
     return len(operand.users) > 1 and not (operand.opcode == opcodes.CONSTANT and is_effective_scalar(operand.shape))
 
 
 def share_in_place_operand(one: Node, other: Node) -> bool:
-    """Whether both write their result over the same operand."""
+    """Whether both update the same operand in place."""
     written = {one.operands[number] for number, _ in in_place_operands(one)}
     return any(other.operands[number] in written for number, _ in in_place_operands(other))
 
 
-def are_elements_taken(node: Node) -> bool:
-    """Whether of several results, if it has some, only elements are taken."""
+def are_elements_used(node: Node) -> bool:
+    """Whether all users of a multi-output fusion are get-tuple-elements; true for other nodes."""
     return not node.has_several_results or all(user.opcode == opcodes.GET_TUPLE_ELEMENT for user in node.users)
 
 
 def can_fuse_siblings(fusion: Node, other: Node) -> bool:
-    """Whether the CPU compiler makes the two together if neither needs the other."""
+    """Whether the CPU compiler fuses the two if neither depends on the other."""
     return (
         fusion.opcode == opcodes.FUSION
-        and max(len(fusion.operands), len(other.operands)) < _MOST_OPERANDS
-        and are_elements_taken(fusion)
-        and are_elements_taken(other)
+        and max(len(fusion.operands), len(other.operands)) < _MAX_OPERANDS
+        and are_elements_used(fusion)
+        and are_elements_used(other)
         and not other.aliasing
         and result_shape(fusion) == result_shape(other)
         and not share_in_place_operand(fusion, other)

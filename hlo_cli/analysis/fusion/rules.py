@@ -1,6 +1,7 @@
-"""The rules by which two neighbours are fused or not, each with a name and words for people.
+"""Rules that decide whether a producer–consumer pair is fused.
 
-Mirrors the answers of `ShouldFuse` in xla/service/cpu/cpu_instruction_fusion.cc and xla/service/instruction_fusion.cc.
+Mirrors the decisions of `ShouldFuse` in xla/service/cpu/cpu_instruction_fusion.cc and
+xla/service/instruction_fusion.cc.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from hlo_cli.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides about a producer and a consumer; `words` name them in braces.
+    """Named rule with a message template for producer and consumer; `fuses` if the pair is fused.
 
-    >>> EXPENSIVE_REUSE.about("tanh", "broadcast")
+    >>> EXPENSIVE_REUSE.explain("tanh", "broadcast")
     'tanh is expensive and broadcast reads its elements more than once'
     """
 
     name: str
-    words: str
+    template: str
     fuses: bool = False
 
-    def about(self, producer: str, consumer: str) -> str:
-        """The words about these two."""
-        return self.words.format(producer=producer, consumer=consumer)
+    def explain(self, producer: str, consumer: str) -> str:
+        """Message of the rule for two names."""
+        return self.template.format(producer=producer, consumer=consumer)
 
 
 LOOP: Final = Rule("loop", "{producer} is computed where {consumer} reads it", fuses=True)
@@ -87,17 +88,17 @@ ALL: Final = (
         NOT_SIDE_BY_SIDE,
     ),
 )
-"""Every rule."""
+"""All rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionRules:
-    """Which rules hold: what releases of XLA differ in, and what its options choose. The defaults are jaxlib 0.10.2's.
+    """Options of the fusion passes; the defaults are those of jaxlib 0.10.2.
 
-    `may_duplicate` is off and `multi_output`, which makes kernels of several results, is on with XLA's
-    `xla_cpu_use_multi_output_fusion`. `guard_softmax` keeps the operation
-    before a softmax out of its fusions, and `wrap_transpose` makes lone transposes fusions, as newer releases do.
-    `wrap` makes the lone operations that are compiled as loops fusions too.
+    - `may_duplicate` is off, and `multi_output` on, with XLA's `xla_cpu_use_multi_output_fusion`.
+    - `guard_softmax` materializes the operand of a softmax, and `wrap_transpose` wraps lone transposes, as newer
+      releases.
+    - `wrap` wraps lone operations that are compiled as loops in fusions.
     """
 
     may_duplicate: bool = True
@@ -108,4 +109,4 @@ class FusionRules:
 
 
 SHIPPED: Final = FusionRules()
-"""The rules of jaxlib 0.10.2."""
+"""Rules of jaxlib 0.10.2."""

@@ -1,4 +1,4 @@
-"""Transposes that a GPU kernel does tile by tile in shared memory, because elements far apart come to lie together.
+"""Transposes that a GPU kernel computes by tiles in shared memory, so that reads and writes are contiguous.
 
 Mirrors `GetDescriptionForTiledTransposeEmitter` of xla/service/gpu/ir_emission_utils.cc.
 """
@@ -12,16 +12,16 @@ from typing import Final
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
-_WIDE: Final = 16
-_NARROW: Final = 8
-_LARGE: Final = 8192
+_MIN_TILE: Final = 16
+_MIN_NARROW_TILE: Final = 8
+_MIN_TILE_ELEMENTS: Final = 8192
 _WORD_BITS: Final = 64
 _PACKED_BITS: Final = 32
-_PACKED: Final = 10
+_MIN_PACKED: Final = 10
 
 
 def is_tiled_transpose(transpose: Instruction) -> bool:
-    """Whether a transpose is worth the tiles.
+    """Whether XLA's GPU emitter computes a transpose by tiles.
 
     >>> from hlo_cli import parse_module
     >>> def asked(text): return is_tiled_transpose(parse_module(text).entry.root)
@@ -35,26 +35,26 @@ def is_tiled_transpose(transpose: Instruction) -> bool:
     given, result = transpose.operand_shape(0) if transpose.operands else None, transpose.shape
     if not isinstance(given, ArrayShape) or not isinstance(result, ArrayShape):
         return False
-    sizes, order = _as_it_lies(given, result, transpose.integers("dimensions"))
+    sizes, order = _physical_transpose(given, result, transpose.integers("dimensions"))
     if len(sizes) < 2:
         return False
     bits = result.element_type.bits
     moved = tuple(sizes[at] for at in order)
     if order[-1] != len(order) - 1:
         a, b = sizes[-1], moved[-1]
-        if bits > 4 and (min(a, b) >= _WIDE or (min(a, b) >= _NARROW and a * b >= _LARGE)):
+        if bits > 4 and (min(a, b) >= _MIN_TILE or (min(a, b) >= _MIN_NARROW_TILE and a * b >= _MIN_TILE_ELEMENTS)):
             return True
-        return bits < _PACKED_BITS and min(a, b) >= _PACKED * _PACKED_BITS // bits
+        return bits < _PACKED_BITS and min(a, b) >= _MIN_PACKED * _PACKED_BITS // bits
     width = sizes[-1] * bits
     return len(sizes) > 2 and width <= _WORD_BITS and width * min(sizes[-2], moved[-2]) >= _WORD_BITS
 
 
-def _as_it_lies(
+def _physical_transpose(
     given: ArrayShape, result: ArrayShape, dimensions: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The operand's sizes from major to minor, and of which of them each of the result's is.
+    """Physical dimensions of the operand, major to minor, and the permutation that gives those of the result.
 
-    Dimensions of size 1 are left out, and what stays together is one dimension.
+    Dimensions of size 1 are omitted; dimensions that stay adjacent are merged.
     """
     if not len(dimensions) == given.rank == result.rank:
         return (), ()

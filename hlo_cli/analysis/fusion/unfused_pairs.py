@@ -1,6 +1,6 @@
-"""Neighbours that are not fused, the rule that keeps them apart, and what fusing them would save.
+"""Producer–consumer pairs that are not fused, the rule that forbids it, and the memory traffic that fusion would avoid.
 
-Mirrors what `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc answers about pairs.
+Mirrors the decisions of `ShouldFuse` of xla/service/cpu/cpu_instruction_fusion.cc.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hlo_cli.ir.module import Module
 
 @dataclass(frozen=True, slots=True)
 class UnfusedPair:
-    """A producer and a consumer that are kernels of their own; `saved_bytes` are those that one kernel would not move.
+    """Producer and consumer that are separate kernels; `saved_bytes` is the memory traffic that one kernel would avoid.
 
-    Where the rule fuses, nothing keeps them apart but that nobody has fused them.
+    If `rule.fuses`, no rule forbids the fusion.
     """
 
     producer: Instruction
@@ -36,14 +36,14 @@ class UnfusedPair:
 
     @property
     def words(self) -> str:
-        """The rule about these two."""
-        return self.rule.about(self.producer.name, self.consumer.name)
+        """Message of the rule for this pair."""
+        return self.rule.explain(self.producer.name, self.consumer.name)
 
 
 def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[UnfusedPair, ...]:
-    """The pairs that could be one kernel but are two, in the order of the text.
+    """Producer–consumer pairs of separate kernels in the order of the text.
 
-    A fusion that makes a value is judged by the operation at its root, as a compiler met it.
+    A producer that is a fusion is represented by its root, which the pass met before it was fused.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[9] parameter(0)  t = f32[9] tanh(p)  ROOT b = f32[2,9] broadcast(t), dimensions={1} }"
@@ -62,30 +62,30 @@ def unfused_pairs(module: Module, rules: FusionRules = SHIPPED) -> tuple[Unfused
 
 def _pairs(graph: Graph, rules: FusionRules, costs: Mapping[Instruction, Cost]) -> Iterator[UnfusedPair]:
     taken = {node: list(node.operands) for node in graph.nodes}
-    met = _as_they_met(graph)
-    decider = FusionDecider(rules, None if graph.root is None else met[graph.root])
+    seen_as = _unfused_roots(graph)
+    decider = FusionDecider(rules, None if graph.root is None else seen_as[graph.root])
     for consumer, operands in taken.items():
         if consumer.opcode in NO_KERNELS:
             continue
         for producer in dict.fromkeys(operands):
             if producer.opcode not in NO_KERNELS:
-                rule = _rule(decider, met[producer], _alone_if_one(consumer, met))
-                saved = _saved(producer, consumer, operands, costs)
+                rule = _rule(decider, seen_as[producer], _unwrapped(consumer, seen_as))
+                saved = _saved_bytes(producer, consumer, operands, costs)
                 yield UnfusedPair(producer.instruction, consumer.instruction, rule, saved)
 
 
-def _as_they_met(graph: Graph) -> dict[Node, Node]:
-    """For fusions the operation at their root as if it stood outside, which from now on is what their users take."""
-    met = {node: _root_alone(node) if node.kind == "kLoop" else node for node in graph.nodes}
-    for node in (*met, *(alone for alone in met.values() if alone not in met)):
-        node.operands = [met.get(operand, operand) for operand in node.operands]
-    return met
+def _unfused_roots(graph: Graph) -> dict[Node, Node]:
+    """Maps fusions to their roots as if these were not fused, and redirects the users to them."""
+    seen_as = {node: _root_outside(node) if node.kind == "kLoop" else node for node in graph.nodes}
+    for node in (*seen_as, *(alone for alone in seen_as.values() if alone not in seen_as)):
+        node.operands = [seen_as.get(operand, operand) for operand in node.operands]
+    return seen_as
 
 
-def _alone_if_one(fusion: Node, met: Mapping[Node, Node]) -> Node:
-    """A fusion of one operation is that operation: it became a fusion behind all others."""
+def _unwrapped(fusion: Node, seen_as: Mapping[Node, Node]) -> Node:
+    """Operation of a fusion that contains only one, as it was wrapped after the fusion pass; else the fusion."""
     is_one = fusion.body is not None and sum(1 for _ in fusion.body.operations) == 1
-    return met[fusion] if is_one else fusion
+    return seen_as[fusion] if is_one else fusion
 
 
 def _rule(decider: FusionDecider, producer: Node, consumer: Node) -> Rule:
@@ -97,8 +97,8 @@ def _rule(decider: FusionDecider, producer: Node, consumer: Node) -> Rule:
     return by.ON_SOME_PATHS if rule.fuses and len(producer.users) > 1 else rule
 
 
-def _root_alone(fusion: Node) -> Node:
-    """The operation at the root of a fusion as if it stood outside, with the fusion's users."""
+def _root_outside(fusion: Node) -> Node:
+    """Root of a fusion as a node of the outer computation, with the fusion's users."""
     if fusion.body is None:
         return fusion
     root = fusion.body.root
@@ -108,8 +108,8 @@ def _root_alone(fusion: Node) -> Node:
     return alone
 
 
-def _saved(producer: Node, consumer: Node, taken: list[Node], costs: Mapping[Instruction, Cost]) -> int:
-    """What the consumer does not read, and the producer not move if nobody else needs it, less what is read instead."""
+def _saved_bytes(producer: Node, consumer: Node, taken: list[Node], costs: Mapping[Instruction, Cost]) -> int:
+    """Bytes that the consumer no longer reads and the producer no longer writes, minus bytes read in addition."""
     made, used = costs[producer.instruction], costs[consumer.instruction]
     saved = sum(used.operand_bytes(n) for n, node in enumerate(taken) if node is producer)
     if len(producer.users) == 1:

@@ -1,6 +1,6 @@
-"""The users of a value, in the order in which the compiler has them: who leaves is replaced by the last.
+"""Users of a value in XLA's order, in which a removed user is replaced by the last one.
 
-Mirrors `HloInstruction::Users` of xla/hlo/ir/hlo_instruction.cc. Of pairs that save the same, that order decides.
+Mirrors `HloInstruction::Users` of xla/hlo/ir/hlo_instruction.cc. The order decides between pairs of equal profit.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
-_FEW: Final = 8
-"""So many are looked through; of more it is noted where each stands."""
+_MAX_LINEAR: Final = 8
+"""Number of users up to which membership is a linear search; beyond it, a dict holds positions."""
 
 
 class Users(Generic[_T]):
-    """A set with an order.
+    """Ordered set with the removal order of XLA.
 
     >>> users = Users[str]()
     >>> for name in "abcd":
@@ -25,11 +25,11 @@ class Users(Generic[_T]):
     (['d', 'b', 'c'], 3, False)
     """
 
-    __slots__ = ("_order", "_place")
+    __slots__ = ("_order", "_positions")
 
     def __init__(self) -> None:
         self._order: list[_T] = []
-        self._place: dict[_T, int] | None = None
+        self._positions: dict[_T, int] | None = None
 
     def __iter__(self) -> Iterator[_T]:
         return iter(self._order)
@@ -38,36 +38,36 @@ class Users(Generic[_T]):
         return len(self._order)
 
     def __contains__(self, user: object) -> bool:
-        return user in (self._order if self._place is None else self._place)
+        return user in (self._order if self._positions is None else self._positions)
 
     def add(self, user: _T) -> None:
-        """Put a user last, if it is not there yet."""
-        order, place = self._order, self._place
-        if user in (order if place is None else place):
+        """Appends a user unless it is present."""
+        order, position = self._order, self._positions
+        if user in (order if position is None else position):
             return
-        if place is not None:
-            place[user] = len(order)
+        if position is not None:
+            position[user] = len(order)
         order.append(user)
-        if place is None and len(order) > _FEW:
-            self._place = {each: number for number, each in enumerate(order)}
+        if position is None and len(order) > _MAX_LINEAR:
+            self._positions = {each: number for number, each in enumerate(order)}
 
     def remove(self, user: _T) -> None:
-        """Take a user away, if it is there."""
+        """Removes a user, if present; the last user takes its position."""
         if user not in self:
             return
-        place = self.index(user)
+        position = self.index(user)
         last = self._order.pop()
-        if self._place is not None:
-            del self._place[user]
-        if place < len(self._order):
-            self._order[place] = last
-            if self._place is not None:
-                self._place[last] = place
+        if self._positions is not None:
+            del self._positions[user]
+        if position < len(self._order):
+            self._order[position] = last
+            if self._positions is not None:
+                self._positions[last] = position
 
     def index(self, user: _T) -> int:
-        """Where a user stands."""
-        return self._order.index(user) if self._place is None else self._place[user]
+        """Position of a user."""
+        return self._order.index(user) if self._positions is None else self._positions[user]
 
     def between(self, first: int, end: int) -> list[_T]:
-        """The users that stand there."""
+        """Users at positions `first` to `end`, exclusive."""
         return self._order[first:end]

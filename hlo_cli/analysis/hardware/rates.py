@@ -60,7 +60,7 @@ class ChipSpec:
         """Returns the peak for matmuls of a type, or of the type that the chip uses instead; None if there is none.
 
         TPUs multiply f32 as bf16 unless a higher precision is requested. `tf32`, `f32 high`, `f32 highest`, and `bf16
-        x3` are f32 matmuls with higher precision, as returned by `product_type`.
+        x3` are f32 matmuls with higher precision, as returned by `matmul_type`.
 
         >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
         >>> v5e, h100 = chip_spec("v5e"), chip_spec("h100")

@@ -1,6 +1,6 @@
-"""Where every element of an array lies, as numpy arrays: the whole map, in blocks, and for any elements asked for.
+"""Linear indices of all elements of an array, as numpy arrays: as a whole, in blocks, or for chosen elements.
 
-The numbers are slots counted in elements, as `LayoutUtil::LinearIndexForNestedTiling` of xla/layout_util.h gives them.
+Linear indices count elements, as `LayoutUtil::LinearIndexForNestedTiling` of xla/layout_util.h does.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from hlo_cli.analysis.layout.index_functions import (
     Combined,
-    Curve,
-    Curves,
+    IndexFunction,
+    IndexFunctions,
     IntArray,
     Linear,
     Tiled,
+    all_sums,
     broadcast_add,
-    curves_of,
-    sums,
+    index_functions_of,
     values,
 )
 from hlo_cli.analysis.layout.indices import addressable, out_of_range
@@ -30,15 +30,15 @@ from hlo_cli.source import HloError
 
 INT64 = np.dtype(np.int64)
 BLOCK = 1 << 14
-"""Elements handled at a time, so that what is made of them stays in the processor's cache."""
-_LONGEST_TABLE = 1 << 16
+"""Number of elements processed at a time, so that temporaries stay in the processor's cache."""
+_MAX_TABLE = 1 << 16
 
 
 def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
-    """The linear index of every element, in an array of the shape's own sizes.
+    """Linear index of every element, in an array with the dimensions of the shape.
 
-    The sum shown for `f32[3,5]{1,0:T(2,2)}`: element (2,3) gets ((2 // 2) * 3 + 3 // 2) * 4 + (2 % 2) * 2 + 3 % 2 = 17.
-    `out` receives the numbers instead of a new int64 array; HloError if it has other sizes or too few bits.
+    For `f32[3,5]{1,0:T(2,2)}`, element (2,3) is at ((2 // 2) * 3 + 3 // 2) * 4 + (2 % 2) * 2 + 3 % 2 = 17. The result
+    is written to `out`, if given, instead of a new int64 array; HloError if `out` has other dimensions or too few bits.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> address_map(parse_shape("f32[3,5]{1,0:T(2,2)}"))
@@ -54,20 +54,20 @@ def address_map(shape: Shape, out: IntArray | None = None) -> IntArray:
     if not out.flags.c_contiguous:
         out[...] = address_map(shape)
         return out
-    curves = curves_of(tiling)
-    if curves is None:
-        _fill(out.reshape(-1), tiling, shape.sizes)
-    elif (axes := _axes(curves, shape.sizes)) is None:
-        _add_up(curves, shape.sizes, out)
+    functions = index_functions_of(tiling)
+    if functions is None:
+        _fill_by_steps(out.reshape(-1), tiling, shape.sizes)
+    elif (axes := _axes(functions, shape.sizes)) is None:
+        _add_all(functions, shape.sizes, out)
     elif len(axes) == 1:
         values(*axes[0], out.dtype, out.reshape(-1))
     else:
-        sums([values(*axis, out.dtype) for axis in axes], out.dtype, out.reshape(-1))
+        all_sums([values(*axis, out.dtype) for axis in axes], out.dtype, out.reshape(-1))
     return out
 
 
 def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]:
-    """The address map in row-major order, in pieces of at most about `size` elements: memory does not grow with it.
+    """Yields the address map in row-major order, in blocks of about `size` elements, so that memory use is bounded.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [block.tolist() for block in address_blocks(parse_shape("f32[3,5]{1,0:T(2,2)}"), 7)]
@@ -75,8 +75,8 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     """
     tiling, sizes = shape.tiling, shape.sizes
     check_int64(tiling.slots, INT64)
-    curves = curves_of(tiling)
-    if curves is None or curves.joints or not sizes:
+    functions = index_functions_of(tiling)
+    if functions is None or functions.combined or not sizes:
         for start in range(0, shape.elements, size):
             ids = np.arange(start, min(start + size, shape.elements))
             yield np.broadcast_to(tiling.linear_index(unravel(ids, sizes)), ids.shape).astype(np.int64, copy=False)
@@ -86,21 +86,21 @@ def address_blocks(shape: ArrayShape, size: int = 1 << 20) -> Iterator[IntArray]
     at = len(sizes) - 1
     while at > 0 and prod(sizes[at:]) <= size:
         at -= 1
-    within = sums(
-        [values(c, 0, n, INT64) for c, n in zip(curves.single[at + 1 :], sizes[at + 1 :], strict=True)], INT64
+    within = all_sums(
+        [values(c, 0, n, INT64) for c, n in zip(functions.single[at + 1 :], sizes[at + 1 :], strict=True)], INT64
     )
     rows = max(size // len(within), 1)
     for number in range(prod(sizes[:at])):
         base = tiling.linear_index((*unravel(number, sizes[:at]), *(0,) * (len(sizes) - at)))
         for start in range(0, sizes[at], rows):
-            major = values(curves.single[at], start, min(start + rows, sizes[at]), INT64)
+            major = values(functions.single[at], start, min(start + rows, sizes[at]), INT64)
             yield broadcast_add(major + base, within)
 
 
 def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
-    """The linear index of each of many elements; `indices` has the shape (…, rank), the result (…).
+    """Linear indices of many elements; `indices` has the shape (…, rank), the result (…).
 
-    Negative indices count from the end. HloError if one is out of range.
+    Negative coordinates count from the end. HloError if one is out of range.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> linear_indices(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([(2, 3), (-3, -1)]))
@@ -123,55 +123,55 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
 
 
 class AddressLookup:
-    """Finds the linear indices of any elements by tables along the dimensions, made once."""
+    """Computes linear indices of chosen elements from one table per dimension."""
 
     def __init__(self, shape: ArrayShape, count: int) -> None:
-        """Tables are no longer than is worth it for `count` look-ups."""
+        """Limits the size of the tables to what pays off for `count` lookups."""
         self._shape = shape
         self._tiling = shape.tiling
-        self._curves = curves_of(self._tiling)
-        self._longest = max(count // 8, _LONGEST_TABLE)
-        self._tables: dict[tuple[Curve, int], IntArray] = {}
+        self._functions = index_functions_of(self._tiling)
+        self._max_table = max(count // 8, _MAX_TABLE)
+        self._tables: dict[tuple[IndexFunction, int], IntArray] = {}
 
     def at(self, columns: Sequence[IntArray]) -> Any:
-        """The linear indices of the elements with these coordinates, a column for each dimension."""
-        curves, sizes = self._curves, self._shape.sizes
-        if curves is None:
-            return self._tiling.linear_index(tuple(self._inside(column, d) for d, column in enumerate(columns)))
+        """Linear indices of the elements whose coordinates are given, one array per dimension."""
+        functions, sizes = self._functions, self._shape.sizes
+        if functions is None:
+            return self._tiling.linear_index(tuple(self._checked(column, d) for d, column in enumerate(columns)))
         found: Any = 0
-        for dimension, (curve, column, size) in enumerate(zip(curves.single, columns, sizes, strict=True)):
-            if isinstance(curve, Tiled) and size <= self._longest:
+        for dimension, (function, column, size) in enumerate(zip(functions.single, columns, sizes, strict=True)):
+            if isinstance(function, Tiled) and size <= self._max_table:
                 try:
-                    found = self._table(curve, size)[column] + found
+                    found = self._table(function, size)[column] + found
                 except IndexError:
                     raise self._out_of_range(column, dimension) from None
             else:
-                found = self._along(curve, self._inside(column, dimension), size) + found
-        for joint in curves.joints:
+                found = self._evaluate(function, self._checked(column, dimension), size) + found
+        for group in functions.combined:
             position: Any = 0
-            for dimension, (inner, column, size) in enumerate(zip(joint.inner, columns, sizes, strict=True)):
+            for dimension, (inner, column, size) in enumerate(zip(group.inner, columns, sizes, strict=True)):
                 if inner is not None:
-                    position = self._along(inner, self._inside(column, dimension), size) + position
-            found = self._along(joint.curve, position, joint.size) + found
+                    position = self._evaluate(inner, self._checked(column, dimension), size) + position
+            found = self._evaluate(group.function, position, group.size) + found
         return found
 
-    def _along(self, curve: Curve, column: IntArray, size: int) -> IntArray:
-        match curve:
-            case Linear(step=step):
-                return column * step
-            case Tiled(size=tile) if size > self._longest and tile < size:
-                which = column // tile
-                there = self._along(curve.where, column - which * tile, tile)
-                return self._along(curve.which, which, -(-size // tile)) + there
-        return self._table(curve, size)[column]
+    def _evaluate(self, function: IndexFunction, column: IntArray, size: int) -> IntArray:
+        match function:
+            case Linear(stride=stride):
+                return column * stride
+            case Tiled(size=tile) if size > self._max_table and tile < size:
+                tile_index = column // tile
+                there = self._evaluate(function.within_tile, column - tile_index * tile, tile)
+                return self._evaluate(function.over_tiles, tile_index, -(-size // tile)) + there
+        return self._table(function, size)[column]
 
-    def _table(self, curve: Curve, size: int) -> IntArray:
-        if (curve, size) not in self._tables:
-            self._tables[curve, size] = values(curve, 0, size, INT64)
-        return self._tables[curve, size]
+    def _table(self, function: IndexFunction, size: int) -> IntArray:
+        if (function, size) not in self._tables:
+            self._tables[function, size] = values(function, 0, size, INT64)
+        return self._tables[function, size]
 
-    def _inside(self, column: IntArray, dimension: int) -> IntArray:
-        """The coordinates, negative ones counted from the end."""
+    def _checked(self, column: IntArray, dimension: int) -> IntArray:
+        """Coordinates with negative ones counted from the end; HloError if one is out of range."""
         size = self._shape.sizes[dimension]
         if not column.size:
             return column
@@ -186,7 +186,7 @@ class AddressLookup:
 
 
 def allocate_output(sizes: tuple[int, ...], slots: int, out: IntArray | None) -> IntArray:
-    """An array for numbers below `slots`: `out` if it fits, else a new one."""
+    """Array for integers below `slots`: `out` if it fits, else a new one."""
     if out is None:
         check_int64(slots, INT64)
         return np.empty(sizes, np.int64)
@@ -197,59 +197,59 @@ def allocate_output(sizes: tuple[int, ...], slots: int, out: IntArray | None) ->
 
 
 def check_int64(slots: int, dtype: np.dtype[Any]) -> None:
-    """HloError if the last of so many slots has a number that the type cannot hold."""
+    """Raises HloError if `dtype` cannot hold the largest linear index below `slots`."""
     if not np.issubdtype(dtype, np.integer):
         raise HloError(f"linear indices are whole numbers, which {dtype} is not for")
     if slots - 1 > np.iinfo(dtype).max:
         raise HloError(f"{slots:,} slots are too many for {dtype}")
 
 
-def _axes(curves: Curves, sizes: tuple[int, ...]) -> list[tuple[Curve, int, int]] | None:
-    """The curves to be added, each with its range: neighbouring dimensions that `*` folds count as one.
+def _axes(functions: IndexFunctions, sizes: tuple[int, ...]) -> list[tuple[IndexFunction, int, int]] | None:
+    """Functions to add, each with its range; adjacent dimensions combined by `*` are one axis.
 
-    None where a joint is of dimensions that do not follow each other, or of a part of them.
+    None if combined dimensions are not adjacent, or only partly combined.
     """
-    axes = [(curve, 0, size) for curve, size in zip(curves.single, sizes, strict=True)]
+    axes = [(function, 0, size) for function, size in zip(functions.single, sizes, strict=True)]
     done = len(sizes)
-    for joint in sorted(curves.joints, key=_dimensions, reverse=True):
-        dimensions = _dimensions(joint)
+    for group in sorted(functions.combined, key=_dimensions, reverse=True):
+        dimensions = _dimensions(group)
         first, end = dimensions[0], dimensions[-1] + 1
         steps = [Linear(prod(sizes[d + 1 : end])) for d in dimensions]
-        alone = end <= done and all(curves.single[d] == Linear(0) for d in dimensions)
-        if [joint.inner[d] for d in dimensions] != steps or len(dimensions) != end - first or not alone:
+        alone = end <= done and all(functions.single[d] == Linear(0) for d in dimensions)
+        if [group.inner[d] for d in dimensions] != steps or len(dimensions) != end - first or not alone:
             return None
-        axes[first:end] = [(joint.curve, 0, prod(sizes[first:end]))]
+        axes[first:end] = [(group.function, 0, prod(sizes[first:end]))]
         done = first
     return axes or [(Linear(0), 0, 1)]
 
 
-def _dimensions(joint: Combined) -> list[int]:
-    return [d for d, curve in enumerate(joint.inner) if curve is not None]
+def _dimensions(group: Combined) -> list[int]:
+    return [d for d, function in enumerate(group.inner) if function is not None]
 
 
-def _add_up(curves: Curves, sizes: tuple[int, ...], out: IntArray) -> None:
-    """Singles and joints by broadcasting over the whole array."""
+def _add_all(functions: IndexFunctions, sizes: tuple[int, ...], out: IntArray) -> None:
+    """Adds all functions to `out` by broadcasting."""
     rank = len(sizes)
 
-    def along(dimension: int, curve: Curve) -> IntArray:
-        return values(curve, 0, sizes[dimension], out.dtype).reshape(
+    def along(dimension: int, function: IndexFunction) -> IntArray:
+        return values(function, 0, sizes[dimension], out.dtype).reshape(
             tuple(sizes[d] if d == dimension else 1 for d in range(rank))
         )
 
     out[...] = 0
-    for joint in curves.joints:
+    for group in functions.combined:
         position: Any = 0
-        for dimension, curve in enumerate(joint.inner):
-            if curve is not None:
-                position = position + along(dimension, curve)
-        out += np.take(values(joint.curve, 0, joint.size, out.dtype), position)
-    for dimension, curve in enumerate(curves.single):
-        if curve != Linear(0):
-            out += along(dimension, curve)
+        for dimension, function in enumerate(group.inner):
+            if function is not None:
+                position = position + along(dimension, function)
+        out += np.take(values(group.function, 0, group.size, out.dtype), position)
+    for dimension, function in enumerate(functions.single):
+        if function != Linear(0):
+            out += along(dimension, function)
 
 
-def _fill(out: IntArray, tiling: Tiling, sizes: tuple[int, ...]) -> None:
-    """Every element by the steps themselves, for layouts that no sum of curves describes."""
+def _fill_by_steps(out: IntArray, tiling: Tiling, sizes: tuple[int, ...]) -> None:
+    """Computes every element by the steps of the tiling, for layouts that no sum of functions describes."""
     for start in range(0, len(out), BLOCK):
         ids = np.arange(start, min(start + BLOCK, len(out)))
         out[start : start + BLOCK] = tiling.linear_index(unravel(ids, sizes))

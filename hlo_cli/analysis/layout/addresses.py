@@ -1,4 +1,4 @@
-"""Where an element lies, and what lies at an address: for one element, or for arrays of them.
+"""Maps elements to linear indices and back, for one element or for arrays of them.
 
 Single elements need no numpy. Mirrors `LayoutUtil::LinearIndexForNestedTiling` and
 `LayoutUtil::DelinearizeIndexForNestedTiling` of xla/layout_util.h; the untiled index is that of xla/index_util.h.
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TilePosition:
-    """Where an element lies at one level of tiling: in which tile of how many, and where in a tile of which sizes.
+    """Position of an element at one level of tiling.
 
-    `number` counts the tiles of the whole array at this level in the order of memory, `position` the slots in one.
+    `tile_index` is the tile in a grid of `tile_grid` tiles, `index_in_tile` the index in a tile with dimensions
+    `sizes`. `number` counts the tiles of the whole array at this level in memory order, `position` the elements of the
+    tile.
     """
 
-    which: Index
-    of: Bounds
-    where: Index
+    tile_index: Index
+    tile_grid: Bounds
+    index_in_tile: Index
     sizes: Bounds
     number: Any
     position: Any
@@ -36,9 +38,9 @@ class TilePosition:
 
 @dataclass(frozen=True, slots=True)
 class ElementPosition:
-    """Where an element lies: its slot counted in elements, its first bit, and its tile at each level of tiling.
+    """Linear index of an element, its first bit, and its tile at each level of tiling.
 
-    `bit_offset` counts from the start of the buffer, the sizes that `M(n)` puts in front included.
+    `bit_offset` counts from the start of the buffer and includes the dynamic-shape metadata of `M(n)`.
     """
 
     index: Index
@@ -48,18 +50,18 @@ class ElementPosition:
 
     @property
     def byte_offset(self) -> Any:
-        """The byte that holds the element's first bit."""
+        """Offset of the byte with the first bit of the element."""
         return self.bit_offset // 8
 
 
 def position_of(shape: ArrayShape, index: Index, *, element_bits: int | None = None) -> ElementPosition:
-    """Where the element at `index` lies; coordinates are ints or arrays, and must be in range.
+    """Position of the element at `index`; coordinates are ints or arrays and must be in range.
 
-    `element_bits` replaces the bits of an element that the shape has.
+    `element_bits` replaces the bits per element of the shape.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> place = position_of(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), (37, 5))
-    >>> place.linear_index, place.byte_offset, [(tile.which, tile.where) for tile in place.tiles]
+    >>> place.linear_index, place.byte_offset, [(tile.tile_index, tile.index_in_tile) for tile in place.tiles]
     (4619, 9238, [((4, 0), (5, 5)), ((2, 5), (1, 0))])
     """
     tiling = addressable(shape).tiling
@@ -92,11 +94,11 @@ def linear_index(shape: Shape, index: OneIndex) -> int: ...
 @overload
 def linear_index(shape: Shape, index: IntArray) -> IntArray: ...
 def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
-    """The slot, counted in elements, of the element at a logical index; negative coordinates count from the end.
+    """Linear index, in elements, of the element at a logical index; negative coordinates count from the end.
 
-    For `f32[3,5]{1,0:T(2,2)}` element (2,3) lies in tile (2 // 2, 3 // 2) = (1,1) of (2,3), there at (0,1) of (2,2),
-    so at ((1 * 3 + 1) * 2 + 0) * 2 + 1 = 17. An array of indices has the shape (n, rank) and gives n numbers.
-    HloError if an index is out of range or the layout does not fit the shape.
+    In `f32[3,5]{1,0:T(2,2)}`, element (2,3) is in tile (2 // 2, 3 // 2) = (1,1) of (2,3), there at (0,1) of (2,2), so
+    at ((1 * 3 + 1) * 2 + 0) * 2 + 1 = 17. An array of indices has the shape (n, rank) and gives n integers. HloError if
+    an index is out of range or the layout does not fit the shape.
 
     >>> from hlo_cli import parse_shape
     >>> linear_index(parse_shape("f32[3,5]{1,0:T(2,2)}"), (2, 3))
@@ -104,6 +106,7 @@ def linear_index(shape: Shape, index: OneIndex | IntArray) -> int | IntArray:
     """
     array = addressable(shape)
     if isinstance(index, Sequence):
+        # All tiles count, unlike in LayoutUtil::LinearIndex (xla/layout_util.cc), which ignores all but the first.
         found: int = array.tiling.linear_index(checked_index(array, index))
         return found
     from hlo_cli.analysis.layout.address_map import linear_indices
@@ -116,11 +119,11 @@ def element_at(shape: Shape, linear: int) -> tuple[int, ...] | None: ...
 @overload
 def element_at(shape: Shape, linear: IntArray) -> IntArray: ...
 def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArray | None:
-    """The logical index of the element in a slot, or None if the slot is padding; the inverse of `linear_index`.
+    """Logical index of the element at a linear index, or None if it is padding; the inverse of `linear_index`.
 
-    An array of n slots gives an array of shape (n, rank), with -1 throughout for padding. HloError for a slot that
-    the array does not have. In `f32[3,5]{1,0:T(2,2)}` slot 17 is slot 1 of tile 17 // 4 = 4, which is tile (1,1):
-    row 1 * 2 + 1 // 2 = 2, column 1 * 2 + 1 % 2 = 3.
+    An array of n linear indices gives an array of shape (n, rank), with -1 for padding. HloError for an index out of
+    range. In `f32[3,5]{1,0:T(2,2)}`, index 17 is element 1 of tile 17 // 4 = 4, which is tile (1,1): row 1 * 2 + 1 // 2
+    = 2, column 1 * 2 + 1 % 2 = 3.
 
     >>> from hlo_cli import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
@@ -138,9 +141,9 @@ def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArr
 
 
 def multidimensional_index_to_linear_index(shape: Shape, index: OneIndex) -> int:
-    """The number of an element in minor-to-major order, tiles left aside: `IndexUtil` of xla/index_util.h.
+    """Linear index of an element in minor-to-major order, without tiles (`IndexUtil` of xla/index_util.h).
 
-    In `f32[3,5]{0,1}` the rows vary fastest, so element (2,3) has the number 3 * 3 + 2 = 11.
+    In `f32[3,5]{0,1}`, dimension 0 is minor, so element (2,3) has the linear index 3 * 3 + 2 = 11.
 
     >>> from hlo_cli import parse_shape
     >>> multidimensional_index_to_linear_index(parse_shape("f32[3,5]{0,1}"), (2, 3))
@@ -154,7 +157,7 @@ def multidimensional_index_to_linear_index(shape: Shape, index: OneIndex) -> int
 
 
 def linear_index_to_multidimensional_index(shape: Shape, linear: int) -> tuple[int, ...]:
-    """The element that has a number in minor-to-major order, tiles left aside: `IndexUtil` of xla/index_util.h.
+    """Element at a linear index in minor-to-major order, without tiles (`IndexUtil` of xla/index_util.h).
 
     >>> from hlo_cli import parse_shape
     >>> linear_index_to_multidimensional_index(parse_shape("f32[3,5]{0,1}"), 11)

@@ -1,7 +1,6 @@
-"""Bitcasts: the same bytes read as an array of other sizes or another layout, and what that does to the indices.
+"""Bitcasts as transposes and reshapes: the logical index change when the same bytes get another shape or layout.
 
-XLA's own tests are `ShapeUtil::TransposeIsBitcast` and `ReshapeIsBitcast` of xla/shape_util.h, which leave tiles aside;
-here they count.
+`ShapeUtil::TransposeIsBitcast` and `ReshapeIsBitcast` of xla/shape_util.h ignore tiles; here tiles count.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from hlo_cli.analysis.layout.address_map import INT64, address_blocks
-from hlo_cli.analysis.layout.index_functions import Curves, IntArray, curves_of, sums, values
+from hlo_cli.analysis.layout.index_functions import IndexFunctions, IntArray, all_sums, index_functions_of, values
 from hlo_cli.analysis.layout.inverse_coordinates import Digit, digits_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape
 
 Kind: TypeAlias = Literal["identity", "reshape", "transpose", "reshape and transpose", "transpose and reshape"]
 
-_MOST_AT_ONCE = 1 << 22
+_MAX_ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class BitcastSteps:
-    """How the indices of the same bytes correspond.
+    """Logical operations that are equivalent to a bitcast.
 
-    A "reshape and transpose" is a reshape to `factors`, a transpose of them in `order`, and a reshape to the result.
-    A "transpose and reshape" brings both arrays into the order of their memory, where they are reshapes of each other.
+    A "reshape and transpose" is a reshape to `factors`, a transpose by `order`, and a reshape to the result. A
+    "transpose and reshape" transposes both arrays to their physical order, in which they are reshapes of each other.
     """
 
     kind: Kind
@@ -39,30 +38,30 @@ class BitcastSteps:
     order: tuple[int, ...] = ()
 
 
-def renaming_of(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
-    """As what the same bytes can be read; None if the elements do not lie in the same slots in any such way.
+def bitcast_steps(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
+    """Operations equivalent to a bitcast from `before` to `after`; None if elements would have to move.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> renaming_of(parse_shape("f32[8,16]{1,0}"), parse_shape("f32[16,8]{0,1}"))
+    >>> bitcast_steps(parse_shape("f32[8,16]{1,0}"), parse_shape("f32[16,8]{0,1}"))
     BitcastSteps(kind='transpose', factors=(8, 16), order=(1, 0))
-    >>> renaming_of(parse_shape("f32[64,256]{1,0:T(8,128)}"), parse_shape("f32[8,2,8,128]{3,2,1,0}"))
+    >>> bitcast_steps(parse_shape("f32[64,256]{1,0:T(8,128)}"), parse_shape("f32[8,2,8,128]{3,2,1,0}"))
     BitcastSteps(kind='reshape and transpose', factors=(8, 8, 2, 128), order=(0, 2, 1, 3))
     """
     if before.elements != after.elements or before.element_bits != after.element_bits:
         return None
-    if _agree(before, after):
+    if _have_same_addresses(before, after):
         return BitcastSteps("identity" if before.sizes == after.sizes else "reshape", before.sizes)
     order = _order_between(before, after)
-    if order is not None and _agree(permuted(before, order), after):
+    if order is not None and _have_same_addresses(permuted(before, order), after):
         return BitcastSteps("transpose", before.sizes, order)
     first, second = (shape.layout.minor_to_major[::-1] for shape in (before, after))
-    if _agree(permuted(before, first), permuted(after, second)):
-        return _between_memories(before, after)
-    return _refined(before, after)
+    if _have_same_addresses(permuted(before, first), permuted(after, second)):
+        return _in_memory_order(before, after)
+    return _common_factors(before, after)
 
 
 def permuted(shape: ArrayShape, order: Sequence[int]) -> ArrayShape:
-    """The transposed array over the same bytes: its dimension k is dimension order[k] of the shape.
+    """Transposed array over the same bytes: its dimension k is dimension order[k] of the shape.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(permuted(parse_shape("f32[3,5]{1,0:T(8,128)}"), (1, 0)))
@@ -77,14 +76,16 @@ def permuted(shape: ArrayShape, order: Sequence[int]) -> ArrayShape:
     )
 
 
-def _between_memories(before: ArrayShape, after: ArrayShape) -> BitcastSteps:
-    """Both arrays in the order of memory are one array: a reshape between two transposes."""
-    refined = _refined(before, after)
+def _in_memory_order(before: ArrayShape, after: ArrayShape) -> BitcastSteps:
+    """Steps between two arrays that are equal in physical order: a reshape between two transposes."""
+    refined = _common_factors(before, after)
     return refined if refined is not None else BitcastSteps("transpose and reshape", before.sizes)
 
 
-def _refined(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
-    """The factors into which both arrays fall where neither is padded: memory is the same row of digits for both."""
+def _common_factors(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
+    """Steps from the common factorization of two unpadded arrays, whose memory has the same digits; None if there is
+    none.
+    """
     ours, theirs = digits_of(before), digits_of(after)
     if ours is None or theirs is None:
         return None
@@ -101,13 +102,13 @@ def _refined(before: ArrayShape, after: ArrayShape) -> BitcastSteps | None:
 
 
 def _weight(digits: Sequence[Digit], place: int) -> int:
-    """How far one more at a place of memory leads in the row-major order of an array."""
+    """Distance in row-major order between elements that are `place` slots apart."""
     least, _, weight = max(digit for digit in digits if digit[0] <= place)
     return weight * (place // least)
 
 
 def _merged(sizes: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Fewer factors for the same transpose: those that stay neighbours are one."""
+    """Factors and order of the same transpose with adjacent factors merged."""
     starts = [k for k, d in enumerate(order) if k == 0 or d != order[k - 1] + 1]
     runs = [tuple(order[start:end]) for start, end in pairwise([*starts, len(order)])]
     placed = sorted(runs)
@@ -115,7 +116,7 @@ def _merged(sizes: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...]
 
 
 def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | None:
-    """The only transpose that can keep bytes in place: dimensions as they follow each other in both memories."""
+    """Only transpose that can keep bytes in place: it pairs dimensions in physical order. None if sizes differ."""
     if sorted(before.sizes) != sorted(after.sizes):
         return None
     order = [-1] * after.rank
@@ -130,31 +131,31 @@ def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | N
     return tuple(order)
 
 
-def _agree(before: ArrayShape, after: ArrayShape) -> bool:
-    """Whether the elements of both lie at the same places, counted in row-major order.
+def _have_same_addresses(before: ArrayShape, after: ArrayShape) -> bool:
+    """Whether all elements, in row-major order, have the same linear indices in both arrays.
 
-    Where addresses are sums over dimensions, it is enough that each group of dimensions with the same product agrees.
+    If addresses are sums over dimensions, each group of dimensions with the same product is compared on its own.
     """
     if not before.elements:
         return True
-    curves = [curves_of(shape.tiling) for shape in (before, after)]
+    functions = [index_functions_of(shape.tiling) for shape in (before, after)]
     groups = list(_groups(before.sizes, after.sizes))
-    if any(each is None or each.joints for each in curves) or any(
-        prod(before.sizes[ours]) > _MOST_AT_ONCE for ours, _ in groups
+    if any(each is None or each.combined for each in functions) or any(
+        prod(before.sizes[ours]) > _MAX_ELEMENTS for ours, _ in groups
     ):
-        return _agree_in_blocks(before, after)
-    first, second = (each for each in curves if each is not None)
+        return _have_same_addresses_by_block(before, after)
+    first, second = (each for each in functions if each is not None)
     return all(
         np.array_equal(_along(first, before.sizes, ours), _along(second, after.sizes, theirs))
         for ours, theirs in groups
     )
 
 
-def _along(curves: Curves, sizes: tuple[int, ...], part: slice) -> IntArray:
-    return sums([values(c, 0, n, INT64) for c, n in zip(curves.single[part], sizes[part], strict=True)], INT64)
+def _along(functions: IndexFunctions, sizes: tuple[int, ...], part: slice) -> IntArray:
+    return all_sums([values(c, 0, n, INT64) for c, n in zip(functions.single[part], sizes[part], strict=True)], INT64)
 
 
-def _agree_in_blocks(before: ArrayShape, after: ArrayShape) -> bool:
+def _have_same_addresses_by_block(before: ArrayShape, after: ArrayShape) -> bool:
     ours, theirs = address_blocks(before), address_blocks(after)
     first: IntArray = np.zeros(0, np.int64)
     second = first
@@ -172,7 +173,7 @@ def _agree_in_blocks(before: ArrayShape, after: ArrayShape) -> bool:
 
 
 def _groups(first: tuple[int, ...], second: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Neighbouring dimensions of two arrays, cut wherever both have the same number of elements so far."""
+    """Adjacent dimensions of two arrays, split wherever the products of the sizes so far are equal."""
     cuts = [{prod(sizes[:k]): k for k in range(len(sizes) + 1)} for sizes in (first, second)]
     shared = sorted(cuts[0].keys() & cuts[1].keys())
     at = (0, 0)

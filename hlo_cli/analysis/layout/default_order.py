@@ -1,7 +1,7 @@
-"""In which order a TPU's compiler puts the dimensions of an array whose layout nobody chose, and what others take.
+"""Dimension order that the TPU compiler chooses by default, and the padded sizes of other orders.
 
-Measured as the tiles were, and as equal to the compiler: it takes the two most minor dimensions that pad least, but
-counts with tiles of at most eight rows, also where it then uses taller ones.
+Measured with the compiler: it chooses the two most minor dimensions with the least padding, but assumes tiles of at
+most eight rows even where it then uses taller ones.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 Order = tuple[int, ...]
 
-_MOST_ELEMENTS: Final = 2**47
-"""Beyond, the compiler's count of padded elements may not fit its 64 bits."""
+_MAX_ELEMENTS: Final = 2**47
+"""Number of elements, exclusive, up to which the compiler's count of padded elements is sure to fit 64 bits."""
 
-_MOST_PERMUTED: Final = 7
+_MAX_PERMUTED_RANK: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
 class OrderCost:
-    """The default layout of an array for one order of its dimensions, and the bytes that it takes.
+    """Default layout of an array for one dimension order, and its padded size in bytes.
 
-    `is_normal` if all but the two most minor dimensions are in row-major order; those orders stand for the others.
+    `is_normal` if all but the two most minor dimensions are in row-major order; these orders represent the others.
     """
 
     layout: Layout
@@ -49,7 +49,9 @@ class OrderCost:
 
 @dataclass(frozen=True, slots=True)
 class LayoutAlternative:
-    """A layout that holds the same array in fewer bytes; `is_known` if the module already uses its order."""
+    """Layout of the same array with fewer bytes; `is_known` if the module already uses its order for these
+    dimensions.
+    """
 
     layout: Layout
     padded_bytes: int
@@ -58,15 +60,15 @@ class LayoutAlternative:
 
 @lru_cache(maxsize=4096)
 def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | None:
-    """The order of dimensions that the compiler chooses, most minor first, or None where that is not known.
+    """Dimension order that the compiler chooses, most minor first; None if unknown.
 
-    It is known for all types, and bounded sizes count as their bounds; not for `?` or 2^47 elements and more.
+    It is known for all types, with bounded sizes at their bounds; unknown for `?` and for 2^47 elements or more.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> default_order(parse_shape("bf16[300,70]")), default_order(parse_shape("f32[?,70]"))
     ((0, 1), None)
     """
-    if UNBOUNDED in shape.dimensions or shape.elements >= _MOST_ELEMENTS:
+    if UNBOUNDED in shape.dimensions or shape.elements >= _MAX_ELEMENTS:
         return None
     row_major = tuple(range(shape.rank))[::-1]
     if shape.rank < 2 or not shape.elements:
@@ -76,38 +78,37 @@ def default_order(shape: ArrayShape, *, generation: str = USUAL_TPU) -> Order | 
     word = WORD_BITS // bits
 
     def cost(pair: Order) -> tuple[int, bool]:
-        """What the array pads to; among equals, if a word holds more rows than were counted, whole words are better."""
+        """Padded elements; on ties, if a word holds more rows than assumed, an order with whole words is better."""
         minor, second = (shape.sizes[d] for d in pair)
         rows = min(max(power_of_two(second), least), SUBLANES)
         padded = _round_up(minor, LANES) * _round_up(second, rows) * (shape.elements // (minor * second))
         return padded, word > SUBLANES and bool(minor % LANES or second % word)
 
-    return _normal(min(permutations(row_major, 2), key=cost), row_major)
+    return _normal_order(min(permutations(row_major, 2), key=cost), row_major)
 
 
-def priced_orders(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[OrderCost, ...]:
-    """Every order of the dimensions with its default tiles and bytes; from rank 8 only the normal ones.
+def order_costs(shape: ArrayShape, *, generation: str = USUAL_TPU) -> tuple[OrderCost, ...]:
+    """All dimension orders with their default tiles and padded bytes; from rank 8 only the normal ones.
 
-    Normal orders come first, then those that take least, then those nearest to row-major.
+    Normal orders come first, then those with the fewest bytes, then those closest to row-major.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> [(str(each.layout), each.padded_bytes) for each in priced_orders(parse_shape("bf16[300,70]"))]
+    >>> [(str(each.layout), each.padded_bytes) for each in order_costs(parse_shape("bf16[300,70]"))]
     [('{0,1:T(8,128)(2,1)}', 55296), ('{1,0:T(8,128)(2,1)}', 77824)]
     """
-    return tuple(sorted(_priced(shape, generation), key=lambda each: (not each.is_normal, each.padded_bytes)))
+    return tuple(sorted(_order_costs(shape, generation), key=lambda each: (not each.is_normal, each.padded_bytes)))
 
 
 @lru_cache(maxsize=4096)
-def better_order(
+def best_order(
     shape: ArrayShape, *, known: tuple[Order, ...] = (), generation: str = USUAL_TPU
 ) -> LayoutAlternative | None:
-    """The order of dimensions that takes the fewest bytes with a TPU's default tiles, if it beats the one there is.
+    """Dimension order with the fewest bytes under default TPU tiles, if it saves bytes; None for arrays without tiles.
 
-    Only the two most minor dimensions decide, so only they are permuted, the rest staying as it is; among
-    equally good orders one that is known comes first. None for arrays without tiles.
+    Only the two most minor dimensions matter, so only these are permuted. On ties, a known order comes first.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> better = better_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
+    >>> better = best_order(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     >>> str(better.layout), better.padded_bytes
     ('{0,1:T(8,128)(2,1)}', 55296)
     """
@@ -125,14 +126,14 @@ def better_order(
     return LayoutAlternative(layout, best[0], best[2] in known)
 
 
-def _priced(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
+def _order_costs(shape: ArrayShape, generation: str) -> Iterator[OrderCost]:
     row_major = tuple(range(shape.rank))[::-1]
     for pair in permutations(row_major, min(shape.rank, 2)):
-        normal = _normal(pair, row_major)
+        normal = _normal_order(pair, row_major)
         layout = default_layout(shape, generation=generation, minor_to_major=normal)
         padded_bytes = replace(shape, layout=layout).padded_bytes
         rest = normal[2:]
-        for major in permutations(rest) if shape.rank <= _MOST_PERMUTED else (rest,):
+        for major in permutations(rest) if shape.rank <= _MAX_PERMUTED_RANK else (rest,):
             yield OrderCost(replace(layout, minor_to_major=pair + major), padded_bytes, major == rest)
 
 
@@ -141,7 +142,7 @@ def _orders(order: Order) -> Iterator[Order]:
         yield (first, second, *(d for d in order if d not in (first, second)))
 
 
-def _normal(pair: Order, row_major: Order) -> Order:
+def _normal_order(pair: Order, row_major: Order) -> Order:
     return (*pair, *(d for d in row_major if d not in pair))
 
 

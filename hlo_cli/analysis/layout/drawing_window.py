@@ -1,7 +1,7 @@
-"""Which part of an array a drawing shows: a plane of it, a few rows and columns, and the slot behind each cell.
+"""Part of an array that a drawing shows: a plane, some of its rows and columns, and the linear index of each cell.
 
-Everything is computed cell by cell with `hlo_cli.ir.tiling`; the array itself is never made. The choice follows the
-figures of XLA's docs/tiled_layout.md: corners of the first tile, the next one, the last elements, and the padding.
+Each cell is computed on its own with `hlo_cli.ir.tiling`, without the whole array. The selection follows the figures of
+XLA's docs/tiled_layout.md: corners of the first tile, the next tile, the last elements, and padding.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Index, Split, Tiling
 
 Joint = Literal["none", "part", "tile", "gap"]
-"""What stands between two neighbours: nothing, the edge of a tile in a tile, of a tile, or what is left out."""
+"""Separator between two neighboring positions: none, a subtile edge, a tile edge, or omitted positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One side of a drawn plane.
+    """Rows or columns of a drawn plane.
 
-    `dimensions` are the logical ones it runs along: none for one that a tile adds, several under `*`. Of `padded`
-    positions the first `size` are real; `tile` and `part` are the sizes of the boxes, 0 where there are none.
+    `dimensions` are the logical dimensions of the axis: none for one that a tile adds, several under `*`. The first
+    `size` of `padded` positions are data; `tile` and `part` are the sizes of tiles and subtiles, 0 if there are none.
     """
 
     dimensions: tuple[int, ...]
@@ -35,7 +35,7 @@ class Axis:
     part: int = 0
 
     def joint(self, before: int, after: int) -> Joint:
-        """What stands between two positions drawn next to each other."""
+        """Separator between two positions that are drawn next to each other."""
         if after != before + 1:
             return "gap"
         if self.tile and after % self.tile == 0:
@@ -43,15 +43,15 @@ class Axis:
         return "part" if self.part and after % self.tile % self.part == 0 else "none"
 
     def joints(self, positions: Sequence[int]) -> tuple[Joint, ...]:
-        """What stands between each two of the positions."""
+        """Separators between all adjacent positions."""
         return tuple(self.joint(*pair) for pair in pairwise(positions))
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The two most minor physical dimensions of an array, at index `lead` of the others.
+    """Two most minor physical dimensions of an array at index `lead` of the others.
 
-    A one-dimensional array whose tiles are cut again by `fold` is drawn in rows of that many.
+    A one-dimensional array whose tiles have subtiles of size `fold` is drawn in rows of that size.
     """
 
     rows: Axis
@@ -61,12 +61,12 @@ class Plane:
     tail: Tiling
 
     def slot(self, row: int, column: int) -> int:
-        """The slot in memory, counted in elements, that a cell stands for."""
+        """Linear index, in elements, of a cell."""
         slot: int = self.tail.linear_index(self._index(row, column))
         return slot
 
     def is_padding(self, row: int, column: int) -> bool:
-        """Whether no element lies there."""
+        """Whether a cell is padding."""
         if self.fold:
             return row * self.fold + column >= self.tail.bounds[0][-1]
         return row >= self.rows.size or column >= self.columns.size
@@ -78,7 +78,7 @@ class Plane:
 
 
 def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
-    """The plane to draw: the first one, or the one in which an element lies.
+    """Plane to draw: the first one, or the one with `element`.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> plane = plane_of(parse_shape("f32[3,5]{1,0:T(2,2)}"))
@@ -88,23 +88,23 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
     tiling, tiles = shape.tiling, shape.layout.tiles
     first = next((at for at, step in enumerate(tiling.steps) if isinstance(step, Split)), len(tiling.steps))
     tail = Tiling(tiling.steps[first:], tiling.bounds[first:])
-    sides = _sides(shape)
-    lead = _head_index(tiling, first, element)[:-2] if element else (0,) * max(len(sides) - 2, 0)
-    fold = _fold(tiles) if len(sides) == 1 else 0
+    axes = _axes(shape)
+    lead = _head_index(tiling, first, element)[:-2] if element else (0,) * max(len(axes) - 2, 0)
+    fold = _fold(tiles) if len(axes) == 1 else 0
     if fold:
-        return Plane(*_folded(sides[0], tiles, fold), (), fold, tail)
-    parts = _parts(tiles)
-    column = _with_part(sides[-1], parts[-1]) if sides else Axis((), 1, 1)
-    row = _with_part(sides[-2], parts[-2]) if len(sides) > 1 else Axis((), 1, 1)
+        return Plane(*_folded(axes[0], tiles, fold), (), fold, tail)
+    parts = _subtile_sizes(tiles)
+    column = _with_subtile(axes[-1], parts[-1]) if axes else Axis((), 1, 1)
+    row = _with_subtile(axes[-2], parts[-2]) if len(axes) > 1 else Axis((), 1, 1)
     return Plane(row, column, lead, 0, tail)
 
 
-def place_in_plane(shape: ArrayShape, plane: Plane, element: Sequence[int]) -> tuple[int, int] | None:
-    """Row and column of an element, or None if it lies in another plane.
+def position_in_plane(shape: ArrayShape, plane: Plane, element: Sequence[int]) -> tuple[int, int] | None:
+    """Row and column of an element, or None if it is in another plane.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("f32[2,3,130]{2,1,0:T(8,128)}")
-    >>> place_in_plane(shape, plane_of(shape), (0, 2, 129)), place_in_plane(shape, plane_of(shape), (1, 0, 0))
+    >>> position_in_plane(shape, plane_of(shape), (0, 2, 129)), position_in_plane(shape, plane_of(shape), (1, 0, 0))
     ((2, 129), None)
     """
     first = len(shape.tiling.steps) - len(plane.tail.steps)
@@ -116,18 +116,18 @@ def place_in_plane(shape: ArrayShape, plane: Plane, element: Sequence[int]) -> t
     return (*((0, 0) if len(index) < 2 else ()), *index)[-2:] if len(index) != 1 else (0, index[0])
 
 
-def shown(axis: Axis, count: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
-    """The `count` positions of an axis that say most: the ends of tiles, of the data and of the padding.
+def visible_positions(axis: Axis, count: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
+    """The `count` most informative positions of an axis: the ends of tiles, data, and padding.
 
-    A single one between two others is not left out.
+    A single omitted position between two visible ones is added.
 
-    >>> shown(Axis((1,), 70, 128, 128), 6), shown(Axis((0,), 300, 304, 8), 7)
+    >>> visible_positions(Axis((1,), 70, 128, 128), 6), visible_positions(Axis((0,), 300, 304, 8), 7)
     ((0, 1, 2, 69, 70, 127), (0, 1, 7, 8, 299, 300, 303))
     """
     if axis.padded <= count:
         return tuple(range(axis.padded))
     chosen: dict[int, None] = {}
-    for position in chain(wanted, _telling(axis), range(2, axis.padded)):
+    for position in chain(wanted, _by_relevance(axis), range(2, axis.padded)):
         if len(chosen) >= count:
             break
         if 0 <= position < axis.padded:
@@ -136,7 +136,7 @@ def shown(axis: Axis, count: int, wanted: Sequence[int] = ()) -> tuple[int, ...]
     return tuple(sorted({*chosen, *bridged}))
 
 
-def _telling(axis: Axis) -> Iterator[int]:
+def _by_relevance(axis: Axis) -> Iterator[int]:
     last = axis.padded - 1
     yield from (0, axis.size - 1, last, axis.size if axis.size <= last else 0, 1)
     if 0 < axis.tile < axis.padded:
@@ -146,22 +146,22 @@ def _telling(axis: Axis) -> Iterator[int]:
     yield 2
 
 
-def _sides(shape: ArrayShape) -> list[Axis]:
-    """The dimensions as the first tile sees them, with how that tile cuts them."""
+def _axes(shape: ArrayShape) -> list[Axis]:
+    """Physical dimensions before the first tile, with the tile sizes along them."""
     dimensions = physical_dimensions(shape)
     cut = split_sizes(shape.layout.tiles[0]) if shape.layout.tiles else ()
-    sides = []
+    axes = []
     for at, dimension in enumerate(dimensions):
         minor = len(dimensions) - at
         tile = cut[-minor] if minor <= len(cut) else 1
         if not cut:
             tile = max(dimension.size, 1)
-        sides.append(Axis(dimension.dimensions, dimension.size, -(-dimension.size // tile) * tile, tile))
-    return sides
+        axes.append(Axis(dimension.dimensions, dimension.size, -(-dimension.size // tile) * tile, tile))
+    return axes
 
 
-def _parts(tiles: Sequence[Tile]) -> tuple[int, int]:
-    """By how much the second tile cuts the rows and columns of the first; 0 where it does not, or not into boxes."""
+def _subtile_sizes(tiles: Sequence[Tile]) -> tuple[int, int]:
+    """Sizes of the second tile along the rows and columns of the first; 0 if there is none or it is not rectangular."""
     if len(tiles) < 2 or COMBINE in tiles[1].dimensions:
         return 0, 0
     first, second = split_sizes(tiles[0]), split_sizes(tiles[1])
@@ -169,7 +169,7 @@ def _parts(tiles: Sequence[Tile]) -> tuple[int, int]:
     return rows, second[-1]
 
 
-def _with_part(axis: Axis, part: int) -> Axis:
+def _with_subtile(axis: Axis, part: int) -> Axis:
     return Axis(axis.dimensions, axis.size, axis.padded, axis.tile, part if part < axis.tile else 0)
 
 
@@ -180,11 +180,11 @@ def _fold(tiles: Sequence[Tile]) -> int:
     return row if row < tile and tile % row == 0 else 0
 
 
-def _folded(side: Axis, tiles: Sequence[Tile], fold: int) -> tuple[Axis, Axis]:
-    rows, columns = _parts(((Tile((side.tile // fold, fold))), *tiles[2:3]))
-    height = Axis((), -(-side.size // fold), side.padded // fold, side.tile // fold)
-    width = Axis(side.dimensions, min(side.size, fold), fold, fold)
-    return _with_part(height, rows), _with_part(width, columns)
+def _folded(axis: Axis, tiles: Sequence[Tile], fold: int) -> tuple[Axis, Axis]:
+    rows, columns = _subtile_sizes(((Tile((axis.tile // fold, fold))), *tiles[2:3]))
+    height = Axis((), -(-axis.size // fold), axis.padded // fold, axis.tile // fold)
+    width = Axis(axis.dimensions, min(axis.size, fold), fold, fold)
+    return _with_subtile(height, rows), _with_subtile(width, columns)
 
 
 def _head_index(tiling: Tiling, first: int, element: Sequence[int]) -> Index:

@@ -1,4 +1,4 @@
-"""The addresses of chosen elements and the elements at chosen slots, as blocks of arrays: memory stays bounded."""
+"""Linear indices of selected elements, and elements at selected linear indices, in blocks of bounded size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo_cli.ir.tiling import unravel
 
 
 def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]) -> Iterator[IntArray]:
-    """The linear indices of the elements in boxes of indices, one box after the other, each in row-major order.
+    """Yields linear indices of the elements in each selection, one range per dimension, in row-major order.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
@@ -27,20 +27,20 @@ def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]
     singles: list[tuple[int, ...]] = []
     for ranges in selections:
         if ranges == everything and shape.rank:
-            yield from _looked_up(lookup, singles)
+            yield from _look_up(lookup, singles)
             yield from address_blocks(shape)
         elif all(len(each) == 1 for each in ranges):
             singles.append(tuple(each[0] for each in ranges))
         else:
-            yield from _looked_up(lookup, singles)
-            yield from _of_box(lookup, ranges)
-    yield from _looked_up(lookup, singles)
+            yield from _look_up(lookup, singles)
+            yield from _in_box(lookup, ranges)
+    yield from _look_up(lookup, singles)
 
 
 def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
-    """The elements in ranges of slots, one row each, -1 throughout for padding.
+    """Yields the elements in ranges of slots, one row each, -1 for padding.
 
-    With `width` the ranges are of bytes, so many to an element, and the first element lies at byte `front`.
+    With `width`, the ranges are bytes, `width` per element, and the first element is at byte `front`.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> next(elements_in(parse_shape("f32[3]{0:T(2)}"), [range(2, 4)])).tolist()
@@ -55,7 +55,7 @@ def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, wi
             yield found
 
 
-def _looked_up(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
+def _look_up(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterator[IntArray]:
     if singles:
         columns = [np.array(column, np.int64) for column in zip(*singles, strict=True)]
         found = lookup.at(columns)
@@ -63,7 +63,7 @@ def _looked_up(lookup: AddressLookup, singles: list[tuple[int, ...]]) -> Iterato
         singles.clear()
 
 
-def _of_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
+def _in_box(lookup: AddressLookup, ranges: tuple[range, ...]) -> Iterator[IntArray]:
     sizes = tuple(map(len, ranges))
     for start in range(0, prod(sizes), BLOCK):
         places = unravel(np.arange(start, min(start + BLOCK, prod(sizes))), sizes)

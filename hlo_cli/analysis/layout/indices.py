@@ -1,4 +1,4 @@
-"""Indices and slots that people give, checked against the array they are for."""
+"""Checks indices and slots from user input against an array."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OneIndex: TypeAlias = "Sequence[int]"
 
 
 def addressable(shape: Shape) -> ArrayShape:
-    """The array whose elements have addresses; HloError for tuples and tokens, and for what 64 bits cannot address.
+    """Array whose elements have addresses; HloError for tuples, tokens, and arrays beyond 64-bit addresses.
 
-    What `SC` divides between memories is taken as a whole: XLA does not say how a piece lies in its own memory.
+    Split configurations (`SC`) are ignored, as XLA does not define the order of the parts in their memories.
 
     >>> from hlo_cli import parse_shape
     >>> addressable(parse_shape("(f32[2], f32[3])"))
@@ -38,7 +38,7 @@ def addressable(shape: Shape) -> ArrayShape:
 
 
 def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
-    """The index with negative coordinates counted from the end; HloError if one is out of range.
+    """Index with negative coordinates counted from the end; HloError if one is out of range.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> checked_index(parse_shape("f32[3,5]"), (-1, 3))
@@ -59,13 +59,13 @@ def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
 
 
 def checked_slot(shape: ArrayShape, slot: int) -> None:
-    """HloError if the array has no such slot."""
+    """Raises HloError if a slot is out of range."""
     if not 0 <= slot < shape.slots:
         raise HloError(f"{slot} is out of range: {shape} has {shape.slots:,} slots")
 
 
 def out_of_range(shape: ArrayShape, dimension: int, coordinate: int) -> HloError:
-    """The error for a coordinate that its dimension does not have."""
+    """Error for a coordinate that is out of range."""
     size = shape.sizes[dimension]
     ends = f"0 to {size - 1}, or -{size} to -1 from the end" if size else "no elements at all"
     return HloError(f"{coordinate} is out of range: dimension {dimension} of {shape} has {ends}")

@@ -1,7 +1,7 @@
-"""The coordinates of the element in a slot, as sums: what each dimension of memory adds to each of them.
+"""Coordinates of the element in a slot as sums over the physical dimensions.
 
-A slot is padding if a coordinate comes out beyond its limit: that of the array, that of a tile which the tile inside
-it does not divide, or 1 for a dimension that a tile put in front.
+A slot is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the inner
+tile does not divide, or 1 for a dimension that a tile adds.
 """
 
 from __future__ import annotations
@@ -16,49 +16,49 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 
 Digit: TypeAlias = tuple[int, int, int]
-"""A dimension of memory: how many slots one more of it is, its size, and how far it leads in row-major order."""
+"""Physical dimension: its stride in slots, its size, and its stride in the row-major order of elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """A coordinate that slots count out: `steps` are what each dimension of memory adds to it.
+    """Coordinate as a sum over physical dimensions with factors `steps`; slots where it reaches `limit` are padding.
 
-    Slots at which it reaches `limit` are padding. `dimensions` are the logical ones that it stands for, none for
-    the inside of a tile; several were folded by `*`.
+    `dimensions` are its logical dimensions: none for a position in a tile, several if combined by `*`.
     """
 
     limit: int
     steps: tuple[int, ...]
     dimensions: tuple[int, ...] = ()
 
-    def may_overflow(self, physical: Sequence[int]) -> bool:
-        """Whether any slot lies beyond the limit."""
+    def can_overflow(self, physical: Sequence[int]) -> bool:
+        """Whether any slot reaches the limit."""
         return sum(step * (size - 1) for step, size in zip(self.steps, physical, strict=True)) >= self.limit
 
 
 def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
-    """The dimensions of memory as digits of the slot number, the most minor one first, each with three numbers: what it
-    counts in slots, its size, and how far one more of it leads in row-major order. None where there is padding.
+    """Physical dimensions as digits of the slot number, most minor first; None if there is padding.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
     ((1, 4, 1), (4, 2, 4), (8, 2, 8))
     """
     tiling = shape.tiling
-    boxes = coordinates_of(tiling)
-    steps = element_steps(boxes, shape.sizes) if boxes is not None else None
-    if boxes is None or steps is None or shape.slots != shape.elements:
+    coordinates = coordinates_of(tiling)
+    steps = element_steps(coordinates, shape.sizes) if coordinates is not None else None
+    if coordinates is None or steps is None or shape.slots != shape.elements:
         return None
     digits, place = [], 1
     for dimension, size in reversed(list(enumerate(tiling.physical))):
         if size > 1:
-            digits.append((place, size, sum(b.steps[dimension] * step for b, step in zip(boxes, steps, strict=True))))
+            digits.append(
+                (place, size, sum(b.steps[dimension] * step for b, step in zip(coordinates, steps, strict=True)))
+            )
         place *= size
     return tuple(digits)
 
 
 def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
-    """The coordinates that slots count out; None where a `*` folds dimensions that a tile has cut before.
+    """Coordinates of slots; None if a `*` combines dimensions that are tiled already.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)
@@ -66,7 +66,9 @@ def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
     """
     limits = list(tiling.bounds[0])
     origins: list[tuple[int, ...]] = [(d,) for d in range(len(limits))]
-    digits: list[dict[int, int]] = [{d: 1} for d in range(len(limits))]  # what one more in each adds to which box
+    digits: list[dict[int, int]] = [
+        {d: 1} for d in range(len(limits))
+    ]  # what one more in each adds to which coordinate
     for step, bounds in zip(tiling.steps, tiling.bounds, strict=False):
         match step:
             case Permute(order=order):
@@ -100,19 +102,21 @@ def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
                     limits.append(size)
                     origins.append(())
                 digits = digits[:kept] + which + where
-    boxes = (
-        Coordinate(limit, tuple(digit.get(box, 0) for digit in digits), dimensions)
-        for box, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
+    coordinates = (
+        Coordinate(limit, tuple(digit.get(coordinate, 0) for digit in digits), dimensions)
+        for coordinate, (limit, dimensions) in enumerate(zip(limits, origins, strict=True))
     )
-    return tuple(box for box in boxes if box.dimensions or box.may_overflow(tiling.physical))
+    return tuple(
+        coordinate for coordinate in coordinates if coordinate.dimensions or coordinate.can_overflow(tiling.physical)
+    )
 
 
-def element_steps(boxes: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
-    """What one more in each box adds to the row-major number of the element; None where that is not always the same."""
+def element_steps(coordinates: Sequence[Coordinate], sizes: tuple[int, ...]) -> list[int] | None:
+    """Row-major stride of each coordinate; None if it is not constant."""
     strides = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
     steps = []
-    for box in boxes:
-        counting = [d for d in box.dimensions if sizes[d] > 1]
+    for coordinate in coordinates:
+        counting = [d for d in coordinate.dimensions if sizes[d] > 1]
         if any(strides[major] != strides[minor] * sizes[minor] for major, minor in pairwise(counting)):
             return None
         steps.append(strides[counting[-1]] if counting else 0)

@@ -1,7 +1,4 @@
-"""Arrays of integers as the bytes of .npy files, and back; nothing is opened here.
-
-The format is numpy's own, version 1.0 (numpy.lib.format).
-"""
+"""Converts integer arrays to the bytes of .npy files (version 1.0 of numpy.lib.format) and back."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from hlo_cli.source import HloError
 
 
 def npy_bytes(blocks: Iterable[IntArray], sizes: Sequence[int]) -> Iterator[bytes]:
-    """The file of an int64 array of these sizes whose elements come in blocks, in row-major order.
+    """Yields the bytes of a .npy file with an int64 array, from blocks of elements in row-major order.
 
     >>> np.load(BytesIO(b"".join(npy_bytes([np.arange(4), np.arange(2)], (2, 3)))))
     array([[0, 1, 2],
@@ -30,7 +27,7 @@ def npy_bytes(blocks: Iterable[IntArray], sizes: Sequence[int]) -> Iterator[byte
 
 
 def integers_of(data: bytes, name: str) -> IntArray:
-    """The array of integers in a .npy file; HloError if it holds anything else.
+    """Integer array in a .npy file; HloError if it has other content.
 
     >>> integers_of(b"".join(npy_bytes([np.arange(3)], (3,))), "x.npy")
     array([0, 1, 2])

@@ -1,4 +1,4 @@
-"""What values take in memory, how much of it is padding, and what another order of dimensions would save."""
+"""Memory use and padding of values, and the bytes that another dimension order would save."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
-from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, better_order
+from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, best_order
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.module import Module
@@ -18,9 +18,9 @@ Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name", "
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Values that share a key (a shape, an opcode …) and what they take together, in bytes.
+    """Total size in bytes of values with a common key, such as a shape or opcode.
 
-    `saving_bytes` is what better orders of dimensions would save; `values` stand with the largest first.
+    `saving_bytes` is what better dimension orders would save; `values` are sorted by size, largest first.
     """
 
     key: str
@@ -31,34 +31,34 @@ class Footprint:
 
     @property
     def padding_bytes(self) -> int:
-        """What is not data."""
+        """Padding in bytes."""
         return self.padded_bytes - self.logical_bytes
 
     @property
     def padding(self) -> float:
-        """Padding as a share of all bytes, from 0 to 1."""
+        """Padding as a fraction of all bytes, from 0 to 1."""
         return self.padding_bytes / self.padded_bytes if self.padded_bytes else 0.0
 
     @property
     def example(self) -> Value:
-        """The value that stands for all of them."""
+        """Largest value of the group."""
         return self.values[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """What is known of a module's orders of dimensions: those that occur, by sizes, and whose default tiles hold."""
+class KnownOrders:
+    """Dimension orders that occur in a module, by dimensions, and the TPU generation whose default tiles apply."""
 
     known: Mapping[tuple[int, ...], tuple[Order, ...]]
     generation: str
 
-    def better(self, shape: ArrayShape) -> LayoutAlternative | None:
-        """The best other order for a shape, or None if none saves anything."""
-        return better_order(shape, known=self.known.get(shape.dimensions, ()), generation=self.generation)
+    def alternative(self, shape: ArrayShape) -> LayoutAlternative | None:
+        """Best other order for a shape, or None if no order saves bytes."""
+        return best_order(shape, known=self.known.get(shape.dimensions, ()), generation=self.generation)
 
 
 def data_values(module: Module, computation: Computation | None = None) -> tuple[Value, ...]:
-    """The arrays a run puts into memory, without semaphores; of one computation alone, all that it makes."""
+    """Arrays in memory during an execution, without semaphores; for one computation, all arrays that it computes."""
     if computation is None:
         made: Iterable[Value] = values_of(module)
     else:
@@ -66,18 +66,18 @@ def data_values(module: Module, computation: Computation | None = None) -> tuple
     return tuple(value for value in made if not value.is_context)
 
 
-def orders_of(module: Module, values: Iterable[Value]) -> Orders:
-    """The orders that the given values have, and the tiles that the module's target gives by default."""
+def orders_of(module: Module, values: Iterable[Value]) -> KnownOrders:
+    """Dimension orders of the given values, and the default tiles of the module's target."""
     known: dict[tuple[int, ...], dict[Order, None]] = {}
     for value in values:
         if value.shape.problem is None:
             known.setdefault(value.shape.dimensions, {})[value.shape.layout.minor_to_major] = None
     generation = generation_of(module)
-    return Orders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
+    return KnownOrders({sizes: tuple(orders) for sizes, orders in known.items()}, generation)
 
 
-def footprints(values: Sequence[Value], orders: Orders, key: Callable[[Value], str]) -> tuple[Footprint, ...]:
-    """The values grouped by a key, those that waste most first, then the largest, then by key.
+def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Value], str]) -> tuple[Footprint, ...]:
+    """Values grouped by key; most padding first, then largest, then by key.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }")
@@ -94,7 +94,7 @@ def footprints(values: Sequence[Value], orders: Orders, key: Callable[[Value], s
 
 
 def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
-    """The key under which a grouping puts a value; empty where the text does not say."""
+    """Function that returns the key of a value for a grouping; empty if the module has no such information."""
 
     def source(value: Value) -> str:
         location = module.location(value.instruction)
@@ -111,14 +111,14 @@ def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
     return keys[grouping]
 
 
-def _measured(values: Sequence[Value], orders: Orders) -> dict[int, tuple[int, int, int]]:
-    """Logical, padded and saved bytes of every distinct shape, by identity: equal shapes are one object in a module."""
+def _measured(values: Sequence[Value], orders: KnownOrders) -> dict[int, tuple[int, int, int]]:
+    """Logical, padded, and saved bytes of each shape by its id: equal shapes of a module are one object."""
     measured: dict[int, tuple[int, int, int]] = {}
     for value in values:
         shape = value.shape
         if id(shape) not in measured:
-            better, padded = orders.better(shape), shape.padded_bytes
-            measured[id(shape)] = (shape.logical_bytes, padded, padded - better.padded_bytes if better else 0)
+            alternative, padded = orders.alternative(shape), shape.padded_bytes
+            measured[id(shape)] = (shape.logical_bytes, padded, padded - alternative.padded_bytes if alternative else 0)
     return measured
 
 

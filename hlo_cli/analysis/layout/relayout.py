@@ -1,4 +1,4 @@
-"""From one layout to another: which element is which, how many move, and in how long runs they stay together."""
+"""Copy from one layout to another: corresponding elements, and how many move in contiguous runs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class IndexCorrespondence:
-    """Which element of the second array an element of the first one is.
+    """Mapping from elements of one array to elements of another.
 
-    With `order` dimension k of the second is dimension order[k] of the first; without, both count in row-major order.
+    With `order`, dimension k of the second is dimension order[k] of the first; without, both count in row-major order.
     """
 
     order: tuple[int, ...] | None = None
 
     def index(self, index: tuple[IntArray, ...], before: ArrayShape, after: ArrayShape) -> tuple[IntArray, ...]:
-        """The index in the second array, for an index in the first."""
+        """Index in the second array for an index in the first."""
         if self.order is not None:
             return tuple(index[d] for d in self.order)
         if before.sizes == after.sizes:
             return index
         return unravel(np.asarray(ravel(index, before.sizes)), after.sizes)
 
-    def one(self, index: tuple[int, ...], before: ArrayShape, after: ArrayShape) -> tuple[int, ...]:
-        """The same for one element."""
+    def index_of(self, index: tuple[int, ...], before: ArrayShape, after: ArrayShape) -> tuple[int, ...]:
+        """Index in the second array for one element."""
         return tuple(int(np.asarray(at)) for at in self.index(tuple(map(np.asarray, index)), before, after))
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutMoves:
-    """How many elements change their place, and the runs that stay together: neighbours before and after.
+    """Number of elements whose bit offset changes, and of runs that stay contiguous.
 
-    A run is of elements that follow each other without a gap in both memories; `longest_run` counts elements.
+    A run is a sequence of elements that are contiguous in both memories; `longest_run` counts elements.
     """
 
     elements: int
@@ -50,13 +50,13 @@ class LayoutMoves:
     longest_run: int
 
 
-def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | None = None) -> IndexCorrespondence:
-    """How the elements of two arrays correspond: by index, by row-major number, or by the `order` of a transpose.
+def correspondence(before: ArrayShape, after: ArrayShape, order: Sequence[int] | None = None) -> IndexCorrespondence:
+    """Correspondence of two arrays: by index, by row-major number, or by the `order` of a transpose.
 
-    HloError if they have different numbers of elements, or the order does not lead from one to the other.
+    HloError if their numbers of elements differ, or `order` does not map one shape to the other.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> corresponding(parse_shape("f32[2,3]"), parse_shape("f32[3,2]"), (1, 0)).order
+    >>> correspondence(parse_shape("f32[2,3]"), parse_shape("f32[3,2]"), (1, 0)).order
     (1, 0)
     """
     if before.elements != after.elements:
@@ -70,18 +70,18 @@ def corresponding(before: ArrayShape, after: ArrayShape, order: Sequence[int] | 
     return IndexCorrespondence()
 
 
-def moves_of(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence) -> LayoutMoves:
-    """What it means to move every element from its place in one array to its place in the other.
+def layout_moves(before: ArrayShape, after: ArrayShape, mapping: IndexCorrespondence) -> LayoutMoves:
+    """Statistics of copying every element from its position in one array to that in the other.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> moves_of(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), IndexCorrespondence())
+    >>> layout_moves(parse_shape("f32[2,3]{1,0}"), parse_shape("f32[2,3]{0,1}"), IndexCorrespondence())
     LayoutMoves(elements=6, moved=4, runs=6, longest_run=1)
     """
     lookup = AddressLookup(after, before.elements)
     moved = runs = longest = length = 0
     last_from = last_to = -2
     for places, index in inverse_blocks(before):
-        new = np.broadcast_to(lookup.at(by.index(index, before, after)), places.shape)
+        new = np.broadcast_to(lookup.at(mapping.index(index, before, after)), places.shape)
         old = places
         moved += int(np.count_nonzero(old * before.element_bits != new * after.element_bits))
         steady = (np.diff(old, prepend=last_from) == 1) & (np.diff(new, prepend=last_to) == 1)

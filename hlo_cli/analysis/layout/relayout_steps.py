@@ -1,7 +1,7 @@
-"""From one memory image of an array to another, as the steps that numpy would take: slice, reshape, transpose, pad.
+"""Steps that convert one memory image of an array to another: slice, reshape, transpose, and pad, as in numpy.
 
-The steps of the first layout are undone and those of the second one done; what changes nothing is left out, and
-neighbouring steps of one kind become one.
+The steps of the first layout are undone and those of the second applied; steps without effect are omitted, and adjacent
+steps of one kind merged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ StepKind = Literal["slice", "reshape", "transpose", "pad"]
 
 @dataclass(frozen=True, slots=True)
 class RelayoutStep:
-    """One step and the sizes after it; `order` is that of a transpose, as numpy's `transpose` takes it."""
+    """Step and the dimensions after it; `order` is that of a transpose, as in numpy's `transpose`."""
 
     kind: StepKind
     sizes: Bounds
@@ -29,7 +29,7 @@ class RelayoutStep:
 def relayout_steps(
     before: ArrayShape, after: ArrayShape, order: tuple[int, ...] | None = None
 ) -> tuple[RelayoutStep, ...]:
-    """The steps from the slots of one array to those of the other; `order` transposes in between.
+    """Steps from the memory image of one array to that of the other, with a transpose by `order` in between.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> for step in relayout_steps(parse_shape("f32[3,5]{1,0:T(2,2)}"), parse_shape("f32[3,5]{0,1}")): print(step)
@@ -38,17 +38,17 @@ def relayout_steps(
     RelayoutStep(kind='slice', sizes=(3, 5), order=())
     RelayoutStep(kind='transpose', sizes=(5, 3), order=(1, 0))
     """
-    steps = [*_undone(before)]
+    steps = [*_to_logical(before)]
     if order is not None:
         steps.append(RelayoutStep("transpose", after.sizes, order))
     elif before.sizes != after.sizes:
         steps.append(RelayoutStep("reshape", after.sizes))
-    steps.extend(_done(after))
+    steps.extend(_to_memory(after))
     return _simplified((before.slots,) if before.slots != before.tiling.slots else before.tiling.physical, steps)
 
 
-def _undone(shape: ArrayShape) -> Iterator[RelayoutStep]:
-    """From memory to the logical array."""
+def _to_logical(shape: ArrayShape) -> Iterator[RelayoutStep]:
+    """Yields the steps from memory to the logical array."""
     tiling = shape.tiling
     if shape.slots != tiling.slots:
         yield RelayoutStep("slice", (tiling.slots,))
@@ -70,8 +70,8 @@ def _undone(shape: ArrayShape) -> Iterator[RelayoutStep]:
                 yield RelayoutStep("reshape", bounds)
 
 
-def _done(shape: ArrayShape) -> Iterator[RelayoutStep]:
-    """From the logical array to memory."""
+def _to_memory(shape: ArrayShape) -> Iterator[RelayoutStep]:
+    """Yields the steps from the logical array to memory."""
     tiling = shape.tiling
     for step, before, after in zip(tiling.steps, tiling.bounds, tiling.bounds[1:], strict=False):
         match step:
@@ -94,7 +94,9 @@ def _done(shape: ArrayShape) -> Iterator[RelayoutStep]:
 
 
 def _simplified(sizes: Bounds, steps: list[RelayoutStep]) -> tuple[RelayoutStep, ...]:
-    """The same in fewer steps: those that keep memory as it is become reshapes, and neighbours of a kind one step."""
+    """Equivalent shorter steps: transposes that keep memory become reshapes, and adjacent steps of a kind are
+    merged.
+    """
     kept: list[RelayoutStep] = []
     for step in steps:
         before = kept[-1].sizes if kept else sizes
@@ -114,6 +116,6 @@ def _simplified(sizes: Bounds, steps: list[RelayoutStep]) -> tuple[RelayoutStep,
 
 
 def _keeps_memory(sizes: Bounds, order: tuple[int, ...]) -> bool:
-    """Whether a transpose only moves dimensions of size 1, or there is nothing to move."""
+    """Whether a transpose only moves dimensions of size 1, or the array is empty."""
     large = [d for d in order if sizes[d] != 1]
     return large == sorted(large) or not prod(sizes)

@@ -1,7 +1,4 @@
-"""Pieces: the text of a shape cut into what each part of it says.
-
-The texts joined are exactly what XLA prints for the shape, so a quotation can be underlined piece by piece.
-"""
+"""Splits the text of a shape into tokens by meaning; joined, the tokens are the text that XLA prints."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import Span
 
-PieceRole = Literal[
+TokenRole = Literal[
     "between",  # punctuation that means nothing by itself
     "type",
     "sizes",
@@ -33,23 +30,23 @@ PieceRole = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ShapeToken:
-    """One part of a shape's text. `number` counts tiles; `index` is the place of a leaf in its tuple.
+    """Part of a shape's text; `number` counts tiles, `index` is the tuple index of a leaf.
 
     >>> ShapeToken("bf16", "type").text
     'bf16'
     """
 
     text: str
-    role: PieceRole = "between"
+    role: TokenRole = "between"
     number: int = 0
     index: ShapeIndex = ()
 
 
-def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]:
-    """The pieces of a shape's text, with or without its layout; a tuple is cut into its leaves.
+def shape_tokens(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]:
+    """Tokens of a shape's text, with or without its layout; a tuple is split into its leaves.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> [piece.text for piece in shape_pieces(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))]
+    >>> [token.text for token in shape_tokens(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))]
     ['bf16', '[', '300,70', ']', '{', '1,0', ':', 'T(8,128)', '(2,1)', '}']
     """
     match shape:
@@ -61,12 +58,13 @@ def shape_pieces(shape: Shape, *, layout: bool = True) -> tuple[ShapeToken, ...]
             found = _tuple(shape, (), layout=layout)
         case _:
             found = (ShapeToken(shape.to_string(layout=layout), "whole"),)
-    return tuple(piece for piece in found if piece.text)
+    return tuple(token for token in found if token.text)
 
 
 def _array(shape: ArrayShape, *, layout: bool) -> tuple[ShapeToken, ...]:
     sizes = shape.to_string(layout=False).partition("[")[2].removesuffix("]")
     head = (ShapeToken(shape.element_type.name, "type"), ShapeToken("["), ShapeToken(sizes, "sizes"), ShapeToken("]"))
+    # An empty layout is not printed: `f32[]`, but `f32[]{:T(128)}`.
     if not layout or (not shape.dimensions and not shape.layout.properties()):
         return head
     order = ",".join(map(str, shape.layout.minor_to_major))
@@ -76,6 +74,7 @@ def _array(shape: ArrayShape, *, layout: bool) -> tuple[ShapeToken, ...]:
 
 
 def _properties(layout: Layout) -> Iterator[ShapeToken]:
+    # Layout::Print (xla/layout.cc) writes the properties in this order, and the parser accepts no other.
     for number, tile in enumerate(layout.tiles):
         yield ShapeToken(str(tile) if number else f"T{tile}", "tile", number)
     if layout.tail_padding_alignment_in_elements != 1:
@@ -95,30 +94,31 @@ def _properties(layout: Layout) -> Iterator[ShapeToken]:
 
 
 def _tuple(shape: TupleShape, index: ShapeIndex, *, layout: bool) -> tuple[ShapeToken, ...]:
-    pieces = [ShapeToken("(")]
+    tokens = [ShapeToken("(")]
     for i, element in enumerate(shape.elements):
+        # xla/shape_util.cc prints a comment before every fifth element of a tuple.
         mark = f"/*index={i}*/" if i and i % 5 == 0 else ""
-        pieces.append(ShapeToken((", " if i else "") + mark))
+        tokens.append(ShapeToken((", " if i else "") + mark))
         if isinstance(element, TupleShape):
-            pieces.extend(_tuple(element, (*index, i), layout=layout))
+            tokens.extend(_tuple(element, (*index, i), layout=layout))
         else:
-            pieces.append(ShapeToken(element.to_string(layout=layout), "leaf", index=(*index, i)))
-    return (*pieces, ShapeToken(")"))
+            tokens.append(ShapeToken(element.to_string(layout=layout), "leaf", index=(*index, i)))
+    return (*tokens, ShapeToken(")"))
 
 
-def piece_spans(text: str, pieces: Sequence[ShapeToken]) -> tuple[Span, ...] | None:
-    """Where each piece stands in a text that a person typed, with blanks anywhere; None if it says more than they do.
+def token_spans(text: str, tokens: Sequence[ShapeToken]) -> tuple[Span, ...] | None:
+    """Span of each token in user input with arbitrary spaces; None if the input differs from the tokens.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> text = " f32[3, 5]{ 1,0 }"
-    >>> [text[span.start : span.end] for span in piece_spans(text, shape_pieces(parse_shape(text))) or ()]
+    >>> [text[span.start : span.end] for span in token_spans(text, shape_tokens(parse_shape(text))) or ()]
     ['f32', '[', '3, 5', ']', '{', '1,0', '}']
     """
     spans = []
     at = 0
-    for piece in pieces:
+    for token in tokens:
         start = None
-        for character in piece.text.replace(" ", ""):
+        for character in token.text.replace(" ", ""):
             while text[at : at + 1].isspace():
                 at += 1
             if text[at : at + 1] != character:

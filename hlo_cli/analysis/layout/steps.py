@@ -1,6 +1,6 @@
-"""A layout told step by step: each padding, reshape and transpose with its numbers.
+"""Explains a layout step by step: each padding, reshape, and transpose with the sizes after it.
 
-The steps are those of `hlo_cli.ir.tiling`; here they only get the sizes that stand between them.
+The steps are those of `hlo_cli.ir.tiling`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class LayoutStep:
-    """One step from the array to its slots in memory: what is done, and the sizes after it.
+    """Step from the logical array to memory, and the sizes after it.
 
-    `level` counts tiles from 0. `cut` are the sizes that a tile cuts by and `counts` how many pieces come of
-    each; `padding` is what is added to each dimension. Combining folds the dimension at `position` into the
-    next one. A cut is a reshape to `reshape`, then a `transpose` that moves the tile's own dimensions to the end.
+    `level` counts tiles from 0. `cut` are the sizes of a tile, `counts` the numbers of tiles; `padding` is added to
+    each dimension. A "combine" merges the dimension at `position` into the next one. A "cut" is a reshape to `reshape`,
+    then a `transpose` that moves the tile's own dimensions to the end.
     """
 
     kind: Kind
@@ -45,14 +45,16 @@ class LayoutStep:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDimension:
-    """A dimension as the tiles see it: the logical ones on it (several under `*`, none for one put in front)."""
+    """Dimension before the first tile, with its logical dimensions: several under `*`, none for one that a tile
+    adds.
+    """
 
     dimensions: tuple[int, ...]
     size: int
 
 
 def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
-    """The steps from the logical array to memory; HloError if the layout does not fit the shape.
+    """Steps from the logical array to memory; HloError if the layout does not fit the shape.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> steps = layout_steps(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
@@ -89,7 +91,7 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
 
 
 def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
-    """The dimensions that the first tile cuts, most major first; without tiles those of the array in memory order.
+    """Dimensions to which the first tile applies, most major first; without tiles those of the array in memory order.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [d.dimensions for d in physical_dimensions(parse_shape("bf16[2,3,4]{2,1,0:T(2,*,2)}"))]
@@ -111,7 +113,7 @@ def physical_dimensions(shape: ArrayShape) -> tuple[PhysicalDimension, ...]:
 
 
 def true_rank(shape: ArrayShape) -> int:
-    """How many dimensions are larger than 1 (`ShapeUtil::TrueNumDimensions`).
+    """Number of dimensions larger than 1 (`ShapeUtil::TrueNumDimensions`).
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> true_rank(parse_shape("f32[8,1,128]"))
@@ -121,7 +123,7 @@ def true_rank(shape: ArrayShape) -> int:
 
 
 def overflow_source(shape: ArrayShape) -> tuple[str, int]:
-    """The role and number of the piece because of which the layout does not fit the shape.
+    """Role and number of the token because of which the layout does not fit the shape.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> overflow_source(parse_shape("f32[3,5]{1,0:T(8,128)(0,1)}"))
@@ -143,7 +145,7 @@ def overflow_source(shape: ArrayShape) -> tuple[str, int]:
 
 
 def overflows(shape: ArrayShape) -> bool:
-    """Whether the padded array has more slots or bytes than XLA can count."""
+    """Whether the padded array has more slots or bytes than 64 bits can count."""
     return max(shape.slots, shape.padded_bytes) > _INT64_MAX
 
 

@@ -1,4 +1,4 @@
-"""Strides: how many bytes lie between neighbours along a dimension, where that is always the same number."""
+"""Strides in bytes between adjacent elements of a dimension, where they are constant."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import prod
 from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
 
-_MOST_FACTORS = 12
+_MAX_FACTORS = 12
 
 
 def physical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
-    """Bytes from one to the next along each dimension as it lies in memory; None where that is no whole byte.
+    """Stride in bytes of each physical dimension; None where it is not a whole number of bytes.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> physical_strides(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
@@ -23,9 +23,9 @@ def physical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
 
 
 def logical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
-    """Bytes from one element to the next along each logical dimension; None where that is not always the same.
+    """Stride in bytes of each logical dimension; None where it is not constant.
 
-    A `*` in a tile makes the step depend on the other dimensions, so nothing is said then.
+    With a `*` in a tile, the stride depends on the other dimensions, so all are None.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> logical_strides(parse_shape("f32[300,70]{1,0}")), logical_strides(parse_shape("f32[300,70]{1,0:T(8,128)}"))
@@ -40,19 +40,19 @@ def logical_strides(shape: ArrayShape) -> tuple[int | None, ...]:
 
 
 def _stride(shape: ArrayShape, dimension: int) -> int | None:
-    """A mixed-radix place is linear exactly if it is so at the indices where one of its digits starts to count."""
+    """Stride of one dimension; a mixed-radix number is linear exactly if it is at the indices where a digit carries."""
     size, tiling = shape.sizes[dimension], shape.tiling
     if size == 1:
         return None if shape.layout.tiles else _untiled_stride(shape, dimension)
     step = tiling.linear_index(_along(shape, dimension, 1))
-    for place in _turning_points(shape, size):
-        if tiling.linear_index(_along(shape, dimension, place)) != place * step:
+    for position in _carry_positions(shape, size):
+        if tiling.linear_index(_along(shape, dimension, position)) != position * step:
             return None
     return _whole_bytes(step, shape)
 
 
-def _along(shape: ArrayShape, dimension: int, place: int) -> tuple[int, ...]:
-    return tuple(place if d == dimension else 0 for d in range(shape.rank))
+def _along(shape: ArrayShape, dimension: int, position: int) -> tuple[int, ...]:
+    return tuple(position if d == dimension else 0 for d in range(shape.rank))
 
 
 def _untiled_stride(shape: ArrayShape, dimension: int) -> int | None:
@@ -60,11 +60,11 @@ def _untiled_stride(shape: ArrayShape, dimension: int) -> int | None:
     return _whole_bytes(prod(shape.sizes[d] for d in order[: order.index(dimension)]), shape)
 
 
-def _turning_points(shape: ArrayShape, size: int) -> Iterator[int]:
+def _carry_positions(shape: ArrayShape, size: int) -> Iterator[int]:
     radices = {1}
-    for factor in [size for tile in shape.layout.tiles for size in tile.dimensions][:_MOST_FACTORS]:
+    for factor in [size for tile in shape.layout.tiles for size in tile.dimensions][:_MAX_FACTORS]:
         radices |= {factor * radix for radix in radices}
-    return (place for place in sorted({*radices, size - 1}) if 1 < place < size)
+    return (position for position in sorted({*radices, size - 1}) if 1 < position < size)
 
 
 def _whole_bytes(elements: int, shape: ArrayShape) -> int | None:

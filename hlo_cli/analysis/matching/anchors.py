@@ -1,7 +1,7 @@
-"""Pairs that are certain: nodes with the same work before them, the same behind them, or both.
+"""Pairs nodes whose operands, users, or both agree as far as the nearest nodes that are already paired.
 
-Every node gets two colours: one for all that it is computed from, one for all that is computed from it, each as far as
-the next nodes whose pairs are known. Whole regions that two modules share are found in two walks along them.
+Each node gets two colors (hashes): one of the values it is computed from, one of the values computed from it. A color
+stops at paired nodes, so two passes over the nodes pair whole regions that both modules share.
 """
 
 from __future__ import annotations
@@ -9,153 +9,162 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import SAID, Graph, Key, Keys, Node
+from hlo_cli.analysis.matching.graph import CONTENT, Graph, Key, Keys, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 
-Colours = dict[Node, Key]
-Groups = dict[Key, list[Node]]
+_Colors = dict[Node, Key]
+_Groups = dict[Key, list[Node]]
 
-_MOST_TWINS: Final = 64
-"""Among how many nodes that look the same the right one is looked for."""
+_MAX_IDENTICAL_CANDIDATES: Final = 64
+"""Number of nodes of one color among which a partner is searched."""
 
 
 def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int, numbers: Keys) -> None:
-    """Pair what has the same colours among the free nodes of two computations, at a level of detail.
+    """Pairs the unpaired nodes of two computations that have the same colors at one level of detail.
 
-    Both are in topological order. First what agrees in both colours, then what is computed alike, then what is used
-    alike: the regions above, below and between the places where the modules differ.
+    `ones` and `twos` are in topological order. Nodes that agree in both colors are paired first, then those that agree
+    in their operands, then those that agree in their users: the regions between, before, and after the differences.
     """
     ones, twos = [a for a in ones if pairs.after[a] < 0], [b for b in twos if pairs.before[b] < 0]
     if not ones or not twos:
         return
     up = (
-        _sources(pairs.one, ones, level, numbers, pairs.after, None),
-        _sources(pairs.two, twos, level, numbers, pairs.before, pairs.before),
+        _operand_colors(pairs.one, ones, level, numbers, pairs.after, None),
+        _operand_colors(pairs.two, twos, level, numbers, pairs.before, pairs.before),
     )
     down = (
-        _uses(pairs.one, ones, level, numbers, pairs.after, None),
-        _uses(pairs.two, twos, level, numbers, pairs.before, pairs.before),
+        _user_colors(pairs.one, ones, level, numbers, pairs.after, None),
+        _user_colors(pairs.two, twos, level, numbers, pairs.before, pairs.before),
     )
-    both = _joined(up[0], down[0], numbers), _joined(up[1], down[1], numbers)
-    _pair_alike(pairs, ones, twos, both, surely=True)
-    _pair_alike(pairs, ones, twos, up, surely=False)
-    _pair_used_alike(pairs, ones, twos, down)
+    both = _combined(up[0], down[0], numbers), _combined(up[1], down[1], numbers)
+    _pair_same_color(pairs, ones, twos, both, is_certain=True)
+    _pair_same_color(pairs, ones, twos, up, is_certain=False)
+    _pair_same_uses(pairs, ones, twos, down)
 
 
-def _atom(node: Node, other: Sequence[Node], of_two: Sequence[Node] | None) -> int:
-    """The colour of a node whose pair is known: the same for both, and below zero as no key is."""
+def _paired_color(node: Node, other: Sequence[Node], of_two: Sequence[Node] | None) -> int:
+    """Color of a paired node: equal for both nodes of the pair, and negative, unlike any key."""
     return -2 - (node if of_two is None else other[node])
 
 
-def _sources(
+def _operand_colors(
     graph: Graph, nodes: Sequence[Node], level: int, numbers: Keys, other: Sequence[Node], two: Sequence[Node] | None
-) -> Colours:
-    """The colours of what nodes are computed from."""
-    keys, operands, colours = graph.keys[level], graph.operands, Colours()
+) -> _Colors:
+    """Colors that combine the key of a node with the colors of its operands."""
+    keys, operands, colors = graph.keys[level], graph.operands, _Colors()
     of = numbers.of
     for node in nodes:
-        taken = [colours.get(o, NONE) if other[o] < 0 else _atom(o, other, two) for o in operands[node]]
-        colours[node] = of((keys[node], *taken))
-    return colours
+        taken = [colors.get(o, NONE) if other[o] < 0 else _paired_color(o, other, two) for o in operands[node]]
+        colors[node] = of((keys[node], *taken))
+    return colors
 
 
-def _uses(
+def _user_colors(
     graph: Graph, nodes: Sequence[Node], level: int, numbers: Keys, other: Sequence[Node], two: Sequence[Node] | None
-) -> Colours:
-    """The colours of what is computed from nodes."""
-    keys, users, roots, colours = graph.keys[level], graph.users, graph.roots, Colours()
+) -> _Colors:
+    """Colors that combine the key of a node with the colors of its users and their operand positions."""
+    keys, users, roots, colors = graph.keys[level], graph.users, graph.roots, _Colors()
     of = numbers.of
     for node in reversed(nodes):
-        used = [(colours.get(u, NONE) if other[u] < 0 else _atom(u, other, two), slot) for u, slot in users[node]]
+        used = [
+            (colors.get(u, NONE) if other[u] < 0 else _paired_color(u, other, two), slot) for u, slot in users[node]
+        ]
         if len(used) > 1:
             used.sort()
-        colours[node] = of((keys[node], node in roots, tuple(used)))
-    return colours
+        colors[node] = of((keys[node], node in roots, tuple(used)))
+    return colors
 
 
-def _joined(first: Colours, second: Colours, numbers: Keys) -> Colours:
-    return {node: numbers.of((colour, second[node])) for node, colour in first.items()}
+def _combined(first: _Colors, second: _Colors, numbers: Keys) -> _Colors:
+    """Colors that agree where both given colors agree."""
+    return {node: numbers.of((color, second[node])) for node, color in first.items()}
 
 
-def _groups(nodes: Sequence[Node], colours: Colours, other: Sequence[Node]) -> Groups:
-    groups: Groups = {}
+def _group_free(nodes: Sequence[Node], colors: _Colors, other: Sequence[Node]) -> _Groups:
+    """Unpaired nodes by color."""
+    groups: _Groups = {}
     for node in nodes:
         if other[node] < 0:
-            groups.setdefault(colours[node], []).append(node)
+            groups.setdefault(colors[node], []).append(node)
     return groups
 
 
-def _pair_alike(
-    pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], colours: tuple[Colours, Colours], *, surely: bool
+def _pair_same_color(
+    pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], colors: tuple[_Colors, _Colors], *, is_certain: bool
 ) -> None:
-    """Pair nodes of one colour, users first, so that twins follow the users that they are already paired by.
+    """Pairs nodes of one color, users before operands, so that identical nodes follow the users that are already
+    paired.
 
-    Where a colour has more nodes on one side, only what users decide is paired, unless any choice is as good.
+    If a color has more nodes in one module, only nodes that paired users determine are paired, unless `is_certain`.
     """
-    groups = _groups(ones, colours[0], pairs.after), _groups(twos, colours[1], pairs.before)
-    namesakes = _Namesakes(pairs, twos)
+    groups = _group_free(ones, colors[0], pairs.after), _group_free(twos, colors[1], pairs.before)
+    same_name = _SameName(pairs, twos)
     for a in reversed(ones):
-        colour = colours[0][a]
-        if pairs.after[a] >= 0 or (group := groups[1].get(colour)) is None:
+        color = colors[0][a]
+        if pairs.after[a] >= 0 or (group := groups[1].get(color)) is None:
             continue
-        b = _by_users(pairs, a, colour, colours[1])
-        if b < 0 and (surely or len(group) == len(groups[0][colour])):
-            b = _chosen(pairs, a, group)
-        if b >= 0 and (surely or not namesakes.compete(a, b)):
+        b = _from_users(pairs, a, color, colors[1])
+        if b < 0 and (is_certain or len(group) == len(groups[0][color])):
+            b = _select(pairs, a, group)
+        if b >= 0 and (is_certain or not same_name.has_competitor(a, b)):
             pairs.add(a, b)
 
 
-class _Namesakes:
-    """Free nodes by name, to leave open what one that says the same under the old name may be as well."""
+class _SameName:
+    """Unpaired nodes of the second graph by name, to detect a second candidate for a pair."""
 
     def __init__(self, pairs: Pairs, twos: Sequence[Node]) -> None:
         self._pairs = pairs
         self._named = {pairs.two.nodes[b].name: b for b in twos if pairs.before[b] < 0}
 
-    def compete(self, a: Node, b: Node) -> bool:
-        """Whether another node than b has the name of a, and says what a says."""
+    def has_competitor(self, a: Node, b: Node) -> bool:
+        """Whether an unpaired node other than `b` has the name and the content of `a`."""
         pairs = self._pairs
         other = self._named.get(pairs.one.nodes[a].name, b)
-        same = pairs.one.keys[SAID][a] == pairs.two.keys[SAID][other]
+        same = pairs.one.keys[CONTENT][a] == pairs.two.keys[CONTENT][other]
         return other != b and pairs.before[other] < 0 and same
 
 
-def _by_users(pairs: Pairs, a: Node, colour: Key, colour_of_two: Colours) -> Node:
-    """What stands where a node does among the operands of a user's pair, if it has the colour."""
+def _from_users(pairs: Pairs, a: Node, color: Key, color_of_two: _Colors) -> Node:
+    """Node that a paired user of `a` has at the operand position of `a`, if it is unpaired and of this color; else
+    NONE.
+    """
     for user, slot in pairs.one.users[a]:
         other = pairs.after[user]
         if other >= 0 and slot < len(pairs.two.operands[other]):
             b = pairs.two.operands[other][slot]
-            if pairs.before[b] < 0 and colour_of_two.get(b) == colour:
+            if pairs.before[b] < 0 and color_of_two.get(b) == color:
                 return b
     return NONE
 
 
-def _chosen(pairs: Pairs, a: Node, group: list[Node]) -> Node:
-    """One of several that look the same: the one of the same name, else the last."""
+def _select(pairs: Pairs, a: Node, group: list[Node]) -> Node:
+    """Partner of `a` among nodes of one color: the node of the same name, or the last one; NONE if all are paired."""
     while group and pairs.before[group[-1]] >= 0:
         group.pop()
-    free = [b for b in group[-_MOST_TWINS:] if pairs.before[b] < 0] if len(group) > 1 else group
-    return max(reversed(free), key=lambda b: pairs.have_one_name(a, b), default=NONE)
+    free = [b for b in group[-_MAX_IDENTICAL_CANDIDATES:] if pairs.before[b] < 0] if len(group) > 1 else group
+    return max(reversed(free), key=lambda b: pairs.have_same_name(a, b), default=NONE)
 
 
-def _pair_used_alike(
-    pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], colours: tuple[Colours, Colours]
-) -> None:
-    """Pair nodes that are used alike, operands first: the only ones of a colour, or users of what is paired."""
-    groups = _groups(ones, colours[0], pairs.after), _groups(twos, colours[1], pairs.before)
-    namesakes = _Namesakes(pairs, twos)
+def _pair_same_uses(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], colors: tuple[_Colors, _Colors]) -> None:
+    """Pairs nodes with equal user colors, operands first: the only nodes of a color, or those whose paired operands
+    agree.
+    """
+    groups = _group_free(ones, colors[0], pairs.after), _group_free(twos, colors[1], pairs.before)
+    same_name = _SameName(pairs, twos)
     for a in ones:
-        candidates = groups[1].get(colours[0][a], []) if pairs.after[a] < 0 else []
-        group = [b for b in candidates if pairs.before[b] < 0] if len(candidates) <= _MOST_TWINS else []
-        if len(group) > 1 or (group and len(groups[0][colours[0][a]]) > 1):
-            group = [b for b in group if _takes_the_same(pairs, a, b)]
-        if len(group) == 1 and not namesakes.compete(a, group[0]) and not _take_others(pairs, a, group[0]):
+        candidates = groups[1].get(colors[0][a], []) if pairs.after[a] < 0 else []
+        group = [b for b in candidates if pairs.before[b] < 0] if len(candidates) <= _MAX_IDENTICAL_CANDIDATES else []
+        if len(group) > 1 or (group and len(groups[0][colors[0][a]]) > 1):
+            group = [b for b in group if _operands_agree(pairs, a, b)]
+        if len(group) == 1 and not same_name.has_competitor(a, group[0]) and not _operands_conflict(pairs, a, group[0]):
             pairs.add(a, group[0])
 
 
-def _takes_the_same(pairs: Pairs, a: Node, b: Node) -> bool:
-    """Whether some operand is known to be the same, and none known to differ."""
+def _operands_agree(pairs: Pairs, a: Node, b: Node) -> bool:
+    """Whether at least one operand of `a` is paired and every paired one is paired with the operand of `b` at its
+    position.
+    """
     ones, twos = pairs.one.operands[a], pairs.two.operands[b]
     if len(ones) != len(twos):
         return False
@@ -163,7 +172,7 @@ def _takes_the_same(pairs: Pairs, a: Node, b: Node) -> bool:
     return bool(known) and all(known)
 
 
-def _take_others(pairs: Pairs, a: Node, b: Node) -> bool:
-    """Whether some operands are known to be others."""
+def _operands_conflict(pairs: Pairs, a: Node, b: Node) -> bool:
+    """Whether two operands at the same position are both paired, but not the same value."""
     both = zip(pairs.one.operands[a], pairs.two.operands[b], strict=False)
     return any(pairs.after[x] >= 0 and pairs.before[y] >= 0 and not pairs.same_value(x, y) for x, y in both)

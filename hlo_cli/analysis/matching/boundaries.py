@@ -1,11 +1,11 @@
-"""Pairs of what goes into computations and comes out of them: parameters, and the tuples of results."""
+"""Pairs the parameters and the result tuples of computations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hlo_cli.alignment import aligned
-from hlo_cli.analysis.matching.graph import MEANT, Node
+from hlo_cli.analysis.matching.graph import ESSENTIAL, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
@@ -13,7 +13,9 @@ from hlo_cli.ir.instruction import Instruction
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """The parameters of what is fused by what is handed to them: their numbers mean nothing."""
+    """Pairs parameters of two fused computations by the operands of their fusions, as the parameter numbers can
+    change.
+    """
     if one not in pairs.one.bodies or two not in pairs.two.bodies:
         return
     others: dict[Node, list[Node]] = {}
@@ -26,7 +28,7 @@ def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
 
 
 def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """The arguments of two programs by their paths, as `params['w']`: one more before them changes their numbers.
+    """Pairs arguments of two programs by op_name, such as `params['w']`, which an inserted argument does not change.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.matching.build_graph import graph_of
@@ -51,7 +53,7 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
 
 
 def _by_path(parameters: Sequence[Instruction]) -> dict[str, Instruction | None]:
-    """Parameters by the argument that they are, None for a path that several have."""
+    """Parameters by op_name; None for an op_name that several parameters have."""
     found: dict[str, Instruction | None] = {}
     for parameter in parameters:
         if path := parameter.metadata.op_name:
@@ -60,7 +62,10 @@ def _by_path(parameters: Sequence[Instruction]) -> dict[str, Instruction | None]
 
 
 def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """Parameters by number; of programs that do not take as many, in order, by name and sizes and then by sizes."""
+    """Pairs parameters by number.
+
+    Arguments of programs with different numbers of arguments are aligned in order, by name and shape and then by shape.
+    """
     if one.is_entry and two.is_entry and len(one.parameters) != len(two.parameters):
         for key_of in (_name_and_sizes, _sizes):
             ones = [x for x in one.parameters if pairs.after[pairs.one.node(x)] < 0]
@@ -74,7 +79,9 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
 
 
 def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instruction]) -> None:
-    """Arguments whose sizes are others at their number, with those of their name and sizes at another number."""
+    """Pairs arguments whose shape changed at their number with arguments of the same name and shape at another
+    number.
+    """
     differing = [(x, y) for x, y in zip(ones, twos, strict=True) if _sizes(x) != _sizes(y)]
     named = {_name_and_sizes(y): y for _, y in differing}
     for x, _ in differing:
@@ -94,13 +101,13 @@ def _sizes(parameter: Instruction) -> str:
 def _pair_by_number(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instruction]) -> None:
     for x, y in zip(ones, twos, strict=False):
         a, b = pairs.one.node(x), pairs.two.node(y)
-        as_large = pairs.one.keys[MEANT][a] == pairs.two.keys[MEANT][b]
+        as_large = pairs.one.keys[ESSENTIAL][a] == pairs.two.keys[ESSENTIAL][b]
         if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
 
 
 def pair_results(pairs: Pairs, one: Computation, two: Computation) -> None:
-    """The tuples of results, whatever came before or between them; a fusion's stand for what uses them."""
+    """Pairs the root tuples of two computations that are not inlined, whatever else differs between them."""
     if one in pairs.one.bodies or two in pairs.two.bodies or one.root is None or two.root is None:
         return
     a, b = pairs.one.node(one.root), pairs.two.node(two.root)

@@ -1,12 +1,12 @@
-"""The graph of a module: its instructions looked at one by one, each distinct text once.
+"""Builds the graph of a module; each distinct attribute text and shape is processed once.
 
-What a second module has letter by letter like the first is taken over from there.
+Computations whose text is identical in the other module are copied from the graph of that module.
 """
 
 from __future__ import annotations
 
-from hlo_cli.analysis.matching.content import content_of, essential, op_name_in
-from hlo_cli.analysis.matching.graph import TOLD, Graph, Key, Keys, Node, Text, Unit
+from hlo_cli.analysis.matching.content import content_of, essential_attributes, op_name_in
+from hlo_cli.analysis.matching.graph import FULL, Graph, Key, Keys, Node, Text, Unit
 from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -14,9 +14,10 @@ from hlo_cli.ir.module import Module
 
 
 def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: Graph | None = None) -> Graph:
-    """The graph of a module, each computation by itself; `same_frames` if both modules have one table of stack frames.
+    """Builds the graph of a module.
 
-    `other` is the graph of the other module, if there is one already.
+    `same_frames` means that both modules have the same table of stack frames. `other` is the graph of the other module,
+    if it exists already.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT n = s8[] not(p) }")
@@ -25,25 +26,28 @@ def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: 
     ([(), (0,)], [[(1, 0)], []], {1})
     """
     graph = Graph(module, numbers)
-    saying = _Saying(graph, same_frames=same_frames)
-    verbatim = IdenticalComputations(other, graph) if other is not None else None
+    key_builder = _KeyBuilder(graph, same_frames=same_frames)
+    identical = IdenticalComputations(other, graph) if other is not None else None
     for computation in graph.order:
-        if verbatim is not None and verbatim.take(computation):
+        if identical is not None and identical.reuse(computation):
             continue
-        first, unit = graph.taken[computation], Unit(computation)
+        first, unit = graph.first_nodes[computation], Unit(computation)
         for instruction in computation.instructions:
             node = first + instruction.index
-            saying.say(node, instruction)
+            key_builder.add(node, instruction)
             unit.nodes.append(node)
             graph.link(node, [first + operand.index for operand in instruction.operands])
         graph.finish(unit)
-        unit.told = numbers.of((unit.content, *sorted([graph.keys[TOLD][node] for node in unit.nodes])))
-        _say_comparable(graph, unit)
+        unit.full = numbers.of((unit.content, *sorted([graph.keys[FULL][node] for node in unit.nodes])))
+        _set_comparable(graph, unit)
     return graph
 
 
-def _say_comparable(graph: Graph, unit: Unit) -> None:
-    """Parameters of what is fused may be numbered anew, so what depends on them is not known by its expression."""
+def _set_comparable(graph: Graph, unit: Unit) -> None:
+    """Sets `graph.comparable` for the nodes of a computation.
+
+    In a fused computation it stays -1 for values that depend on parameters, because a compiler can renumber these.
+    """
     if unit.computation not in graph.bodies:
         for node in unit.nodes:
             graph.comparable[node] = graph.expression[node]
@@ -54,8 +58,8 @@ def _say_comparable(graph: Graph, unit: Unit) -> None:
             graph.comparable[node] = graph.expression[node]
 
 
-class _Saying:
-    """Finds the keys of instructions; shapes and attributes repeat, and are looked at once."""
+class _KeyBuilder:
+    """Computes the keys of instructions and caches those of shapes and attribute texts."""
 
     __slots__ = ("_graph", "_same_frames", "_shapes")
 
@@ -64,32 +68,36 @@ class _Saying:
         self._same_frames = same_frames
         self._shapes: dict[int, tuple[Key, Key]] = {}
 
-    def say(self, node: Node, instruction: Instruction) -> None:
-        """Note what an instruction says of itself and of the computations that it calls."""
+    def add(self, node: Node, instruction: Instruction) -> None:
+        """Stores the keys of an instruction at every level of detail, with the content of the computations that it
+        calls.
+        """
         graph, opcode, called = self._graph, instruction.written_opcode, instruction.called_computations
         argument, attributes = instruction.raw
         texts = graph.numbers.calling if called else graph.numbers.plain
-        said, meant, metadata, origin, is_controlled = texts.get(attributes) or self._text(instruction, texts)
+        attributes_key, essential, metadata, origin, is_controlled = texts.get(attributes) or self._text(
+            instruction, texts
+        )
         graph.metadata[node] = metadata
         if is_controlled:
             graph.controlled.add(node)
-        shape, bare = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
-        indices = instruction.computation.operand_indices
-        taken = indices.get(instruction.index) if indices else None
+        shape, bare_shape = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
+        element_indices = instruction.computation.operand_indices
+        indices = element_indices.get(instruction.index) if element_indices else None
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
         content = tuple([unit.content for unit in units]) if units else ()
         number = argument.strip() if opcode == opcodes.PARAMETER else argument
-        numbers, (told_key, said_key, meant_key, bare_key) = graph.numbers, graph.keys
-        key = said_key[node] = numbers.of((opcode, shape, said, number, taken, content))
-        if (less := numbers.less.get(key)) is None:
-            less = numbers.less[key] = (
-                numbers.of((opcode, bare, meant, number, taken)),
-                numbers.of((opcode, meant, number if opcode == opcodes.PARAMETER else "")),
+        numbers, (full_key, content_key, essential_key, shapeless_key) = graph.numbers, graph.keys
+        key = content_key[node] = numbers.of((opcode, shape, attributes_key, number, indices, content))
+        if (reduced := numbers.reduced.get(key)) is None:
+            reduced = numbers.reduced[key] = (
+                numbers.of((opcode, bare_shape, essential, number, indices)),
+                numbers.of((opcode, essential, number if opcode == opcodes.PARAMETER else "")),
             )
-        meant_key[node], bare_key[node] = less
+        essential_key[node], shapeless_key[node] = reduced
         if origin or units:
-            key = numbers.of((key, origin, *[unit.told for unit in units]))
-        told_key[node] = key
+            key = numbers.of((key, origin, *[unit.full for unit in units]))
+        full_key[node] = key
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
         shape, of = instruction.shape, self._graph.numbers.of
@@ -101,6 +109,6 @@ class _Saying:
         _, attributes, metadata, is_controlled = content_of(instruction)
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
-        found = Text(of(attributes), of(essential(attributes)), metadata, origin, is_controlled)
+        found = Text(of(attributes), of(essential_attributes(attributes)), metadata, origin, is_controlled)
         texts[instruction.raw[1]] = found
         return found

@@ -1,6 +1,6 @@
-"""How an instruction differs from its pair, in the words that people ask in: layout, tiling, memory space, attributes.
+"""Differences of two paired instructions, by kind: layout, tiling, memory space, attributes, and others.
 
-The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and every change says from what to what.
+The kinds are finer than those of xla/hlo/tools/hlo_diff/hlo_diff_summary.h, and a change has both values as text.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ Kind = Literal[
     "header",
 ]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
-"""What can change, in the order in which it is told."""
+"""Kinds of changes, in the order of the reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that changed; `name` says which attribute, key, operand or element, empty where the kind says all.
+    """One changed property with its text in both modules.
+
+    `name` is the attribute, configuration key, operand, or tuple element; it is empty where `kind` identifies the
+    property.
 
     >>> str(Change("attributes", "direction", "LT", "GT"))
     'direction LT → GT'
@@ -57,7 +60,7 @@ class Change:
 
     @property
     def label(self) -> str:
-        """What changed, in words.
+        """Changed property in words.
 
         >>> Change("memory_space", "{1}", "S(0)", "S(1)").label, Change("metadata", "op_name", "a", "b").label
         ('memory space {1}', 'op_name')
@@ -68,7 +71,7 @@ class Change:
 
 
 def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
-    """How two shapes differ: in type and sizes, or in how the same elements lie.
+    """Yields the differences of two shapes: type and dimensions, or else layout, tiling, and memory space of each leaf.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> [str(c) for c in shape_changes(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))]
@@ -112,8 +115,8 @@ def _tiles(shape: ArrayShape) -> str:
     return f"T{tiles}" if tiles else ""
 
 
-def said_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
-    """How two instructions differ in what they say of themselves, names and metadata aside."""
+def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
+    """Yields the differences of two instructions themselves, without their operands, names, and metadata."""
     if before.written_opcode != after.written_opcode:
         yield Change("opcode", "", before.written_opcode, after.written_opcode)
     yield from shape_changes(before.shape, after.shape)
@@ -139,7 +142,7 @@ def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Chang
 
 
 def _element_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
-    """Which elements of its operands an instruction takes, where the text says it there."""
+    """Yields differences of tuple elements that operands select with `#`, such as `%a#1`."""
     for slot in range(min(len(before.operands), len(after.operands))):
         one, two = before.operand_index(slot), after.operand_index(slot)
         if one != two:
@@ -151,7 +154,7 @@ def _index(index: tuple[int, ...]) -> str:
 
 
 def _config_changes(before: Instruction, after: Instruction, one: str, two: str) -> Iterator[Change]:
-    """Differences of two configurations, key by key where both are JSON."""
+    """Yields differences of two backend configurations, by key if both are JSON objects."""
     old, new = before.backend_config, after.backend_config
     if old is None or new is None or not isinstance(old.json, Mapping) or not isinstance(new.json, Mapping):
         if old is None or new is None or old != new:
@@ -164,7 +167,7 @@ def _config_changes(before: Instruction, after: Instruction, one: str, two: str)
 
 
 def _keys(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every value that is no object, with the keys that lead to it."""
+    """Yields every value that is not an object, with its dotted path of keys."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _keys(inner, f"{path}.{key}" if path else str(key))
@@ -184,8 +187,8 @@ def _plain(value: Json) -> object:
     return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
 
 
-class Origins:
-    """Compares where instructions come from; the numbers of stack frames mean something in one module alone."""
+class MetadataDiff:
+    """Compares the metadata of instructions; stack frame ids are resolved, as they are valid in one module only."""
 
     __slots__ = ("_known", "_one", "_same_tables", "_two")
 
@@ -196,7 +199,7 @@ class Origins:
         self._known: dict[tuple[str, str], tuple[Change, ...]] = {}
 
     def changes(self, before: Instruction, after: Instruction, one: str, two: str) -> tuple[Change, ...]:
-        """How the metadata differs, given as text too."""
+        """Differences of metadata; `one` and `two` are the text of the metadata."""
         if one == two and (self._same_tables or "stack_frame_id" not in one):
             return ()
         if (found := self._known.get((one, two))) is None:
@@ -205,28 +208,28 @@ class Origins:
 
     def _differences(self, before: Instruction, after: Instruction, one: str, two: str) -> Iterator[Change]:
         old, new = before.metadata, after.metadata
-        said = False
+        found_any = False
         for field in fields(Metadata):
-            if field.name not in _PLACES:
+            if field.name not in _LOCATION_FIELDS:
                 x, y = getattr(old, field.name), getattr(new, field.name)
                 if x != y:
-                    said = True
+                    found_any = True
                     yield Change("metadata", field.name, str(x or ""), str(y or ""))
-        x, y = self._place(self._one, before), self._place(self._two, after)
+        x, y = self._location(self._one, before), self._location(self._two, after)
         if x != y:
             yield Change("metadata", "source", x, y)
-        elif not said and one != two and not (old.stack_frame_id or new.stack_frame_id):
+        elif not found_any and one != two and not (old.stack_frame_id or new.stack_frame_id):
             yield Change("metadata", "metadata", one, two)
 
     @staticmethod
-    def _place(module: Module, instruction: Instruction) -> str:
+    def _location(module: Module, instruction: Instruction) -> str:
         frames = module.stack_frames.stack(instruction.metadata.stack_frame_id)
         if frames:
             return " < ".join(map(str, frames))
         return str(module.location(instruction) or "")
 
 
-_PLACES: Final = (
+_LOCATION_FIELDS: Final = (
     "source_file",
     "source_line",
     "source_end_line",

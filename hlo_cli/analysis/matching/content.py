@@ -1,7 +1,7 @@
-"""What an instruction says of itself: its argument, its attributes without names of other things, its metadata.
+"""Content of an instruction as text: the argument, and the attributes without names of other objects and metadata.
 
-Names are what a compiler gives anew in every run, so nothing here holds one: neither its own, nor those of operands,
-of called computations or of control predecessors. Metadata stands apart, for it says nothing of what is computed.
+Compilers rename instructions and computations in every run, so the content contains no name: not its own, nor those of
+operands, called computations, and control predecessors. Metadata is separate, as it does not affect the computed value.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
 
 
 class InstructionContent(NamedTuple):
-    """The argument of an instruction, its attributes without names and metadata, the metadata, and whether there are
-    control predecessors.
+    """Argument of an instruction, attributes without names and metadata, metadata, and whether it has control
+    predecessors.
     """
 
     argument: str
@@ -37,7 +37,7 @@ class InstructionContent(NamedTuple):
 
 
 def content_of(instruction: Instruction) -> InstructionContent:
-    """What an instruction says, as text.
+    """Content of an instruction.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = s8[2] slice(s8[9] a), slice={[1:9:4]}, control-predecessors={a}, metadata={op_name="f"}'
@@ -52,21 +52,21 @@ def content_of(instruction: Instruction) -> InstructionContent:
     if found:
         match = None if _may_be_quoted(before) else _METADATA_REST.match(rest)
         if match is None:
-            return _with_care(instruction)
+            return _content_from_attributes(instruction)
         metadata, attributes = f"{{{match[0]}", before + rest[match.end() :]
     is_controlled = _CONTROL in attributes
     if is_controlled or instruction.called_computations:
         names = [match.start() for match in _NAMES.finditer(attributes)]
         if names and _may_be_quoted(attributes[: names[-1]]):
-            return _with_care(instruction)
+            return _content_from_attributes(instruction)
         attributes = _NAMES.sub("", attributes)
     return InstructionContent(argument, attributes, metadata, is_controlled)
 
 
-def essential(attributes: str) -> str:
-    """What attributes say of the operation itself, as far as it stands where XLA prints it: in front.
+def essential_attributes(attributes: str) -> str:
+    """Attributes up to the first one in VOLATILE: XLA prints those of the operation itself first.
 
-    >>> essential(", dimensions={0}, sharding={replicated}")
+    >>> essential_attributes(", dimensions={0}, sharding={replicated}")
     ', dimensions={0}'
     """
     match = _ANNOTATION.search(attributes)
@@ -74,7 +74,7 @@ def essential(attributes: str) -> str:
 
 
 def renamed_value(value: str, names: Mapping[str, str]) -> str:
-    """The value of an attribute that names things, with other names.
+    """Value of an attribute in NAMING with its names replaced.
 
     >>> renamed_value("{%f, %g}", {"f": "h"})
     '{%h, %g}'
@@ -83,7 +83,7 @@ def renamed_value(value: str, names: Mapping[str, str]) -> str:
 
 
 def op_name_in(metadata: str) -> str:
-    """The op_name in the text of metadata, escapes as they are written; empty if there is none.
+    """The op_name in a metadata text, with its escapes; empty if there is none.
 
     >>> op_name_in('{op_type="add" op_name="jit(f)/add" source_line=3}')
     'jit(f)/add'
@@ -93,12 +93,12 @@ def op_name_in(metadata: str) -> str:
 
 
 def _may_be_quoted(before: str) -> bool:
-    """Whether what follows may stand inside a string."""
+    """Whether the text after `before` can be inside a string."""
     return "\\" in before or before.count('"') % 2 == 1
 
 
-def _with_care(instruction: Instruction) -> InstructionContent:
-    """The same from attributes that were cut apart exactly."""
+def _content_from_attributes(instruction: Instruction) -> InstructionContent:
+    """Content of an instruction from its parsed attributes, for texts that a regular expression cannot split safely."""
     kept = [f", {a}" for a in instruction.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"]
     is_controlled = any(a.name == _CONTROL for a in instruction.attributes)
     return InstructionContent(instruction.raw[0], "".join(kept), instruction.attribute("metadata") or "", is_controlled)

@@ -1,7 +1,6 @@
-"""A graph in which what is fused or called from one place only stands where it is called.
+"""Graph in which computations with a single caller are inlined into it.
 
-XLA's own tool inlines the same before it compares modules (xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h): whether
-instructions are fused is a property of theirs then, and not another graph.
+xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h inlines the same computations before it matches two modules.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ _INDEX = re.compile(r", index=([0-9]{1,9})(?![0-9])")
 
 
 def flattened(graph: Graph) -> Graph:
-    """The same nodes, linked from value to value through fusions and calls, which only hand values on.
+    """Copy of a graph with edges from value to value across fusions and calls.
 
-    What hands on is the fusion itself, the parameters of what it runs, and the elements of its tuple.
+    The fusion, the parameters of its computation, and the elements of its result tuple only forward a value.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.matching.build_graph import graph_of
@@ -43,8 +42,8 @@ def flattened(graph: Graph) -> Graph:
 
 
 def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
-    """The nodes of a computation, and of all that stands inlined in it."""
-    first, value, bodies = graph.taken[computation], graph.value, graph.bodies
+    """Links the nodes of a computation and of all computations inlined in it."""
+    first, value, bodies = graph.first_nodes[computation], graph.value, graph.bodies
     if (caller := bodies.get(computation)) is not None:
         graph.unit_of[computation] = unit
         for parameter, argument in zip(computation.parameters, caller.operands, strict=True):
@@ -66,7 +65,7 @@ def _add(graph: Graph, computation: Computation, unit: Unit) -> None:
 
 
 def _element(graph: Graph, instruction: Instruction, node: Node) -> Node:
-    """What an element of a fusion's tuple is; elements of other tuples are instructions like others."""
+    """Node of a tuple element of an inlined computation; `node` itself for elements of other tuples."""
     operand = graph.node(instruction.operands[0])
     made = graph.value[operand]
     if made == operand or graph.nodes[made].opcode != opcodes.TUPLE:

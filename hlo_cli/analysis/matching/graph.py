@@ -1,6 +1,7 @@
-"""A module as a graph: who takes what from whom within each computation, and what each instruction says of itself.
+"""Graph of a module: operands and users of each instruction within its computation, and hashed content.
 
-Everything is a number, so that two modules are compared by comparing numbers. Follows xla/hlo/tools/hlo_diff/graph.
+Nodes and content are integers, so that modules are compared by comparing integers. Mirrors
+xla/hlo/tools/hlo_diff/graph.
 """
 
 from __future__ import annotations
@@ -19,69 +20,73 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
 Node = int
-"""An instruction's number in its module: computations one after the other, each in the order of the text."""
+"""Index of an instruction in its module: computations one after the other, each in the order of the text."""
 Key = int
-"""A number that stands for something compared; equal things have equal numbers in both modules."""
+"""Integer for compared content; equal content has equal keys in both modules."""
 
 LEVELS: Final = 4
-TOLD, SAID, MEANT, BARE = range(LEVELS)
-"""Levels of detail: all that an instruction says, and where it comes from; without where it comes from; without layouts
-and what is not computed with; without shape.
+FULL, CONTENT, ESSENTIAL, SHAPELESS = range(LEVELS)
+"""Levels of detail of a key.
+
+FULL covers content and origin, CONTENT all but the origin. ESSENTIAL omits layouts and attributes that do not define
+the computed value. SHAPELESS omits the shape as well.
 """
-_INLINED: Final = frozenset((opcodes.FUSION, opcodes.CALL))
-_DEEPEST: Final = 50
+_INLINED_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.CALL))
+_MAX_INLINE_DEPTH: Final = 50
 
 
 class Text(NamedTuple):
-    """What attributes say: all of them, the essential ones, the metadata, and what of it can be compared."""
+    """Keys of an attribute text (all attributes, essential ones), the metadata, and its comparable part."""
 
-    said: Key
-    meant: Key
+    content: Key
+    essential: Key
     metadata: str
     origin: str
     is_controlled: bool
 
 
 class Keys:
-    """Numbers for whatever can be compared, equal for what is equal; one numbering serves both modules.
+    """Interning table that gives equal keys to equal content; both modules share one.
 
-    `of` is the number of something, a new one if it has not been seen. `less` leads from the key of all that an
-    instruction says to the keys that say less. `plain` and `calling` hold what is known of attributes by how they are
-    written, the latter for instructions that call something.
+    `of` returns the key of a hashable object. `reduced` maps a key of level CONTENT to those of ESSENTIAL and
+    SHAPELESS. `plain` and `calling` cache attribute texts, the latter for instructions that call computations.
     """
 
-    __slots__ = ("calling", "less", "of", "plain")
+    __slots__ = ("calling", "of", "plain", "reduced")
 
     def __init__(self) -> None:
         self.of: Callable[[object], Key] = defaultdict[object, Key](count().__next__).__getitem__
-        self.less: dict[Key, tuple[Key, Key]] = {}
+        self.reduced: dict[Key, tuple[Key, Key]] = {}
         self.plain: dict[str, Text] = {}
         self.calling: dict[str, Text] = {}
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A computation as a part of a graph, operands before users; `content` is equal for what computes the same.
+    """Computation as a part of a graph, with its nodes in topological order.
 
-    `told` is equal if all its instructions say the same, and come from the same places. `twin` is the computation that
-    stands letter by letter in the other module, and calls the same.
+    `content` is equal for computations that compute the same, and `full` if all their instructions have equal FULL
+    keys. `twin` is the computation of the other module with identical text and identical callees.
     """
 
     computation: Computation
     nodes: list[Node] = field(default_factory=list)
     content: Key = -1
-    told: Key = -1
+    full: Key = -1
     twin: Computation | None = None
 
 
 class Graph:
-    """Nodes, and how they are linked: `operands` and `users` (with the operand's place) of each.
+    """Nodes with their `operands` and `users`; a user comes with the position of the operand.
 
-    `keys[level]` says what a node is, at four levels of detail. `expression` is equal for nodes of two modules that
-    are computed alike from the same parameters, `comparable` the same where that makes them the same value, else -1.
-    `bodies` are the computations that a single fusion or call runs, with that caller. `value[n]` is the node whose
-    value n only hands on: n itself, unless the graph is flattened. `controlled` nodes have control predecessors.
-    `order` has computations behind what they call.
+    - `keys[level][n]` is the key of node n at one of four levels of detail.
+    - `expression[n]` is equal for nodes of two modules that compute the same from the same parameters. `comparable[n]`
+      is the same where equal keys mean equal values, else -1.
+    - `bodies` maps each computation with a single fusion or call as caller to that caller.
+    - `value[n]` is the node whose value n forwards: n itself, unless the graph is flattened.
+    - `controlled` has the nodes with control predecessors.
+    - `order` has the computations, callees first.
+    - `first_nodes` has the node of the first instruction of each computation.
     """
 
     __slots__ = (
@@ -98,7 +103,7 @@ class Graph:
             "operands",
             "order",
         ),
-        *("roots", "taken", "unit_of", "users", "value"),
+        *("roots", "first_nodes", "unit_of", "users", "value"),
     )
 
     def __init__(self, module: Module, numbers: Keys) -> None:
@@ -109,13 +114,13 @@ class Graph:
         self.keys: list[list[Key]] = [[-1] * size for _ in range(LEVELS)]
         self.metadata: list[str] = [""] * size
         self.controlled: set[Node] = set()
-        self.taken = _first_nodes(module)
+        self.first_nodes = _first_nodes(module)
         self.order = tuple(callees_first(module.computations))
         self.bodies = _bodies(module, self.order)
         self.unlink()
 
     def unlink(self) -> None:
-        """Take all links away, to make others."""
+        """Removes all edges and what is derived from them."""
         size = len(self.nodes)
         self.operands: list[tuple[Node, ...]] = [()] * size
         self.users: list[list[tuple[Node, int]]] = [[] for _ in range(size)]
@@ -126,19 +131,19 @@ class Graph:
         self.unit_of: dict[Computation, Unit] = {}
 
     def node(self, instruction: Instruction) -> Node:
-        """The number of an instruction."""
-        return self.taken[instruction.computation] + instruction.index
+        """Node of an instruction."""
+        return self.first_nodes[instruction.computation] + instruction.index
 
     def link(self, node: Node, operands: list[Node]) -> None:
-        """These are the operands of a node, which are linked themselves already."""
+        """Sets the operands of a node; the operands are linked already."""
         self.operands[node] = tuple(operands)
         expression, users = self.expression, self.users
         for slot, operand in enumerate(operands):
             users[operand].append((node, slot))
-        expression[node] = self.numbers.of((self.keys[SAID][node], *[expression[operand] for operand in operands]))
+        expression[node] = self.numbers.of((self.keys[CONTENT][node], *[expression[operand] for operand in operands]))
 
     def finish(self, unit: Unit) -> None:
-        """Say what a computation computes, all its nodes being linked."""
+        """Computes the content of a computation whose nodes are all linked."""
         ends = sorted([self.expression[node] for node in unit.nodes if not self.users[node]])
         root, made = unit.computation.root, -1
         if root is not None:
@@ -158,7 +163,7 @@ def _first_nodes(module: Module) -> dict[Computation, Node]:
 
 
 def _bodies(module: Module, order: Sequence[Computation]) -> dict[Computation, Instruction]:
-    """The computations that one fusion or call alone runs, with that caller; not what is nested all too deep."""
+    """Computations with a single fusion or call as caller, with that caller, up to a nesting depth of 50."""
     calls: Counter[Computation] = Counter()
     callers: dict[Computation, Instruction] = {}
     for computation in module.computations:
@@ -166,20 +171,20 @@ def _bodies(module: Module, order: Sequence[Computation]) -> dict[Computation, I
             for called in instruction.called_computations:
                 calls[called] += 1
                 callers[called] = instruction
-    bodies = {c: caller for c, caller in callers.items() if calls[c] == 1 and _can_stand_inlined(module, c, caller)}
+    bodies = {c: caller for c, caller in callers.items() if calls[c] == 1 and _can_inline(module, c, caller)}
     depth: dict[Computation, int] = {}
     for computation in order:
-        below = [depth.get(c, _DEEPEST) for i in computation.instructions for c in i.called_computations]
+        below = [depth.get(c, _MAX_INLINE_DEPTH) for i in computation.instructions for c in i.called_computations]
         depth[computation] = max(below, default=0) + 1
-        if depth[computation] > _DEEPEST:
+        if depth[computation] > _MAX_INLINE_DEPTH:
             bodies.pop(computation, None)
             depth[computation] = 1
     return bodies
 
 
-def _can_stand_inlined(module: Module, computation: Computation, caller: Instruction) -> bool:
+def _can_inline(module: Module, computation: Computation, caller: Instruction) -> bool:
     return (
-        caller.opcode in _INLINED
+        caller.opcode in _INLINED_OPCODES
         and caller.index not in caller.computation.operand_indices
         and computation is not module.entry
         and computation.root is not None

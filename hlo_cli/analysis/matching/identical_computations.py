@@ -1,4 +1,4 @@
-"""Computations that two modules have letter by letter, names and all: what is known of one is true of the other."""
+"""Copies graph data between computations whose text, names included, is identical in both modules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hlo_cli.ir.computation import Computation
 
 
 class IdenticalComputations:
-    """Takes over from one graph into another what is said of computations whose text is the same.
+    """Copies graph data of computations from one graph to another where their text is identical.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.matching.build_graph import graph_of
@@ -15,7 +15,7 @@ class IdenticalComputations:
     >>> text = "HloModule m\\n\\nENTRY e {\\n  p = s8[2] parameter(0)\\n  ROOT n = s8[2] not(p)\\n}\\n"
     >>> one = graph_of(parse_module(text), numbers := Keys())
     >>> two = Graph(module := parse_module(text), numbers)
-    >>> IdenticalComputations(one, two).take(module.entry), two.keys == one.keys, two.operands
+    >>> IdenticalComputations(one, two).reuse(module.entry), two.keys == one.keys, two.operands
     (True, True, [(), (0,)])
     """
 
@@ -26,31 +26,33 @@ class IdenticalComputations:
         self._two = two
         self._by_text = {text: c for c in one.module.computations if (text := c.reader.whole())}
 
-    def take(self, computation: Computation) -> bool:
-        """Whether a computation stands in the other module like this, and calls the same: then it is known now."""
+    def reuse(self, computation: Computation) -> bool:
+        """Copies the data of a computation if the other module has it with identical text and callees; whether it
+        has.
+        """
         text = computation.reader.whole()
         twin = self._by_text.get(text) if text else None
-        if twin is None or not self._are_called_alike(twin, computation) or not self._call_alike(twin, computation):
+        if twin is None or not self._are_both_inlined(twin, computation) or not self._callees_agree(twin, computation):
             return False
         self._copy(twin, computation)
         return True
 
-    def _are_called_alike(self, twin: Computation, computation: Computation) -> bool:
+    def _are_both_inlined(self, twin: Computation, computation: Computation) -> bool:
         return (twin in self._one.bodies) == (computation in self._two.bodies)
 
-    def _call_alike(self, twin: Computation, computation: Computation) -> bool:
-        """Whether all that is called under the same names says the same."""
+    def _callees_agree(self, twin: Computation, computation: Computation) -> bool:
+        """Whether all callees of the same names have equal keys."""
         ones, twos = self._one.unit_of, self._two.unit_of
         for old, new in zip(twin.instructions, computation.instructions, strict=True):
             if old.called_computations or new.called_computations:
-                called = [_told(ones.get(c)) for c in old.called_computations]
-                if called != [_told(twos.get(c)) for c in new.called_computations]:
+                called = [_unit_keys(ones.get(c)) for c in old.called_computations]
+                if called != [_unit_keys(twos.get(c)) for c in new.called_computations]:
                     return False
         return True
 
     def _copy(self, twin: Computation, computation: Computation) -> None:
         one, two, count = self._one, self._two, len(computation.instructions)
-        old, new = one.taken[twin], two.taken[computation]
+        old, new = one.first_nodes[twin], two.first_nodes[computation]
         shift, end, last = new - old, old + count, new + count
         for level, keys in zip(two.keys, one.keys, strict=True):
             level[new:last] = keys[old:end]
@@ -63,8 +65,8 @@ class IdenticalComputations:
         if computation.root is not None:
             two.roots.add(two.node(computation.root))
         unit = one.unit_of[twin]
-        two.unit_of[computation] = Unit(computation, list(range(new, last)), unit.content, unit.told, twin)
+        two.unit_of[computation] = Unit(computation, list(range(new, last)), unit.content, unit.full, twin)
 
 
-def _told(unit: Unit | None) -> tuple[Key, Key] | None:
-    return None if unit is None else (unit.content, unit.told)
+def _unit_keys(unit: Unit | None) -> tuple[Key, Key] | None:
+    return None if unit is None else (unit.content, unit.full)

@@ -1,8 +1,7 @@
-"""Which instruction of one module is which of another, found by structure: names decide only between equals.
+"""Pairs the instructions of two modules by structure; names decide only between equal candidates.
 
-After Falleri et al., "Fine-grained and accurate source code differencing" (2014), as xla/hlo/tools/hlo_diff, with
-graphs in place of trees: what is certain first, then what lies beside it. Fusions are instructions like others at
-first; only what is left over then is looked for across them.
+Follows Falleri et al., "Fine-grained and accurate source code differencing" (2014), and xla/hlo/tools/hlo_diff, on
+graphs in place of trees: certain pairs first, then their neighbors. What is then unpaired is matched across fusions.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.boundaries import pair_by_arguments, pair_by_number, pair_by_path, pair_results
 from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.flattened import flattened
-from hlo_cli.analysis.matching.graph import LEVELS, MEANT, SAID, TOLD, Graph, Keys, Node, Unit
+from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, FULL, LEVELS, Graph, Keys, Node, Unit
 from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
@@ -25,14 +24,16 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 
-_MOST_COMPARED: Final = 100_000
-_LIKE: Final = 0.5
-"""How much of two computations must say the same for them to be one, where nothing else tells."""
+_MAX_COMPARED: Final = 100_000
+_MIN_SIMILARITY: Final = 0.5
+"""Minimum similarity of two computations that are paired on no other evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The pairs of instructions that are one in both modules, and of computations."""
+    """Pairs of instructions and of computations of two modules, with the function that pairs the nodes of two
+    computations.
+    """
 
     pairs: Pairs
     computations: dict[Computation, Computation]
@@ -41,7 +42,7 @@ class Matching:
 
 @no_garbage_collection()
 def match(before: Module, after: Module) -> Matching:
-    """The instructions of two modules that are the same ones, changed or not.
+    """Pairs the instructions of two modules, changed or not.
 
     >>> from hlo_cli import parse_module
     >>> a = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  n = s8[2] not(p)  ROOT s = s8[2] add(n, p) }")
@@ -55,10 +56,10 @@ def match(before: Module, after: Module) -> Matching:
     one = graph_of(before, numbers, same_frames=same_frames)
     two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
-    units = _Units(pairs, numbers)
+    units = _ComputationPairs(pairs, numbers)
     units.pair(before.entry, after.entry)
     units.pair_not_inlined()
-    left, fused = _left_of_one_opcode(pairs)
+    left, fused = _unpaired_opcodes(pairs)
     if fused:
         _pair_across_fusions(pairs, units.computations, numbers)
         units.pair_wrappers()
@@ -68,8 +69,8 @@ def match(before: Module, after: Module) -> Matching:
     return Matching(pairs, units.computations, partial(_pair_nodes, numbers))
 
 
-def _left_of_one_opcode(pairs: Pairs) -> tuple[bool, bool]:
-    """Whether both modules have instructions of one opcode that are in no pair, and whether some of these are fused."""
+def _unpaired_opcodes(pairs: Pairs) -> tuple[bool, bool]:
+    """Whether both modules have unpaired instructions of one opcode, and whether some of these are fused or inlined."""
     left: list[set[str]] = []
     inlined: list[set[str]] = []
     for graph, others in pairs.sides:
@@ -81,16 +82,16 @@ def _left_of_one_opcode(pairs: Pairs) -> tuple[bool, bool]:
 
 
 def _pair_other_opcodes(pairs: Pairs) -> None:
-    """What has become another operation at the same place."""
+    """Pairs instructions at the same position whose opcode changed."""
     flat = pairs.one, pairs.two
     pairs.one, pairs.two = pairs.plain
     if len(pairs.found) < min(len(pairs.after), len(pairs.before)):
-        MatchPropagation(pairs, range(len(pairs.after))).spread_to_other_opcodes()
+        MatchPropagation(pairs, range(len(pairs.after))).propagate_to_other_opcodes()
     pairs.one, pairs.two = flat
 
 
 def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
-    """Pair what is fused in one module only, or fused with other things."""
+    """Pairs instructions that are fused in one module only, or fused with different instructions."""
     pairs.one, pairs.two = flattened(pairs.one), flattened(pairs.two)
     units = [
         (pairs.one.unit_of[x], pairs.two.unit_of[y])
@@ -100,15 +101,15 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     for one, two in units:
         for level in range(LEVELS):
             anchor(pairs, one.nodes, two.nodes, level, numbers)
-    spreading = MatchPropagation(pairs, (a for one, _ in units for a in one.nodes))
-    spreading.spread()
+    propagation = MatchPropagation(pairs, (a for one, _ in units for a in one.nodes))
+    propagation.propagate()
     for one, two in units:
         pair_by_origin(pairs, one.nodes, two.nodes)
-    spreading.spread()
+    propagation.propagate()
 
 
-class _Units:
-    """Pairs computations, those first that pairs of instructions call."""
+class _ComputationPairs:
+    """Pairs computations, starting with those that paired instructions call."""
 
     def __init__(self, pairs: Pairs, numbers: Keys) -> None:
         self._pairs = pairs
@@ -117,7 +118,7 @@ class _Units:
         self.computations: dict[Computation, Computation] = {}
 
     def pair(self, x: Computation, y: Computation) -> None:
-        """Pair two computations, and all that they call at the same places."""
+        """Pairs two computations and, transitively, the callees of paired instructions."""
         pairs = self._pairs
         waiting = [(x, y)]
         while waiting:
@@ -134,64 +135,65 @@ class _Units:
                     waiting.extend(reversed(list(zip(called, others, strict=False))))
 
     def pair_not_inlined(self) -> None:
-        """Computations whose callers are no pairs: those that compute the same, else those of one name.
+        """Pairs computations whose callers are not paired: those of equal content, then those of one name.
 
-        What nothing calls comes first, for it pairs what it calls itself.
+        Computations without callers come first, as their pairs determine those of their callees.
         """
         one, two = self._pairs.plain
-        lefts = [[c for c in self._left(graph) if c not in graph.bodies] for graph in (one, two)]
-        if not all(lefts):
+        unpaired = [[c for c in self._unpaired(graph) if c not in graph.bodies] for graph in (one, two)]
+        if not all(unpaired):
             return
         called = {c for graph in (one, two) for i in graph.nodes for c in i.called_computations}
         for is_called in (False, True):
             for key_of in (_content, _name_and_parameters):
                 ones, twos = (
                     grouped((graph.unit_of[c] for c in left if (c in called) is is_called and c not in paired), key_of)
-                    for graph, left, paired in zip((one, two), lefts, (self.computations, self._taken), strict=True)
+                    for graph, left, paired in zip((one, two), unpaired, (self.computations, self._taken), strict=True)
                 )
                 self._pair_groups(ones, twos)
 
     def pair_wrappers(self) -> None:
-        """Fusions and calls by what they run, where that is known by now."""
+        """Pairs fusions and calls by the pairs in their computations."""
         self.computations = pair_wrappers(self._pairs, self.computations)
         self._taken = set(self.computations.values())
 
     def pair_moved(self) -> None:
-        """Computations that nothing in them is paired of: called from elsewhere, or not at all any more."""
+        """Pairs computations without any paired node, for example because their callers changed or are gone."""
         pairs = self._pairs
         flat = pairs.one, pairs.two
         one, two = pairs.one, pairs.two = pairs.plain
         for key_of in (_content, _name_and_parameters):
-            ones = grouped((one.unit_of[c] for c in self._left(one) if _is_free(c, one, pairs.after)), key_of)
-            twos = grouped((two.unit_of[c] for c in self._left(two) if _is_free(c, two, pairs.before)), key_of)
+            ones = grouped((one.unit_of[c] for c in self._unpaired(one) if _is_free(c, one, pairs.after)), key_of)
+            twos = grouped((two.unit_of[c] for c in self._unpaired(two) if _is_free(c, two, pairs.before)), key_of)
             self._pair_groups(ones, twos)
-        for x, y in self._likest():
+        for x, y in self._most_similar():
             self.pair(x, y)
         pairs.one, pairs.two = flat
 
-    def _likest(self) -> list[tuple[Computation, Computation]]:
-        """Computations that say much the same, one of which nothing calls any more, or nothing did; likest first."""
+    def _most_similar(self) -> list[tuple[Computation, Computation]]:
+        """Pairs of similar computations, at least one of which has no caller; most similar first."""
         pairs = self._pairs
         one, two = pairs.plain
-        ones = [c for c in self._left(one) if _is_free(c, one, pairs.after)]
-        twos = [c for c in self._left(two) if _is_free(c, two, pairs.before)]
-        if len(ones) * len(twos) > _MOST_COMPARED:
+        ones = [c for c in self._unpaired(one) if _is_free(c, one, pairs.after)]
+        twos = [c for c in self._unpaired(two) if _is_free(c, two, pairs.before)]
+        if len(ones) * len(twos) > _MAX_COMPARED:
             return []
         called = {c for graph in pairs.plain for i in graph.nodes for c in i.called_computations}
-        likenesses = [
-            (likeness, x, y)
+        similarities = [
+            (similarity, x, y)
             for x in ones
             for y in twos
-            if (x not in called or y not in called) and (likeness := pairs.likeness_of_computations(x, y)) >= _LIKE
+            if (x not in called or y not in called)
+            and (similarity := pairs.computation_similarity(x, y)) >= _MIN_SIMILARITY
         ]
-        return [(x, y) for _, x, y in sorted(likenesses, key=lambda found: -found[0])]
+        return [(x, y) for _, x, y in sorted(similarities, key=lambda found: -found[0])]
 
-    def _left(self, graph: Graph) -> Iterator[Computation]:
+    def _unpaired(self, graph: Graph) -> Iterator[Computation]:
         paired: Container[Computation] = self.computations if graph is self._pairs.plain[0] else self._taken
         return (computation for computation in graph.module.computations if computation not in paired)
 
     def _pair_groups(self, ones: Mapping[object, list[Unit]], twos: Mapping[object, list[Unit]]) -> None:
-        """Pair those of one key: first those of one name too, then the others in their order."""
+        """Pairs units of one key: those of the same name first, then the others in their order."""
         for key, group in ones.items():
             others = {unit.computation.name: unit for unit in twos.get(key, ())}
             named = sorted(group, key=lambda unit: unit.computation.name not in others)
@@ -202,7 +204,7 @@ class _Units:
 
 
 def _is_free(computation: Computation, graph: Graph, other: Sequence[Node]) -> bool:
-    first = graph.taken[computation]
+    first = graph.first_nodes[computation]
     return all(other[first + index] < 0 for index in range(len(computation.instructions)))
 
 
@@ -215,7 +217,7 @@ def _name_and_parameters(unit: Unit) -> object:
 
 
 def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
-    """The pairs of two computations: what is certain, parameters, then what lies beside pairs."""
+    """Pairs the nodes of two computations: certain pairs, parameters, then their neighbors."""
     if _are_copies(pairs, one, two):
         pairs.add_all(one.nodes, two.nodes)
         return
@@ -223,25 +225,25 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     if one.content != two.content:
         pair_by_arguments(pairs, one.computation, two.computation)
         pair_by_path(pairs, one.computation, two.computation)
-    for level in (TOLD, SAID):
+    for level in (FULL, CONTENT):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     pair_by_number(pairs, one.computation, two.computation)
-    for level in range(MEANT, LEVELS):
+    for level in range(ESSENTIAL, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
-    spreading = MatchPropagation(pairs, one.nodes)
+    propagation = MatchPropagation(pairs, one.nodes)
     root, other = one.computation.root, two.computation.root
     if root is not None and other is not None:
-        spreading.offer(pairs.one.node(root), pairs.two.node(other))
-    spreading.spread()
+        propagation.add_candidate(pairs.one.node(root), pairs.two.node(other))
+    propagation.propagate()
     pair_results(pairs, one.computation, two.computation)
     pair_by_origin(pairs, one.nodes, two.nodes)
-    spreading.spread()
+    propagation.propagate()
 
 
 def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
-    """Whether two computations say the same line by line, names aside, and nothing in them is paired yet."""
+    """Whether two computations without pairs are equal line by line, apart from names."""
     count = len(one.nodes)
     if one.content != two.content or count != len(two.nodes) or not count:
         return False
@@ -250,7 +252,7 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
         return False
     if two.twin is one.computation:
         return True
-    if pairs.one.keys[TOLD][a : a + count] != pairs.two.keys[TOLD][b : b + count]:
+    if pairs.one.keys[FULL][a : a + count] != pairs.two.keys[FULL][b : b + count]:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))

@@ -1,4 +1,4 @@
-"""What differs between two modules: instructions added, removed, changed and moved, and fields of the header."""
+"""Differences of two modules: instructions added, removed, changed, and moved, and header attributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
 from hlo_cli.analysis.matching.graph import Node
-from hlo_cli.analysis.matching.instruction_diff import is_plumbing
+from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.dataclass import dataclass
@@ -23,7 +23,7 @@ from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An instruction that is in both modules, and what changed about it."""
+    """Instruction of both modules with its changes."""
 
     before: Instruction
     after: Instruction
@@ -32,7 +32,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An instruction that stands elsewhere in the schedule of its computation, among those that it stood with."""
+    """Instruction whose position in the schedule changed relative to the others of its computation."""
 
     before: Instruction
     after: Instruction
@@ -40,10 +40,10 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class ModuleDiff:
-    """The differences of two modules. `matched` counts the instructions that are in both, changed or not.
+    """Differences of two modules; `matched` counts the instructions of both, changed or not.
 
-    `pairs` and `computations` lead from what is in both to what it is now. `moved` is empty unless both modules are
-    scheduled, and moving alone is no difference.
+    `pairs` and `computations` map old to new. `moved` is empty unless both modules are scheduled, and does not count as
+    a difference.
     """
 
     before: Module
@@ -59,11 +59,11 @@ class ModuleDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the modules are the same but for names and order."""
+        """Whether the modules are equal apart from names and order."""
         return not (self.changed or self.added or self.removed or self.header)
 
     def without(self, ignored: Iterable[str]) -> ModuleDiff:
-        """The same, but for changes of some kinds, or of attributes, keys and fields of some names."""
+        """Copy without the changes whose kind or name (of an attribute, key, or field) is in `ignored`."""
         words = frozenset(ignored)
 
         def kept(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -80,7 +80,7 @@ class ModuleDiff:
 
 @no_garbage_collection()
 def diff(before: Module, after: Module) -> ModuleDiff:
-    """What differs between two modules, names aside.
+    """Compares two modules, ignoring names.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2,4]{1,0} parameter(0)  ROOT n = f32[2,4]{1,0} negate(p) }"
@@ -90,20 +90,20 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     """
     matching = match(before, after)
     pairs = matching.pairs
-    reckoning = IncrementalDiffCost(pairs, matching.computations, matching.pair_nodes)
-    improve_matching(pairs, reckoning)
+    cost = IncrementalDiffCost(pairs, matching.computations, matching.pair_nodes)
+    improve_matching(pairs, cost)
     one, two = pairs.one.nodes, pairs.two.nodes
-    told = dict(reckoning.changes)
+    changes_of = dict(cost.changes)
     for a, change in _reordered_arguments(matching):
-        told[a] = (*told.get(a, ()), change)
-    changes = sorted((pairs.after[a], a, changes) for a, changes in told.items())
+        changes_of[a] = (*changes_of.get(a, ()), change)
+    changed = sorted((pairs.after[a], a, changes) for a, changes in changes_of.items())
     return ModuleDiff(
         before,
         after,
         len(pairs.found),
-        tuple(Changed(one[a], two[b], told) for b, a, told in changes),
-        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_plumbing(pairs.two, b)),
-        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_plumbing(pairs.one, a)),
+        tuple(Changed(one[a], two[b], changes) for b, a, changes in changed),
+        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_inlined_parameter(pairs.two, b)),
+        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_inlined_parameter(pairs.one, a)),
         tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
         tuple(_header_changes(before, after)),
         matching.computations,
@@ -112,7 +112,7 @@ def diff(before: Module, after: Module) -> ModuleDiff:
 
 
 def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
-    """As few arguments of the program as explain their other order; one more before them is no change of theirs."""
+    """Yields a minimal set of entry arguments that explains their new order; an inserted argument changes no other."""
     pairs = matching.pairs
     both: list[tuple[Node, int, int]] = []
     for parameter in pairs.one.module.entry.parameters:
@@ -128,12 +128,12 @@ def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:
 
 
 def _moved(matching: Matching) -> Iterator[Moved]:
-    """As few instructions as explain the other order; arguments and constants do not count."""
+    """Yields a minimal set of instructions that explains the new order; parameters and constants do not count."""
     pairs = matching.pairs
     for old, new in matching.computations.items():
-        if pairs.are_twins(old, new):
+        if pairs.are_identical(old, new):
             continue
-        first, start = pairs.two.taken[new], pairs.one.taken[old]
+        first, start = pairs.two.first_nodes[new], pairs.one.first_nodes[old]
         both = []
         for instruction in new.instructions:
             a = pairs.before[first + instruction.index]

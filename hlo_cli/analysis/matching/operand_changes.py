@@ -1,7 +1,6 @@
-"""Which instructions take other values than before, and for which of them other changes say so already.
+"""Changes of operands, control predecessors, and callees, without those that follow from other changes.
 
-Whose operand is removed takes what that one took; whose operand gets a copy in front takes the copy. Such users
-are not changed themselves.
+A user of a removed instruction now uses its operand, and a user of a copied value uses the copy: neither is changed.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-_FARTHEST: Final = 64
+_MAX_VISITED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class OperandDiff:
-    """Compares what pairs take and call, given the pairs of instructions and of computations."""
+    """Compares operands, control predecessors, and callees under given pairs of instructions and computations."""
 
     pairs: Pairs
     computations: Mapping[Computation, Computation]
     _named: dict[Computation, dict[str, Instruction]] = field(default_factory=dict)
 
     def changes(self, a: Node, b: Node) -> Iterator[Change]:
-        """How the operands of a pair differ, its control predecessors and the computations that it calls."""
-        if self.is_plain(a, b):
+        """Yields the changes of operands, callees, and control predecessors of a pair."""
+        if self.has_identical_operands(a, b):
             return
         pairs = self.pairs
         one, two = pairs.one.nodes[a], pairs.two.nodes[b]
@@ -40,83 +39,89 @@ class OperandDiff:
         if a in pairs.one.controlled or b in pairs.two.controlled:
             yield from self._control_changes(one, two)
 
-    def is_plain(self, a: Node, b: Node) -> bool:
-        """Whether all operands are pairs at the same places, and only twins are called, if anything: as mostly."""
+    def has_identical_operands(self, a: Node, b: Node) -> bool:
+        """Whether all operands are paired by position, and all callees identical: the usual case, tested first."""
         pairs, (one, two) = self.pairs, self.pairs.plain
         if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
         called, others = one.nodes[a].called_computations, two.nodes[b].called_computations
-        if (called or others) and not self._are_twins(called, others):
+        if (called or others) and not self._are_identical(called, others):
             return False
         return a not in one.controlled and b not in two.controlled
 
-    def _are_twins(self, called: Sequence[Computation], others: Sequence[Computation]) -> bool:
+    def _are_identical(self, called: Sequence[Computation], others: Sequence[Computation]) -> bool:
         pairs, pair_of = self.pairs, self.computations.get
         return len(called) == len(others) and all(
-            pair_of(x) is y and pairs.are_twins(x, y) for x, y in zip(called, others, strict=True)
+            pair_of(x) is y and pairs.are_identical(x, y) for x, y in zip(called, others, strict=True)
         )
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
-        handed = self._handed(one, two)
-        if handed is None and len(one.operands) != len(two.operands):
+        by_parameter = self._operands_by_parameter(one, two)
+        if by_parameter is None and len(one.operands) != len(two.operands):
             if one.opcode == two.opcode:
                 yield Change("operands", "", _names(one.operands), _names(two.operands))
             return
-        for slot, (x, y) in enumerate(zip(one.operands, two.operands, strict=True) if handed is None else handed):
-            if not self._are_one(x, y):
+        for slot, (x, y) in enumerate(
+            zip(one.operands, two.operands, strict=True) if by_parameter is None else by_parameter
+        ):
+            if not self._are_same_value(x, y):
                 yield Change("operands", f"operand {slot}", x.name, y.name)
 
-    def _handed(self, one: Instruction, two: Instruction) -> list[tuple[Instruction, Instruction]] | None:
-        """Of two fusions or calls the operands for the same parameters, whatever their numbers; None for all else."""
+    def _operands_by_parameter(
+        self, one: Instruction, two: Instruction
+    ) -> list[tuple[Instruction, Instruction]] | None:
+        """Operands of two fusions or calls for the same parameters, whatever their numbers; None for other
+        instructions.
+        """
         graph = self.pairs.one
         called = next((c for c in one.called_computations if c in graph.bodies), None)
         if called is None or self.computations.get(called) not in two.called_computations:
             return None
-        handed = []
+        by_parameter = []
         for parameter, x in zip(called.parameters, one.operands, strict=True):
             b = self.pairs.after[graph.node(parameter)]
             other = self.pairs.two.nodes[b] if b >= 0 else None
             number = other.parameter_number if other is not None else None
             if number is not None and number < len(two.operands):
-                handed.append((x, two.operands[number]))
-        return handed
+                by_parameter.append((x, two.operands[number]))
+        return by_parameter
 
-    def _are_one(self, x: Instruction, y: Instruction) -> bool:
-        """Whether two operands are one: as instructions, as the values they hand on, or by what else changed."""
+    def _are_same_value(self, x: Instruction, y: Instruction) -> bool:
+        """Whether two operands are paired, forward the same value, or differ only by another reported change."""
         one, two = self.pairs.one, self.pairs.two
         a, b = one.node(x), two.node(y)
-        if self.pairs.after[a] == b or self._are_one_in(*self.pairs.plain, a, b):
+        if self.pairs.after[a] == b or self._are_same_value_in(*self.pairs.plain, a, b):
             return True
-        return one is not self.pairs.plain[0] and self._are_one_in(one, two, one.value[a], two.value[b])
+        return one is not self.pairs.plain[0] and self._are_same_value_in(one, two, one.value[a], two.value[b])
 
-    def _are_one_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
-        """Whether two operands are one value in these graphs: computed alike, or standing in for each other.
+    def _are_same_value_in(self, one: Graph, two: Graph, a: Node, b: Node) -> bool:
+        """Whether two operands are one value in these graphs: equal expressions, or one replaces the other.
 
-        The other operand follows from what is removed or added if it stands in for what the other one took.
+        An added or removed operand replaces the other one if both derive from one pair.
         """
         after, before = self.pairs.after, self.pairs.before
         if after[a] == b or 0 <= one.comparable[a] == two.comparable[b] or (after[a] < 0 and before[b] < 0):
             return True
         if after[a] >= 0 and before[b] >= 0:
             return False
-        sources = {after[node] for node in _nearest(a, one.operands, after)}
-        return not sources.isdisjoint(_nearest(b, two.operands, before))
+        sources = {after[node] for node in _nearest_paired(a, one.operands, after)}
+        return not sources.isdisjoint(_nearest_paired(b, two.operands, before))
 
     def _call_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
         ones, twos = one.called_computations, two.called_computations
-        if len(ones) == len(twos) and all(map(self._call_the_same, ones, twos)):
+        if len(ones) == len(twos) and all(map(self._is_same_callee, ones, twos)):
             return
         if one.opcode == two.opcode:
             yield Change("attributes", "calls", ", ".join(c.name for c in ones), ", ".join(c.name for c in twos))
 
-    def _call_the_same(self, x: Computation, y: Computation) -> bool:
+    def _is_same_callee(self, x: Computation, y: Computation) -> bool:
         one, two = self.pairs.one, self.pairs.two
         if self.computations.get(x) is y:
             return True
         return x in one.unit_of and y in two.unit_of and one.unit_of[x].content == two.unit_of[y].content
 
     def _control_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
-        """Control predecessors that are in both modules, but precede in one only."""
+        """Yields control predecessors that both modules have, but that precede the instruction in one only."""
         pairs = self.pairs
         ones, twos = self._control_predecessors(one), self._control_predecessors(two)
         before = {pairs.after[pairs.one.node(i)] for i in ones}
@@ -135,10 +140,10 @@ def _names(instructions: Sequence[Instruction]) -> str:
     return ", ".join(instruction.name for instruction in instructions)
 
 
-def _nearest(node: Node, operands: Sequence[tuple[Node, ...]], other: Sequence[Node]) -> set[Node]:
-    """The nearest nodes with a pair that a node is computed from, itself if it has one."""
+def _nearest_paired(node: Node, operands: Sequence[tuple[Node, ...]], other: Sequence[Node]) -> set[Node]:
+    """Nearest paired nodes that a node is computed from; itself if it is paired."""
     found, waiting, seen = set(), [node], {node}
-    while waiting and len(seen) < _FARTHEST:
+    while waiting and len(seen) < _MAX_VISITED:
         at = waiting.pop()
         if other[at] >= 0:
             found.add(at)

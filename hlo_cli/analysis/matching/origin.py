@@ -1,4 +1,4 @@
-"""Pairs by where things come from: their old names, and the places in the program that they were written for."""
+"""Pairs instructions by origin: their names, and op_name in their metadata."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.content import op_name_in
-from hlo_cli.analysis.matching.graph import MEANT, Graph, Node
+from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir import opcodes
 
 _T = TypeVar("_T")
 
-_SAME_OPERATION: Final = {
+_LOGICAL_OPCODE: Final = {
     opcodes.CONVOLUTION: opcodes.DOT,
     opcodes.BITCAST: opcodes.RESHAPE,
     opcodes.TRANSPOSE: opcodes.RESHAPE,
@@ -21,22 +21,22 @@ _SAME_OPERATION: Final = {
     opcodes.ALL_GATHER_START: opcodes.ALL_GATHER,
     opcodes.COLLECTIVE_PERMUTE_START: opcodes.COLLECTIVE_PERMUTE,
 }
-"""Opcodes that compilers write for others; the first has the name of the second."""
+"""Opcodes that compilers emit for others."""
 
 
 def operation_of(opcode: str) -> str:
-    """The opcode of the operation that this one may have been written for.
+    """Opcode of the operation that a compiler may have replaced by this one.
 
     >>> operation_of("convolution"), operation_of("add")
     ('dot', 'add')
     """
-    return _SAME_OPERATION.get(opcode, opcode)
+    return _LOGICAL_OPCODE.get(opcode, opcode)
 
 
 def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
-    """What no neighbour tells: the same operation under its old name, or from the same place in the program.
+    """Pairs nodes that no neighbor determines: by essential key and name, or by op_name.
 
-    Where several come from one place, they are taken in order if there are as many on both sides.
+    Several nodes of one key are paired in order if both modules have equally many.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.matching.build_graph import graph_of
@@ -58,12 +58,12 @@ def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> 
 
 
 def _key_and_name(graph: Graph, node: Node) -> object:
-    return graph.keys[MEANT][node], graph.nodes[node].name
+    return graph.keys[ESSENTIAL][node], graph.nodes[node].name
 
 
 def _key_and_op_name(graph: Graph, node: Node) -> object:
     op_name = op_name_in(graph.metadata[node])
-    return (graph.keys[MEANT][node], op_name) if op_name else None
+    return (graph.keys[ESSENTIAL][node], op_name) if op_name else None
 
 
 def _operation_and_op_name(graph: Graph, node: Node) -> object:
@@ -72,7 +72,7 @@ def _operation_and_op_name(graph: Graph, node: Node) -> object:
 
 
 def grouped(things: Iterable[_T], key_of: Callable[[_T], object]) -> dict[object, list[_T]]:
-    """Things by their keys, in their order.
+    """Groups items by key, in their order.
 
     >>> grouped(["ab", "c", "de"], len)
     {2: ['ab', 'de'], 1: ['c']}

@@ -1,6 +1,6 @@
-"""Pairs of what only hands values on: fusions and calls, the parameters of what they run, elements of their tuples.
+"""Pairs instructions that only forward values: fusions, calls, parameters of their computations, and tuple elements.
 
-A fusion is the one that holds the same work. What hands on stands where its pair is handed on to.
+Fusions are paired by the pairs in their fused computations.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from hlo_cli.ir.instruction import Instruction
 
 
 def pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation]) -> dict[Computation, Computation]:
-    """Pair all that hands values on, and the computations that stand inlined; all pairs of computations."""
+    """Pairs forwarding instructions and inlined computations; returns all pairs of computations."""
     wrappers = _Wrappers(pairs, dict(computations), set(computations.values()))
     wrappers.pair_bodies()
-    wrappers.pair_handed_on()
-    wrappers.pair_numbered()
+    wrappers.pair_operands()
+    wrappers.pair_by_index()
     return wrappers.paired
 
 
 @dataclass(frozen=True, slots=True)
 class _Wrappers:
-    """The pairs of computations found so far, and those of the second module that are in one."""
+    """Pairs of computations found so far, and the paired computations of the second module."""
 
     pairs: Pairs
     paired: dict[Computation, Computation]
     taken: set[Computation]
 
     def pair_bodies(self) -> None:
-        """Inlined computations that have the result, or at least half of the smaller one, in common; most first."""
+        """Pairs inlined computations with the same result, or half of the smaller one paired; those with most pairs
+        first.
+        """
         one, two = self.pairs.one, self.pairs.two
         votes: Counter[tuple[Computation, Computation]] = Counter()
         for a, b in self.pairs.found:
@@ -42,11 +44,11 @@ class _Wrappers:
             if x in one.bodies and y in two.bodies:
                 votes[x, y] += 1
         for (x, y), count in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].name != vote[0][1].name)):
-            if 2 * count >= min(_work(one, x), _work(two, y)) or self._have_one_result(x, y):
+            if 2 * count >= min(_instruction_count(one, x), _instruction_count(two, y)) or self._have_same_result(x, y):
                 self._pair_body(x, y)
 
-    def pair_handed_on(self) -> None:
-        """What stands at the same place among the operands of a pair, as long as there is more of it."""
+    def pair_operands(self) -> None:
+        """Pairs forwarding instructions at the same operand position of a pair, transitively."""
         pairs, at = self.pairs, 0
         while at < len(pairs.found):
             a, b = pairs.found[at]
@@ -60,8 +62,8 @@ class _Wrappers:
                 if self.paired.get(c) is d and c.root is not None and d.root is not None:
                     self._pair(c.root, d.root)
 
-    def pair_numbered(self) -> None:
-        """Parameters and elements that nobody takes, or somebody else now: by number."""
+    def pair_by_index(self) -> None:
+        """Pairs parameters by number and tuple elements by index where no user determines their pair."""
         pairs = self.pairs
         for x, y in self.paired.items():
             if x in pairs.one.bodies and y in pairs.two.bodies:
@@ -79,7 +81,7 @@ class _Wrappers:
                     self._pair(one, found)
 
     def _pair(self, x: Instruction, y: Instruction) -> None:
-        """Pair two that hand on, and what they run."""
+        """Pairs two forwarding instructions and their computations."""
         pairs = self.pairs
         if x.opcode != y.opcode:
             return
@@ -97,14 +99,14 @@ class _Wrappers:
             self.taken.add(y)
             self._pair(one, two)
 
-    def _have_one_result(self, x: Computation, y: Computation) -> bool:
+    def _have_same_result(self, x: Computation, y: Computation) -> bool:
         assert x.root is not None
         assert y.root is not None
         one, two = self.pairs.one, self.pairs.two
         return self.pairs.after[one.value[one.node(x.root)]] == two.value[two.node(y.root)]
 
 
-def _work(graph: Graph, computation: Computation) -> int:
-    """How many instructions do not just hand on."""
-    first = graph.taken[computation]
+def _instruction_count(graph: Graph, computation: Computation) -> int:
+    """Number of instructions that do not only forward a value."""
+    first = graph.first_nodes[computation]
     return sum(graph.value[first + i.index] == first + i.index for i in computation.instructions)

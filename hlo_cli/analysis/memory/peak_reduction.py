@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
-from hlo_cli.analysis.layout.padding import Orders
+from hlo_cli.analysis.layout.padding import KnownOrders
 from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -39,7 +39,7 @@ class LayoutSuggestion:
     peak: int
 
 
-def suggestions(space: SpaceUsage, orders: Orders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
+def suggestions(space: SpaceUsage, orders: KnownOrders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
     """Returns up to `most` suggestions, each of which lowers the peak by at least 5%.
 
     At each step, the buffer with the largest saving at the current peak is chosen.
@@ -47,7 +47,7 @@ def suggestions(space: SpaceUsage, orders: Orders, *, most: int = 2) -> tuple[La
     return tuple(_suggestions(space, orders, most)) if space.peak_bytes else ()
 
 
-def _suggestions(space: SpaceUsage, orders: Orders, most: int) -> Iterator[LayoutSuggestion]:
+def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[LayoutSuggestion]:
     """Yields suggestions for a non-empty memory space."""
     buffers = _buffers(space)
     timeline: Sequence[int] = space.timeline
@@ -75,7 +75,9 @@ def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
     return buffers
 
 
-def _best(buffers: Mapping[int, list[LiveValue]], orders: Orders, peak: int, changed: set[int]) -> Reordered | None:
+def _best(
+    buffers: Mapping[int, list[LiveValue]], orders: KnownOrders, peak: int, changed: set[int]
+) -> Reordered | None:
     """Returns the buffer live at the peak with the largest saving; all of its values must become smaller."""
     found: Reordered | None = None
     for number, values in buffers.items():
@@ -87,12 +89,12 @@ def _best(buffers: Mapping[int, list[LiveValue]], orders: Orders, peak: int, cha
     return found
 
 
-def _reordered(values: Sequence[LiveValue], orders: Orders) -> Reordered | None:
+def _reordered(values: Sequence[LiveValue], orders: KnownOrders) -> Reordered | None:
     """Returns the buffer in a better dimension order, None if the layout is fixed or no order saves bytes."""
     if any(map(_has_fixed_layout, values)):
         return None
     largest = max(values, key=lambda value: (value.padded_bytes, bool(value.instruction.metadata.op_name)))
-    betters = [orders.better(value.shape) if isinstance(value.shape, ArrayShape) else None for value in values]
+    betters = [orders.alternative(value.shape) if isinstance(value.shape, ArrayShape) else None for value in values]
     known = [better for better in betters if better is not None]
     if len(known) < len(values):
         return None

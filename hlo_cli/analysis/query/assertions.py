@@ -1,6 +1,6 @@
-"""What a module makes of expectations: whether each is met, what was found, and where.
+"""Evaluates assertions on a module: whether each passes, the measured value, and where.
 
-The language and its words are this tool's own; what counts as one operation is told in `operations.py`.
+The assertion language is specific to this tool; `logical_operations.py` defines what counts as one operation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
-from hlo_cli.analysis.query.logical_operations import LogicalOperation, operation_fields, operations_of
+from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
+from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
 from hlo_cli.analysis.query.patterns import name_matcher
-from hlo_cli.analysis.query.spellings import Spelling, other_spellings
 from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.assertion import Expectation, Quantity
@@ -28,26 +28,27 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
 from hlo_cli.source import HloError, Source
 
-_NOTHING_KEEPS: Final = ("<", "<=", "!=")
-"""The limits that the largest of nothing keeps."""
+_TRUE_FOR_EMPTY: Final = ("<", "<=", "!=")
+"""Operators with which the maximum of no values passes."""
 _UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An instruction that counts, and how much; None where it counts as one."""
+    """Counted instruction and its value; None if it counts as one."""
 
     instruction: Instruction
-    amount: int | float | None
+    value: int | float | None
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionResult:
-    """Whether an expectation is met, None where it cannot be asked or hangs on an unknown cost; `remark` is the reason.
+    """Result of an assertion.
 
-    `found` is what was measured, as far as it is known, None for the largest of nothing, and `kind` says what it
-    counts; `parts` are what that is of, the largest first, else in the order of the text. `spellings` are opcodes that
-    the expectation names and that the module has under another name.
+    - `is_met` is None if it was skipped or depends on an unknown cost; `remark` is the reason.
+    - `found` is the measured value as far as known, None for the maximum of no values; `kind` is its kind.
+    - `parts` are the counted instructions, largest first, else in the order of the text.
+    - `lowered_forms` are named opcodes that the module has in another form.
     """
 
     expectation: Expectation
@@ -56,7 +57,7 @@ class AssertionResult:
     kind: Kind = "count"
     parts: tuple[Part, ...] = ()
     remark: str = ""
-    spellings: tuple[Spelling, ...] = ()
+    lowered_forms: tuple[LoweredForm, ...] = ()
 
 
 def check_assertions(
@@ -66,7 +67,7 @@ def check_assertions(
     attributes: Collection[str] = (),
     memory: Callable[[], MemoryAnalysis],
 ) -> tuple[AssertionResult, ...]:
-    """A verdict on every expectation whose sections the module is in; `memory` is asked for only if it is needed.
+    """Evaluates the assertions whose sections match the module; `memory` is called only if required.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
@@ -76,12 +77,12 @@ def check_assertions(
     >>> [(each.is_met, each.found) for each in check_assertions(module, stated, memory=lambda: memory_analysis(module))]
     [(False, 1), (True, 8)]
     """
-    judge = _Judge(module, attributes, memory)
-    return tuple(judge(each) for each in expectations if judge.is_meant(each))
+    evaluator = _Evaluator(module, attributes, memory)
+    return tuple(evaluator(each) for each in expectations if evaluator.applies(each))
 
 
 def check_expectation(expectation: Expectation, attributes: Collection[str]) -> None:
-    """HloError where an expectation asks for fields that nothing has, or compares unlike things.
+    """Raises HloError if an assertion uses unknown fields or compares different kinds.
 
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.queries.assertions import read_expectations
@@ -94,61 +95,61 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
     nothing = Computation("", is_entry=True)
     fields = operation_fields(Module("", (nothing,), nothing, Source("", "")), attributes)
     if expectation.quantity.function != "max_peak":
-        _measure(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _any_name)))
+        _measure_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
 
 
-def _any_name(where: Where, text: Text) -> Predicate[LogicalOperation]:
-    """The test of a function whose names are those of another module: only the pattern is looked at."""
+def _match_nothing(where: Where, text: Text) -> Predicate[LogicalOperation]:
+    """Predicate of a function whose names are those of another module: only the pattern is checked."""
     name_matcher(where, text)
     return lambda each: False
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """Which operations count, and how much each."""
+    """Predicate for the operations that count, and the value of each."""
 
-    counts: Predicate[LogicalOperation]
-    amount: Callable[[LogicalOperation], int | float | AtLeast | None]
+    matches: Predicate[LogicalOperation]
+    value: Callable[[LogicalOperation], int | float | AtLeast | None]
     kind: Kind = "count"
 
 
-def _measure(expectation: Expectation, fields: Fields[LogicalOperation]) -> _Measure:
+def _measure_of(expectation: Expectation, fields: Fields[LogicalOperation]) -> _Measure:
     quantity, limit = expectation.quantity, expectation.limit
     where, asked = quantity.where, quantity.field
-    counts = predicate(where, fields)
+    matches = predicate(where, fields)
     if asked is None:
         if limit.unit:
             raise where.error(f"{limit.text} is no number of operations", limit.span)
-        return _Measure(counts, lambda each: None)
+        return _Measure(matches, lambda each: None)
     reader = fields.find(where, asked)
     if reader.kind not in (*NUMBERS, "names"):
         hint = "as padded_bytes, bytes, flops, elements, users; hlo help where lists the fields"
         raise where.error(f"{asked} is no number", asked.span, hint)
     if limit.unit and limit.unit != _UNITS.get(reader.kind):
         raise where.error(f"{asked} does not count in such units", limit.span)
-    return _Measure(counts, lambda each: _number(reader.read(each)), reader.kind)
+    return _Measure(matches, lambda each: _number(reader.read(each)), reader.kind)
 
 
 def _number(value: FieldValue) -> int | float | AtLeast | None:
-    """A field as a number: of names, how many there are."""
+    """Field value as a number: of a list of names, its length."""
     if isinstance(value, tuple):
         return len(value)
     return value if isinstance(value, int | float | AtLeast) else None
 
 
-def _range(function: str, found: int | float | None, open_ones: int) -> tuple[float, float]:
-    """From where to where a quantity may lie if so many operations may count, or count for more than is known."""
+def _range(function: str, found: int | float | None, unknown_count: int) -> tuple[float, float]:
+    """Bounds of a quantity if `unknown_count` operations may count, or have at least a known value."""
     match function:
         case "min":
             return -inf, inf
         case "sum" | "max":
             return -inf if found is None else found, inf
         case _:
-            return found or 0, (found or 0) + open_ones
+            return found or 0, (found or 0) + unknown_count
 
 
-class _Judge:
-    """What is asked of one module; its operations are found when they are needed."""
+class _Evaluator:
+    """Evaluates assertions on one module; operations and memory are computed on first use."""
 
     def __init__(self, module: Module, attributes: Collection[str], memory: Callable[[], MemoryAnalysis]) -> None:
         self._module = module
@@ -161,7 +162,7 @@ class _Judge:
 
     @cached_property
     def _operations(self) -> tuple[LogicalOperation, ...]:
-        return operations_of(self._module)
+        return logical_operations(self._module)
 
     @cached_property
     def _fields(self) -> Fields[LogicalOperation]:
@@ -171,8 +172,8 @@ class _Judge:
     def _spaces(self) -> Mapping[int, SpaceUsage]:
         return {space.number: space for space in self._memory().spaces}
 
-    def is_meant(self, expectation: Expectation) -> bool:
-        """Whether the module is in all sections that an expectation stands in."""
+    def applies(self, expectation: Expectation) -> bool:
+        """Whether the module matches all sections of an assertion."""
         names = {"module": self._module.name, "target": self._target or ""}
         return all(fnmatchcase(names[section.kind], section.pattern) for section in expectation.sections)
 
@@ -182,8 +183,8 @@ class _Judge:
         try:
             if expectation.quantity.function == "max_peak":
                 return self._peak(expectation)
-            spellings = other_spellings(self._module, expectation.quantity.where)
-            return replace(self._measured(expectation), spellings=spellings)
+            lowered = lowered_forms(self._module, expectation.quantity.where)
+            return replace(self._measure_operations(expectation), lowered_forms=lowered)
         except HloError as error:
             return AssertionResult(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
 
@@ -199,73 +200,73 @@ class _Judge:
             return AssertionResult(expectation, None, remark=why)
         found = self._spaces.get(number)
         if found is None:
-            return self._judged(expectation, 0, "bytes", ())
+            return self._evaluate(expectation, 0, "bytes", ())
         parts = (Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
-        return self._judged(expectation, found.peak_bytes, "bytes", tuple(parts))
+        return self._evaluate(expectation, found.peak_bytes, "bytes", tuple(parts))
 
-    def _measured(self, expectation: Expectation) -> AssertionResult:
-        measure = _measure(expectation, self._fields)
+    def _measure_operations(self, expectation: Expectation) -> AssertionResult:
+        measure = _measure_of(expectation, self._fields)
         counted: list[LogicalOperation] = []
-        open_ones = 0
+        unknown_count = 0
         for each in self._operations:
-            counts = measure.counts(each)
-            open_ones += counts is None
-            if counts:
+            matches = measure.matches(each)
+            unknown_count += matches is None
+            if matches:
                 counted.append(each)
         parts: list[Part] = []
         for each in counted:
-            amount = measure.amount(each)
-            if isinstance(amount, AtLeast):
-                open_ones += 1
-                amount = round(amount.number)
-            parts.append(Part(each.instruction, amount))
-        amounts = [part.amount for part in parts if part.amount is not None]
+            value = measure.value(each)
+            if isinstance(value, AtLeast):
+                unknown_count += 1
+                value = round(value.number)
+            parts.append(Part(each.instruction, value))
+        values = [part.value for part in parts if part.value is not None]
         found: int | float | None = len(parts)
         match expectation.quantity.function:
             case "sum":
-                found = sum(amounts)
+                found = sum(values)
             case "max":
-                found = max(amounts, default=None)
+                found = max(values, default=None)
             case "min":
-                found = min(amounts, default=None)
-        turned = 1 if expectation.quantity.function == "min" else -1
-        parts.sort(key=lambda part: turned * (part.amount or 0))
-        return self._judged(expectation, found, measure.kind, tuple(parts), open_ones=open_ones)
+                found = min(values, default=None)
+        direction = 1 if expectation.quantity.function == "min" else -1
+        parts.sort(key=lambda part: direction * (part.value or 0))
+        return self._evaluate(expectation, found, measure.kind, tuple(parts), unknown_count=unknown_count)
 
-    def _judged(
+    def _evaluate(
         self,
         expectation: Expectation,
         found: int | float | None,
         kind: Kind,
         parts: tuple[Part, ...],
         *,
-        open_ones: int = 0,
+        unknown_count: int = 0,
     ) -> AssertionResult:
         limit, sign = expectation.limit.value, expectation.operator
-        if open_ones:
-            low, high = _range(expectation.quantity.function, found, open_ones)
+        if unknown_count:
+            low, high = _range(expectation.quantity.function, found, unknown_count)
             is_met = within(sign, low, high, limit)
         else:
-            is_met = sign in _NOTHING_KEEPS if found is None else within(sign, found, found, limit)
+            is_met = sign in _TRUE_FOR_EMPTY if found is None else within(sign, found, found, limit)
         if is_met is None:
-            who = "1 operation" if open_ones == 1 else f"{open_ones:,} operations"
+            who = "1 operation" if unknown_count == 1 else f"{unknown_count:,} operations"
             return AssertionResult(
                 expectation, None, found, kind, parts, f"cannot be told: the cost of {who} is unknown"
             )
-        remark = "" if is_met or parts else self._nearly(expectation.quantity)
+        remark = "" if is_met or parts else self._near_misses(expectation.quantity)
         return AssertionResult(expectation, is_met, found, kind, parts, remark)
 
-    def _nearly(self, quantity: Quantity) -> str:
-        """Of conditions joined by `and` that never hold together, how often each does."""
+    def _near_misses(self, quantity: Quantity) -> str:
+        """For conditions joined by `and` that never hold together: how often each holds."""
         where = quantity.where
         if not isinstance(where.condition, Both) or quantity.function == "max_peak":
             return ""
-        held: list[str] = []
+        counts_by_part: list[str] = []
         for part in where.condition.parts:
             if not isinstance(part, Comparison | Flag):
                 return ""
             span = part.span if isinstance(part, Comparison) else part.field.span
             test = predicate(replace(where, condition=part), self._fields)
             number = sum(test(each) is True for each in self._operations)
-            held.append(f"{number:,} with {where.source.slice(span)}")
-        return ", ".join(held)
+            counts_by_part.append(f"{number:,} with {where.source.slice(span)}")
+        return ", ".join(counts_by_part)

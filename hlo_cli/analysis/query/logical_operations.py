@@ -1,7 +1,7 @@
-"""What a module does, each thing once: an asynchronous operation is one, however it is spelled.
+"""Logical operations of a module: an async operation counts once, in any form.
 
-`all-gather`, `all-gather-start` with its done, `async-start` that calls an all-gather, and a fusion that starts one
-are all an operation with the opcode all-gather, where it begins, with the shape of what comes out.
+`all-gather`, `all-gather-start` with its done, `async-start` that calls an all-gather, and a fusion that starts one are
+all one operation with opcode all-gather, the position of the start, and the shape of the result.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES
 
-_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
-"""Fields that the instruction tells which says what is done; all others are those of where it begins."""
+_FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
+"""Fields read from `performed`; all others are read from `instruction`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalOperation:
-    """Something a module does: `instruction` is where it begins, `performed` says what it does, `result` has its shape.
+    """Operation of a module: where it begins, the instruction that it performs, and the one with its result.
 
-    All three are one instruction unless it is asynchronous.
+    All three are the same instruction unless the operation is async.
     """
 
     instruction: Instruction
@@ -41,19 +41,19 @@ class LogicalOperation:
     is_async: bool = False
 
 
-def operations_of(module: Module) -> tuple[LogicalOperation, ...]:
-    """The operations of a module, in the order of its text.
+def logical_operations(module: Module) -> tuple[LogicalOperation, ...]:
+    """Logical operations of a module in the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
     ... ENTRY e { p = f32[4] parameter(0)
     ...   s = (f32[4], f32[16]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
     ...   ROOT d = f32[16] all-gather-done(s) }'''
-    >>> [(each.opcode, str(each.result.shape)) for each in operations_of(parse_module(text))]
+    >>> [(each.opcode, str(each.result.shape)) for each in logical_operations(parse_module(text))]
     [('parameter', 'f32[4]{0}'), ('all-gather', 'f32[16]{0}')]
     """
     starts = {pair.start: pair for pair in async_pairs(module).pairs}
-    ends = {end for pair in starts.values() for end in _ends(pair)}
+    ends = {end for pair in starts.values() for end in _updates_and_dones(pair)}
     inside = {computation for pair in starts.values() for computation in _wrappers(pair)}
     collective = {each for pair in starts.values() for each in _fused_collectives(pair)}
     return tuple(
@@ -66,12 +66,12 @@ def operations_of(module: Module) -> tuple[LogicalOperation, ...]:
 
 
 def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields[LogicalOperation]:
-    """What can be asked of operations: what can be asked of instructions, `async`, `exposed` and `fusion`.
+    """Fields of logical operations: those of instructions, `async`, `exposed`, and `fusion`.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[2] copy(f32[2] p)")
     >>> fields = operation_fields(module)
-    >>> [fields.readers["async"].read(each) for each in operations_of(module)][-1]
+    >>> [fields.readers["async"].read(each) for each in logical_operations(module)][-1]
     False
     """
 
@@ -81,8 +81,8 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     @cache
     def exposed() -> frozenset[Instruction]:
         overlap = analyze_overlap(module)
-        waited_for = (flight.pair.start for flight in overlap.intervals if flight.is_exposed)
-        return frozenset((*waited_for, *overlap.synchronous))
+        exposed_starts = (flight.pair.start for flight in overlap.intervals if flight.is_exposed)
+        return frozenset((*exposed_starts, *overlap.synchronous))
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
     own: dict[str, Reader[LogicalOperation]] = {
@@ -95,10 +95,10 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
         "is_root": ended.readers["is_root"],
         "bytes": Reader("bytes", lambda each: _bytes(each, performed.readers["bytes"])),
     }
-    told = {name: performed.readers[name] for name in _OF_PERFORMED}
+    performed_readers = {name: performed.readers[name] for name in _FIELDS_OF_PERFORMED}
     return replace(
         begun,
-        readers={**begun.readers, **told, **own},
+        readers={**begun.readers, **performed_readers, **own},
         places={**begun.places, "attributes": performed.places["attributes"]},
         attribute=performed.attribute,
     )
@@ -113,14 +113,14 @@ def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOpera
     return LogicalOperation(instruction, pair.wrapped or instruction, result, pair.operation, is_async=True)
 
 
-def _ends(pair: AsyncPair) -> Iterator[Instruction]:
-    """What goes on with an operation and what waits for it; fusions that share in it do work of their own."""
+def _updates_and_dones(pair: AsyncPair) -> Iterator[Instruction]:
+    """Updates and dones of a pair, without fusions, which also compute."""
     yield from (update for update in pair.updates if update.opcode != opcodes.FUSION)
     yield from pair.dones
 
 
 def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
-    """The computation of a generic operation, if there is nothing in it but the operation itself."""
+    """Computation of a generic async operation, if it contains nothing but the operation."""
     computation = pair.computation if pair.spelling == "generic" else None
     if computation is None or len(computation.instructions) != len(computation.parameters) + 1:
         return ()
@@ -128,7 +128,7 @@ def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
 
 
 def _fused_collectives(pair: AsyncPair) -> Iterator[Instruction]:
-    """The collective in the fusions that start a fused one, share in it and wait for it."""
+    """Collectives in the fusions of an async fused collective: its start, updates, and done."""
     for member in pair.members if pair.is_fused else ():
         for computation in member.called_computations:
             yield from (each for each in computation.instructions if each.opcode in COLLECTIVES)
@@ -143,7 +143,7 @@ def _op_name(instruction: Instruction) -> str | None:
 
 
 def _names_of_fusion(operation: LogicalOperation) -> FieldValue:
-    """What a fusion may be known by: its name, its op_name, and those of what is fused in it."""
+    """Names by which a fusion can be found: its name and op_name, and those of its fused instructions."""
     fusion = operation.instruction
     if operation.opcode != opcodes.FUSION:
         return None
@@ -154,7 +154,7 @@ def _names_of_fusion(operation: LogicalOperation) -> FieldValue:
 
 
 def _bytes(operation: LogicalOperation, cost: Reader[LogicalOperation]) -> FieldValue:
-    """The bytes it moves: what XLA says of the synchronous spelling, which of a start alone it does not."""
+    """Bytes accessed by the synchronous form, as XLA's cost analysis does not count a start and its done together."""
     if not operation.is_async or operation.performed is not operation.instruction:
         return cost.read(operation)
     shapes = [operand.shape for operand in operation.instruction.operands]

@@ -1,11 +1,11 @@
-"""A module in a few numbers: what two of them are compared by before anything else is told."""
+"""Metrics of a module, for a first comparison of two modules."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peaks import peaks_of
@@ -17,10 +17,10 @@ from hlo_cli.ir.operations import COLLECTIVES
 
 @dataclass(frozen=True, slots=True)
 class ModuleMetrics:
-    """How large a module is, what it does when each loop runs once, and what it takes in memory.
+    """Size, cost, and memory use of a module; loop bodies count once.
 
-    Sizes of values are padded as on the target; `padding_bytes` is what of them is no data. `peak_bytes` is by the
-    number of the memory space, in the order of the text where the module has no schedule.
+    Sizes of values are padded for the target; `padding_bytes` is their padding. `peak_bytes` is by memory space, in the
+    order of the text if the module is not scheduled.
     """
 
     instructions: int
@@ -36,17 +36,17 @@ class ModuleMetrics:
 
 
 @no_garbage_collection()
-def figures_of(module: Module) -> ModuleMetrics:
-    """The numbers of a module.
+def module_metrics(module: Module) -> ModuleMetrics:
+    """Metrics of a module.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[9]{0:T(128)} parameter(0)  ROOT n = f32[9]{0:T(128)} negate(p) }"
-    >>> figures = figures_of(parse_module(text))
-    >>> figures.kernels, figures.argument_bytes, figures.value_bytes, figures.padding_bytes
+    >>> metrics = module_metrics(parse_module(text))
+    >>> metrics.kernels, metrics.argument_bytes, metrics.value_bytes, metrics.padding_bytes
     (1, 512, 1024, 952)
     """
     sequential = sequentially_executed(module)
-    work = sum(works_of(i for c in sequential for i in c.instructions).values(), KernelCost())
+    work = sum(kernel_costs(i for c in sequential for i in c.instructions).values(), KernelCost())
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])
@@ -65,7 +65,7 @@ def figures_of(module: Module) -> ModuleMetrics:
 
 
 def _peaks(module: Module) -> Mapping[int, int]:
-    """The most bytes alive in each memory space that anything has its place in, be it for no time at all."""
+    """Peak of live bytes in each memory space with a buffer."""
     facts = order_independent_facts(module)
     peaks = peaks_of(facts, {}).standing
     return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

@@ -1,4 +1,4 @@
-"""A module in a dozen numbers, the same for every module, so that thousands can stand in one table."""
+"""Summary of a module in a dozen values, the same for every module, for tables of many modules."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hlo_cli.ir.opcodes import CUSTOM_CALL, FUSION
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import Shape
 
-Figure = int | str | bool | None
+SummaryValue = int | str | bool | None
 
 
-def overview(module: Module) -> Mapping[str, Figure]:
-    """What the module is for, how large it is, and what it takes; sizes in bytes, None where the text does not tell.
+def module_summary(module: Module) -> Mapping[str, SummaryValue]:
+    """Target, size, and memory use of a module; sizes in bytes, None if unknown.
 
     >>> from hlo_cli import parse_module
-    >>> numbers = overview(parse_module("HloModule m  ENTRY e { ROOT p = f32[9]{0} parameter(0) }"))
+    >>> numbers = module_summary(parse_module("HloModule m  ENTRY e { ROOT p = f32[9]{0} parameter(0) }"))
     >>> numbers["instructions"], numbers["argument_bytes"], numbers["padded_bytes"]
     (1, 36, 36)
     """

@@ -1,4 +1,4 @@
-"""How the texts of a condition are looked for: as a part, as a glob, or as a regular expression."""
+"""Matching of text in conditions: substring, glob, or regular expression."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hlo_cli.source import Span
 
 Matcher = Callable[[str], bool]
 
-LOOKED_THROUGH: Final = 20_000
-"""How many characters of a text a pattern looks at; only literals and kernels in a backend_config are longer."""
+MAX_MATCHED_LENGTH: Final = 20_000
+"""Number of characters that a regular expression searches; only literals and kernels in a backend_config are longer."""
 
 _PIECE: Final = re.compile(r"(?s)\\.|\[\^?\]?(?:[^\]\\]|\\.)*+\]|[*+?]|\{[0-9,]*+\}|.")
 _REPEATS: Final = re.compile(r"[*+]|\{[0-9]*+,[0-9]*+\}|\{[0-9]{3,}\}|\{[2-9][0-9]\}")
-_DEEPEST: Final = 50
+_MAX_DEPTH: Final = 50
 
 
 def matcher(where: Where, text: Text) -> Matcher:
-    """Whether a text has the pattern in it, or is as the glob says.
+    """Function that tests whether a text contains or matches a pattern.
 
     >>> from hlo_cli.source import Source
     >>> nowhere = Where(Source("", ""), None)
@@ -39,7 +39,7 @@ def matcher(where: Where, text: Text) -> Matcher:
 
 
 def name_matcher(where: Where, text: Text) -> Matcher:
-    """Whether a name is the one written, or one that the glob or the regular expression stands for.
+    """Function that tests whether a name equals a text, or matches a glob or regular expression.
 
     >>> from hlo_cli.source import Source
     >>> nowhere = Where(Source("", ""), None)
@@ -53,7 +53,7 @@ def name_matcher(where: Where, text: Text) -> Matcher:
 
 
 def _glob(text: str) -> Matcher:
-    """A glob in which brackets mean themselves, as they stand in every shape, and … is any text."""
+    """Matcher for a glob in which brackets are literal, as in shapes, and … matches any text."""
     found = re.compile(translate(text.removeprefix("%").replace("[", "[[]").replace("…", "*"))).match
     return lambda value: found(value) is not None
 
@@ -61,7 +61,7 @@ def _glob(text: str) -> Matcher:
 def _expression(where: Where, text: Text) -> Matcher:
     pattern = text.text.replace("…", ".*")
     inside = text.span.start + 1
-    if (at := _endless(pattern)) is not None:
+    if (at := _catastrophic_repeat(pattern)) is not None:
         message = "a repeat in a repeat, or of alternatives, can take forever"
         raise where.error(message, Span(inside + at, inside + at + 1), "write [ab]* for (a|b)*, a* for (a*)*")
     try:
@@ -71,17 +71,19 @@ def _expression(where: Where, text: Text) -> Matcher:
         raise where.error(f"this is no regular expression: {error.msg}", Span(at, at + 1)) from None
     except (OverflowError, RecursionError):
         raise where.error("the regular expression is too large", text.span) from None
-    return lambda value: found(value[:LOOKED_THROUGH]) is not None
+    return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
 
 
-def _endless(pattern: str) -> int | None:
-    """Where a group repeats that itself repeats or chooses, or is nested too deep: what backtracks without end."""
+def _catastrophic_repeat(pattern: str) -> int | None:
+    """Position of a repeated group that contains repeats or alternatives, or of too deep nesting; None if there is
+    none.
+    """
     groups = [False]
     closed = False
     for match in _PIECE.finditer(pattern):
         piece = match[0]
         repeats = _REPEATS.fullmatch(piece) is not None
-        if (repeats and closed) or len(groups) > _DEEPEST:
+        if (repeats and closed) or len(groups) > _MAX_DEPTH:
             return match.start()
         closed = False
         if piece == "(":

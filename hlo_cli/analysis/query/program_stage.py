@@ -1,6 +1,6 @@
-"""How far the compiler is with a module: whether its text is the program that runs, or what comes before that.
+"""Compilation stage of a module: the executed program, or an earlier stage.
 
-Mirrors what `HloModule::has_schedule` of xla/hlo/ir/hlo_module.cc and the file names of xla/service/dump.cc tell.
+Mirrors `HloModule::has_schedule` of xla/hlo/ir/hlo_module.cc and the file names of xla/service/dump.cc.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ ProgramStage = Literal["before optimization", "during optimization", "optimized"
 _BEFORE: Final = "before_optimizations"
 _AFTER: Final = ("after_optimizations", "after_codegen")
 _PASS: Final = re.compile(r"[0-9]{4,}\.")
-"""How the stages of passes begin; other names, as `before_mlp`, are people's."""
-_MADE_BY_COMPILERS: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
-_ASYNCHRONOUS: Final = ("all-gather-start", "all-reduce-start", "collective-permute-start", "copy-start", "slice-start")
+"""Prefix of the stage of a pass in a dump's file name; other names, such as `before_mlp`, are chosen by users."""
+_COMPILER_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
+_COMPILER_STARTS: Final = (
+    "all-gather-start",
+    "all-reduce-start",
+    "collective-permute-start",
+    "copy-start",
+    "slice-start",
+)
 
 
 def program_stage(module: Module, dump_stage: str | None = None) -> ProgramStage:
-    """How far the compiler is with a module; `dump_stage` is the stage that its file's name tells, where it does.
+    """Compilation stage of a module; `dump_stage` is the stage in its file name, if any.
 
-    A module with a schedule is a program. Of others the file's name decides; without one, whether anything is in the
-    text that only compilers make: fusions, bitcasts, tiles, memory spaces, asynchronous operations that nobody writes.
+    A scheduled module is optimized. For others the file name decides; without one, whether the module contains what
+    only compilers create: fusions, bitcasts, tiles, memory spaces, and async operations.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[8] parameter(0)  ROOT n = f32[8] negate(p) }"
@@ -50,8 +56,8 @@ def program_stage(module: Module, dump_stage: str | None = None) -> ProgramStage
 
 
 def _is_compiled(instruction: Instruction) -> bool:
-    """Whether only a compiler makes an instruction like this."""
-    if instruction.opcode in _MADE_BY_COMPILERS or instruction.opcode in _ASYNCHRONOUS:
+    """Whether only a compiler creates such an instruction."""
+    if instruction.opcode in _COMPILER_OPCODES or instruction.opcode in _COMPILER_STARTS:
         return True
     shape = instruction.shape
     return isinstance(shape, ArrayShape) and bool(shape.layout.tiles or shape.memory_space)

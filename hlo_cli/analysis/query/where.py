@@ -1,7 +1,7 @@
-"""What a condition means: from an expression and the fields that things have to a test of one thing.
+"""Compiles a filter expression to a predicate, given the readers of fields.
 
-A comparison with what is not there is false, whichever way it compares; `has` asks whether it is there. One with what
-is not known is neither true nor false, and nor is what hangs on it.
+A comparison with a missing value is false for every operator; `has` tests whether it exists. A comparison with an
+unknown value is None, and so is every result that depends on it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
 FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
 Predicate = Callable[[T], "bool | None"]
-"""Whether something is true of a thing; None where nobody knows."""
+"""Test of an object; None if the result is unknown."""
 Test = Callable[[FieldValue], "bool | None"]
 
 NUMBERS: Final = ("count", "bytes", "share")
-_KINDS_IN_WORDS: Final[dict[Kind, str]] = {
+_KIND_NAMES: Final[dict[Kind, str]] = {
     "text": "text",
     "name": "a name",
     "names": "a list of names",
@@ -41,9 +41,9 @@ _LAYOUT = re.compile(r"\{[^{}]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[T]):
-    """How a field is read from a thing, None where the thing has no such field, and of which kind its values are.
+    """Kind of a field and the function that reads it; None for an object without the field.
 
-    `check` raises HloError for a comparison that nothing could be true of, or of everything.
+    `check` raises HloError for a comparison that can never be true, or always is.
     """
 
     kind: Kind
@@ -53,10 +53,10 @@ class Reader(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Fields(Generic[T]):
-    """The fields that things of one kind have, and the functions that can be asked of them.
+    """Fields and functions that can be used for one kind of object.
 
-    `places` are fields of which an element is taken, as in `dims[0]`; `attribute` is asked for names that are not
-    among the readers, and `others` are such names, for proposing one.
+    `places` are fields with elements, such as `dims[0]`; `attribute` returns readers for other names; `others` are such
+    names, for suggestions.
     """
 
     readers: Mapping[str, Reader[T]]
@@ -66,7 +66,7 @@ class Fields(Generic[T]):
     functions: Mapping[str, Callable[[Where, Text], Predicate[T]]] = field(default_factory=dict)
 
     def find(self, where: Where, asked: Field) -> Reader[T]:
-        """The reader of a field; HloError with the nearest name if there is none."""
+        """Reader of a field; HloError with the nearest name if there is none."""
         if asked.place is None:
             if (reader := self.readers.get(asked.name) or self.attribute(asked.name)) is not None:
                 return reader
@@ -81,7 +81,7 @@ class Fields(Generic[T]):
 
 
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
-    """The test that an expression states; HloError where it asks for what is not there or compares unlike things.
+    """Predicate of an expression; HloError for unknown fields or comparisons of different kinds.
 
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
@@ -94,14 +94,14 @@ def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
 def _condition(where: Where, condition: Condition, fields: Fields[T]) -> Predicate[T]:
     match condition:
         case Not(part):
-            turned = _condition(where, part, fields)
-            return lambda thing: None if (answer := turned(thing)) is None else not answer
+            negated = _condition(where, part, fields)
+            return lambda thing: None if (answer := negated(thing)) is None else not answer
         case Both(parts):
-            joined = [_condition(where, part, fields) for part in parts]
-            return lambda thing: both(test(thing) for test in joined)
+            tests = [_condition(where, part, fields) for part in parts]
+            return lambda thing: both(test(thing) for test in tests)
         case Either(parts):
-            offered = [_condition(where, part, fields) for part in parts]
-            return lambda thing: either(test(thing) for test in offered)
+            tests = [_condition(where, part, fields) for part in parts]
+            return lambda thing: either(test(thing) for test in tests)
         case Flag(asked):
             return _flag(where, asked, fields)
         case Call():
@@ -114,7 +114,7 @@ def _flag(where: Where, asked: Field, fields: Fields[T]) -> Predicate[T]:
     reader = fields.find(where, asked)
     if reader.kind != "flag":
         hint = f"compare it, as in {asked} == …, or ask has({asked})"
-        raise where.error(f"{asked} is {_KINDS_IN_WORDS[reader.kind]}, not true or false", asked.span, hint)
+        raise where.error(f"{asked} is {_KIND_NAMES[reader.kind]}, not true or false", asked.span, hint)
     read = reader.read
     return lambda thing: None if isinstance(value := read(thing), AtLeast) else value is True
 
@@ -134,7 +134,7 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
     if reader.check is not None:
         reader.check(where, comparison)
     if (other := _other_field(comparison, reader, fields)) is not None:
-        return _compared(reader, comparison.operator, other)
+        return _compare_fields(reader, comparison.operator, other)
     negative = comparison.operator in ("!=", "!~", "not in")
     tests = [_test(where, comparison, reader.kind, value) for value in comparison.values]
     test = tests[0] if len(tests) == 1 else lambda value: either(test(value) for test in tests)
@@ -153,7 +153,7 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
 
 
 def _other_field(comparison: Comparison, reader: Reader[T], fields: Fields[T]) -> Reader[T] | None:
-    """The field that a number is compared with, as in `padded_bytes > logical_bytes`."""
+    """Field with which a number is compared, as in `padded_bytes > logical_bytes`."""
     value = comparison.values[0]
     if reader.kind not in NUMBERS or comparison.operator not in ORDERS or not isinstance(value, Text):
         return None
@@ -161,7 +161,7 @@ def _other_field(comparison: Comparison, reader: Reader[T], fields: Fields[T]) -
     return other if other is not None and other.kind in NUMBERS and len(comparison.values) == 1 else None
 
 
-def _compared(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
+def _compare_fields(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
     left, right = one.read, other.read
 
     def holds(thing: T) -> bool | None:
@@ -174,11 +174,11 @@ def _compared(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
 
 
 def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text) -> Test:
-    """Whether a value of a kind is as one value of a comparison says, a negation aside."""
+    """Test of a field value against one value of a comparison, without its negation."""
     sign = comparison.operator
     if sign in ("~", "!~"):
         if kind in (*NUMBERS, "flag"):
-            raise _unlike(where, comparison, kind, f"{sign} looks for text", f"write {comparison.field} == …")
+            raise _kind_error(where, comparison, kind, f"{sign} looks for text", f"write {comparison.field} == …")
         text = value if isinstance(value, Text) else Text(value.text, value.span)
         return _each(kind, matcher(where, text))
     if isinstance(value, Number):
@@ -186,36 +186,38 @@ def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text
     if sign in ("<", "<=", ">", ">="):
         unknown = kind in (*NUMBERS, "names", "attribute")
         message = f"{value.text} is no number" if unknown else f"{sign} compares numbers"
-        raise _unlike(where, comparison, kind, message)
+        raise _kind_error(where, comparison, kind, message)
     return _text_test(where, comparison, kind, value)
 
 
 def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Number) -> Test:
     if kind in ("text", "name", "shape", "flag"):
         hint = f'as text it is "{number.text}"' if kind != "flag" else "write true or false"
-        raise _unlike(where, comparison, kind, f"{number.text} is a number", hint)
+        raise _kind_error(where, comparison, kind, f"{number.text} is a number", hint)
     if number.unit and kind != {"bytes": "bytes", "percent": "share"}[number.unit]:
-        raise _unlike(where, comparison, kind, f"{number.text} counts {number.unit.replace('percent', 'hundredths')}")
+        raise _kind_error(
+            where, comparison, kind, f"{number.text} counts {number.unit.replace('percent', 'hundredths')}"
+        )
     if kind == "share" and abs(number.value) > 1:
         raise where.error(f"{comparison.field} is at most 100%", number.span, f"write {number.text}%")
-    compare, limit = ORDERS[_positive(comparison.operator)], number.value
+    compare, limit = ORDERS[_without_negation(comparison.operator)], number.value
     match kind:
         case "names":
             return lambda value: isinstance(value, tuple) and compare(len(value), limit)
         case "attribute":
             return lambda value: (parsed := _as_number(value)) is not None and compare(parsed, limit)
         case _:
-            sign = _positive(comparison.operator)
+            sign = _without_negation(comparison.operator)
             return lambda value: isinstance(value, int | float | AtLeast) and compared(sign, value, limit)
 
 
 def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:
     wanted = text.text
     if kind in NUMBERS:
-        raise _unlike(where, comparison, kind, f"{wanted} is no number and no field that is one")
+        raise _kind_error(where, comparison, kind, f"{wanted} is no number and no field that is one")
     if kind == "flag":
         if wanted not in ("true", "false"):
-            raise _unlike(where, comparison, kind, f"{wanted} is neither")
+            raise _kind_error(where, comparison, kind, f"{wanted} is neither")
         return lambda value: value is (wanted == "true")
     if text.pattern == "glob" and not any(bracket in wanted for bracket in "[{"):
         hint = f'write ~ for a pattern, or "{wanted}" for the text itself'
@@ -228,7 +230,7 @@ def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> 
 
 
 def _each(kind: Kind, test: Callable[[str], bool]) -> Test:
-    """A test of one text, or of any of several; names count without the % that attributes write before them."""
+    """Test of one text, or of any in a list; the % that attributes have before names is ignored."""
     if kind == "names":
         return lambda value: isinstance(value, tuple) and any(test(name) for name in value)
     if kind == "attribute":
@@ -236,7 +238,7 @@ def _each(kind: Kind, test: Callable[[str], bool]) -> Test:
     return lambda value: isinstance(value, str) and test(value)
 
 
-def _positive(sign: str) -> str:
+def _without_negation(sign: str) -> str:
     return {"!=": "==", "not in": "in"}.get(sign, sign)
 
 
@@ -251,5 +253,5 @@ def _as_number(value: FieldValue) -> float | int | None:
         return None
 
 
-def _unlike(where: Where, comparison: Comparison, kind: Kind, why: str, hint: str | None = None) -> HloError:
-    return where.error(f"{comparison.field} is {_KINDS_IN_WORDS[kind]}; {why}", comparison.span, hint)
+def _kind_error(where: Where, comparison: Comparison, kind: Kind, why: str, hint: str | None = None) -> HloError:
+    return where.error(f"{comparison.field} is {_KIND_NAMES[kind]}; {why}", comparison.span, hint)

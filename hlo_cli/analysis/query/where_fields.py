@@ -1,4 +1,4 @@
-"""The fields that a condition can ask of instructions, of the values they make, and of the rows of a table."""
+"""Fields that conditions can use: of instructions, of values, and of table rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.cost import Cost, Number
-from hlo_cli.analysis.cost.matmuls import is_product
+from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.dataflow.call_tree import computation_kinds, loop_computations
 from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.dataflow.values import Value
@@ -17,7 +17,7 @@ from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
-from hlo_cli.analysis.query.where_shapes import dimension, of_shape, result_shape, shape_fields
+from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
@@ -29,11 +29,11 @@ from hlo_cli.source import nearest
 
 T = TypeVar("T")
 NAME_LISTS: Final = ("operands", "users", "called_computations")
-"""Fields that hold several names; in a table they are one text."""
+"""Fields with several names; in a table they are one text."""
 
 
 def instruction_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Instruction]:
-    """What can be asked of the instructions of a module; `attributes` are those that may be asked for in any.
+    """Fields of instructions; `attributes` are valid names for any module.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.query.where import predicate
@@ -47,7 +47,7 @@ def instruction_fields(module: Module, attributes: Collection[str] = ()) -> Fiel
 
 
 def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Value]:
-    """What can be asked of values: their own shape and bytes, and the rest of the instruction that makes them.
+    """Fields of values: their own shape and bytes, and the fields of the defining instruction.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = (f32[8], f32[]) parameter(0) }")
@@ -59,7 +59,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
     fields: Fields[Value] = fields_of(module, attributes, lambda value: value.instruction, lambda value: value.shape)
 
     def saving(shape: Shape) -> int:
-        better = orders.better(shape) if isinstance(shape, ArrayShape) else None
+        better = orders.alternative(shape) if isinstance(shape, ArrayShape) else None
         return shape.padded_bytes - better.padded_bytes if better else 0
 
     own: dict[str, Reader[Value]] = {
@@ -72,7 +72,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
 
 
 def row_fields(kinds: Mapping[str, Kind], opcodes: Collection[str] = ()) -> Fields[Sequence[FieldValue]]:
-    """The columns of a table, in their order, each with the kind of its cells; `opcodes` are those that stand there.
+    """Columns of a table in order, with the kinds of their cells; `opcodes` are the opcodes in it.
 
     >>> fields = row_fields({"name": "name", "operands": "text"})
     >>> fields.readers["operands"].read(("add", "p, q"))
@@ -93,7 +93,7 @@ def fields_of(
     instruction_of: Callable[[T], Instruction],
     shape_of: Callable[[T], Shape],
 ) -> Fields[T]:
-    """What can be asked of things that an instruction stands for, and that have a shape.
+    """Fields of objects that have an instruction and a shape.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[2] negate(f32[2] p)")
@@ -101,7 +101,7 @@ def fields_of(
     >>> fields.readers["opcode"].read(module.entry)
     'negate'
     """
-    asked = _Asked(module)
+    facts = _InstructionFacts(module)
 
     def lifted(kind: Kind, read: Callable[[Instruction], FieldValue]) -> Reader[T]:
         return Reader(kind, lambda thing: read(instruction_of(thing)))
@@ -117,36 +117,36 @@ def fields_of(
 
         return lift
 
-    readers = {name: lifted(kind, read) for name, (kind, read) in asked.readers().items()}
+    readers = {name: lifted(kind, read) for name, (kind, read) in facts.readers().items()}
     readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(
         {**readers, **shape_fields(instruction_of, shape_of)},
         places={
-            "dims": lambda place: dimension(place, result_shape(instruction_of, shape_of)),
+            "dims": lambda place: dimension_reader(place, result_shape(instruction_of, shape_of)),
             "attributes": lambda name: lifted("attribute", _attribute(name)),
         },
         attribute=attribute,
         others=tuple(attributes),
-        functions={name: function(holds) for name, holds in asked.functions().items()},
+        functions={name: function(holds) for name, holds in facts.functions().items()},
     )
 
 
-class _Asked:
-    """What is asked of instructions; what takes a walk through the module is found out when it is."""
+class _InstructionFacts:
+    """Properties of instructions; those that require a pass over the module are computed on first use."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._users: dict[Computation, Users] = {}
         self._fused: frozenset[Computation] | None = None
-        self._looped: frozenset[Computation] | None = None
+        self._in_loops: frozenset[Computation] | None = None
         self._costs: Mapping[Instruction, Cost] | None = None
 
     def readers(self) -> dict[str, tuple[Kind, Callable[[Instruction], FieldValue]]]:
-        """The fields of instructions that are not about their shapes."""
+        """Fields of instructions other than shapes."""
         return {
             "name": ("name", lambda i: i.name),
             "opcode": ("text", lambda i: i.opcode),
-            "product": ("flag", is_product),
+            "product": ("flag", is_matmul),
             "op_name": ("text", lambda i: i.metadata.op_name or None),
             "op_type": ("text", lambda i: i.metadata.op_type or None),
             "source": ("text", self._source),
@@ -159,48 +159,52 @@ class _Asked:
             "is_entry": ("flag", lambda i: i.computation.is_entry),
             "fused": ("flag", self._is_fused),
             "loop": ("flag", self._is_in_loop),
-            "flops": ("count", lambda i: _known(cost := self._cost(i), cost.flops)),
-            "transcendentals": ("count", lambda i: _known(cost := self._cost(i), cost.transcendentals)),
-            "bytes": ("bytes", lambda i: _known(cost := self._cost(i), cost.bytes_accessed)),
+            "flops": ("count", lambda i: _as_bound(cost := self._cost(i), cost.flops)),
+            "transcendentals": ("count", lambda i: _as_bound(cost := self._cost(i), cost.transcendentals)),
+            "bytes": ("bytes", lambda i: _as_bound(cost := self._cost(i), cost.bytes_accessed)),
             "intensity": ("count", lambda i: AtLeast(0) if (cost := self._cost(i)).unknown else cost.intensity),
         }
 
     def functions(self) -> dict[str, Callable[[Where, Text], Predicate[Instruction]]]:
-        """What is asked with a name in parentheses."""
+        """Functions that take a name in parentheses."""
         return {
             "uses": self._uses,
             "calls": self._calls,
-            "depends_on": lambda where, text: self._beyond(where, text, self._users_of),
-            "feeds": lambda where, text: self._beyond(where, text, lambda instruction: instruction.operands),
+            "depends_on": lambda where, text: self._transitively(where, text, self._users_of),
+            "feeds": lambda where, text: self._transitively(where, text, lambda instruction: instruction.operands),
         }
 
     def _uses(self, where: Where, text: Text) -> Predicate[Instruction]:
         test = name_matcher(where, text)
-        self._named(where, text)
+        self._matching(where, text)
         return lambda instruction: any(test(operand.name) for operand in instruction.operands)
 
     def _calls(self, where: Where, text: Text) -> Predicate[Instruction]:
         test = name_matcher(where, text)
         if text.pattern == "part":
-            self._is_among(where, text, [computation.name for computation in self._module.computations], "computation")
+            self._check_name(
+                where, text, [computation.name for computation in self._module.computations], "computation"
+            )
         return lambda instruction: any(test(called.name) for called in instruction.called_computations)
 
-    def _beyond(
+    def _transitively(
         self, where: Where, text: Text, next_to: Callable[[Instruction], tuple[Instruction, ...]]
     ) -> Predicate[Instruction]:
-        """Whether any number of steps, but at least one, lead to an instruction from those of a name."""
-        first = (other for instruction in self._named(where, text) for other in next_to(instruction))
+        """Whether an instruction is reachable by at least one step from the instructions of a name."""
+        first = (other for instruction in self._matching(where, text) for other in next_to(instruction))
         return reached(first, next_to).__contains__
 
-    def _named(self, where: Where, text: Text) -> list[Instruction]:
-        """The instructions of a name or pattern; HloError if it is a name and no instruction has it."""
+    def _matching(self, where: Where, text: Text) -> list[Instruction]:
+        """Instructions that match a name or pattern; HloError if no instruction has the name."""
         test = name_matcher(where, text)
         found = [instruction for instruction in self._module.instructions if test(instruction.name)]
         if not found and text.pattern == "part":
-            self._is_among(where, text, [instruction.name for instruction in self._module.instructions], "instruction")
+            self._check_name(
+                where, text, [instruction.name for instruction in self._module.instructions], "instruction"
+            )
         return found
 
-    def _is_among(self, where: Where, text: Text, names: Sequence[str], noun: str) -> None:
+    def _check_name(self, where: Where, text: Text, names: Sequence[str], noun: str) -> None:
         name = text.text.removeprefix("%")
         if name not in names:
             close = nearest(name, names)
@@ -234,18 +238,18 @@ class _Asked:
         return instruction.computation in self._fused
 
     def _is_in_loop(self, instruction: Instruction) -> bool:
-        if self._looped is None:
-            self._looped = loop_computations(self._module)
-        return instruction.computation in self._looped
+        if self._in_loops is None:
+            self._in_loops = loop_computations(self._module)
+        return instruction.computation in self._in_loops
 
 
-def _known(cost: Cost, figure: Number) -> FieldValue:
-    """A figure, which is at least so much where a part of the cost is not known."""
-    return AtLeast(round(figure)) if cost.unknown else round(figure)
+def _as_bound(cost: Cost, value: Number) -> FieldValue:
+    """Value of a cost, as a lower bound if a part of the cost is unknown."""
+    return AtLeast(round(value)) if cost.unknown else round(value)
 
 
 def _attribute(name: str) -> Callable[[Instruction], str | None]:
-    """An attribute as text, without its quotes; instructions that do not write its name are not read further."""
+    """Reader of an attribute as text without quotes; parses only instructions whose text contains its name."""
     written = f"{name}="
 
     def read(instruction: Instruction) -> str | None:

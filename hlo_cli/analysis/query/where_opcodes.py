@@ -1,4 +1,4 @@
-"""Opcodes in conditions: one that nothing could have is a mistake, which is told wherever a condition is read."""
+"""Checks opcodes in conditions: an unknown opcode is an error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hlo_cli.ir.where import Both, Comparison, Condition, Either, Not, Text, Whe
 from hlo_cli.source import nearest
 
 EXACT: Final = ("==", "!=", "in", "not in")
-"""The operators by which a text is compared as a whole."""
+"""Operators that compare a whole text."""
 
 _ASYNC: Final = re.compile(r"(.+)-(?:start|update|done)")
 
 
 def opcode_check(
-    there: Callable[[], Collection[str]], *, is_opcode: Callable[[str], bool] = is_known
+    existing: Callable[[], Collection[str]], *, is_opcode: Callable[[str], bool] = is_known
 ) -> Callable[[Where, Comparison], None]:
-    """A check of comparisons with opcodes: HloError with the nearest one where XLA has none of that name.
+    """Check that raises HloError, with the nearest opcode, for an opcode that XLA does not have.
 
-    `there` are opcodes of a module, which may come from a fork.
+    `existing` returns the opcodes of the module, which can be those of a fork.
 
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> where = parse_where("opcode == cpoy")
@@ -34,8 +34,8 @@ def opcode_check(
 
     def check(where: Where, comparison: Comparison) -> None:
         for value in comparison.values if comparison.operator in EXACT else ():
-            if isinstance(value, Text) and not is_opcode(value.text) and value.text not in there():
-                meant = nearest(value.text, (*OPCODE_ARITY, *there()))
+            if isinstance(value, Text) and not is_opcode(value.text) and value.text not in existing():
+                meant = nearest(value.text, (*OPCODE_ARITY, *existing()))
                 question = f"; did you mean {meant}?" if meant else ""
                 hint = f'write opcode ~ "^{value.text}$" for one that XLA itself does not have'
                 raise where.error(f"no opcode {value.text}{question}", value.span, hint)
@@ -44,7 +44,7 @@ def opcode_check(
 
 
 def check_operation_opcode(where: Where, comparison: Comparison) -> None:
-    """The check of opcodes of operations, which count once: HloError for a spelling of another, too.
+    """Raises HloError for an unknown opcode, and for the async form of a logical operation.
 
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> where = parse_where("opcode == all-gather-start")
@@ -64,7 +64,7 @@ def check_operation_opcode(where: Where, comparison: Comparison) -> None:
 
 
 def opcodes_of(module: Module) -> tuple[str, ...]:
-    """The opcodes of a module, each once.
+    """Distinct opcodes of a module.
 
     >>> from hlo_cli import parse_module
     >>> opcodes_of(parse_module("r = f32[2] negate(f32[2] p)"))
@@ -74,7 +74,7 @@ def opcodes_of(module: Module) -> tuple[str, ...]:
 
 
 def comparisons_in(condition: Condition) -> Iterator[Comparison]:
-    """The comparisons of a condition, however they are joined.
+    """Yields all comparisons of a condition.
 
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> [str(each.field) for each in comparisons_in(parse_where("a == 1 and not (b == 2 or c)").condition)]

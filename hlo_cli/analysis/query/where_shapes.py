@@ -1,11 +1,11 @@
-"""The fields of shapes that a condition can ask for: those of any shape, and those of arrays alone."""
+"""Fields of shapes that conditions can use: of all shapes, and of arrays only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from hlo_cli.analysis.cost.matmuls import is_product
+from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> dict[str, Reader[T]]:
-    """The fields of the shape of a thing, by name.
+    """Fields of an object's shape by name.
 
     >>> from hlo_cli import parse_module
     >>> call = parse_module('c = (f32[8,8], s8[64]) custom-call(), custom_call_target="__cublas$gemm"').entry.root
@@ -25,16 +25,18 @@ def shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[
     """
 
     result_of = result_shape(instruction_of, shape_of)
-    arrays = {name: Reader(kind, of_shape(read, result_of)) for name, (kind, read) in _OF_ARRAYS.items()}
-    return arrays | {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _OF_SHAPES.items()}
+    arrays = {name: Reader(kind, of_shape(read, result_of)) for name, (kind, read) in _ARRAY_FIELDS.items()}
+    return arrays | {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _SHAPE_FIELDS.items()}
 
 
 def result_shape(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> Callable[[T], Shape]:
-    """The shape of a thing; of a product the array that it makes: libraries return their scratch memory beside it."""
+    """Function that returns an object's shape; of a matmul its first element, as libraries also return scratch
+    memory.
+    """
 
     def result_of(thing: T) -> Shape:
         shape = shape_of(thing)
-        if isinstance(shape, TupleShape) and shape.elements and is_product(instruction_of(thing)):
+        if isinstance(shape, TupleShape) and shape.elements and is_matmul(instruction_of(thing)):
             return shape.elements[0]
         return shape
 
@@ -45,7 +47,7 @@ def _of_array(read: Callable[[ArrayShape], FieldValue]) -> Callable[[Shape], Fie
     return lambda shape: read(shape) if isinstance(shape, ArrayShape) else None
 
 
-_OF_ARRAYS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
+_ARRAY_FIELDS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
     "dtype": ("text", _of_array(lambda shape: shape.element_type.name)),
     "rank": ("count", _of_array(lambda shape: shape.rank)),
     "dims": ("text", _of_array(lambda shape: index_text(shape.sizes, "[]"))),
@@ -53,7 +55,7 @@ _OF_ARRAYS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
     "memory_space": ("count", _of_array(lambda shape: shape.memory_space)),
     "elements": ("count", _of_array(lambda shape: shape.elements)),
 }
-_OF_SHAPES: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
+_SHAPE_FIELDS: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
     "shape": ("shape", lambda shape: str(shape) or None),
     "logical_bytes": ("bytes", lambda shape: shape.logical_bytes),
     "padded_bytes": ("bytes", lambda shape: shape.padded_bytes),
@@ -63,7 +65,7 @@ _OF_SHAPES: Final[dict[str, tuple[Kind, Callable[[Shape], FieldValue]]]] = {
 
 
 def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]) -> Callable[[T], FieldValue]:
-    """A field of the shape, worked out once for each: equal shapes of a module are mostly one object."""
+    """Reader of a shape field, cached by shape object, as equal shapes of a module mostly are one object."""
     known: dict[int, FieldValue] = {}
 
     def read_once(thing: T) -> FieldValue:
@@ -75,7 +77,8 @@ def of_shape(read: Callable[[Shape], FieldValue], shape_of: Callable[[T], Shape]
     return read_once
 
 
-def dimension(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
+def dimension_reader(place: str, shape_of: Callable[[T], Shape]) -> Reader[T] | None:
+    """Reader of the size of dimension `place`, which can be negative; None if `place` is not an integer."""
     try:
         at = int(place[:10])
     except ValueError:

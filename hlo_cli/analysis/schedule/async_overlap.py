@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, times_run, work_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, execution_counts, kernel_cost_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
@@ -174,7 +174,7 @@ class _WorkSums:
     ) -> None:
         self.sequence = sequence
         self.members = members
-        self.times = times_run(runs)
+        self.times = execution_counts(runs)
         self.began = {run.caller: run.start for run in reversed(runs) if run.caller is not None}
         self.owner: dict[Computation, Instruction | None] = {}
         self.spans: dict[Computation, Run] = {}
@@ -198,7 +198,9 @@ class _WorkSums:
             if (cost := self.costs.get(instruction)) is not None:
                 owner = self.owner[instruction.computation]
                 steps.setdefault(owner, []).append(step)
-                costs_by_owner.setdefault(owner, []).append(work_of(cost) * (self.times[instruction.computation] or 1))
+                costs_by_owner.setdefault(owner, []).append(
+                    kernel_cost_of(cost) * (self.times[instruction.computation] or 1)
+                )
         return {
             owner: (at, list(accumulate(costs_by_owner[owner], initial=KernelCost()))) for owner, at in steps.items()
         }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import times_counted
+from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import Link, TransferTime
 from hlo_cli.dataclass import dataclass
@@ -105,7 +105,7 @@ class _Simulator:
     def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, intervals = len(overlap.sequence), len(events.transfers)
-        self.times = times_counted(overlap.runs)
+        self.times = assumed_execution_counts(overlap.runs)
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
         self.nesting = 0

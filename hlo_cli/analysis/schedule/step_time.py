@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from math import isclose
 
-from hlo_cli.analysis.cost.kernel_costs import times_counted, times_run
-from hlo_cli.analysis.cost.roofline import Roofline, calculating_type, roofline
+from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts, execution_counts
+from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
@@ -164,7 +164,7 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     ('memory', 2.0, 2.0)
     """
     module = overlap.module
-    times, counted = times_run(overlap.runs), times_counted(overlap.runs)
+    times, counted = execution_counts(overlap.runs), assumed_execution_counts(overlap.runs)
     kernels, unknown = _kernels(overlap, throughput)
     seconds_of = partial(transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
@@ -202,7 +202,7 @@ def _has_work(run: Run, overlap: OverlapAnalysis) -> bool:
 def _kernels(overlap: OverlapAnalysis, throughput: ChipSpec) -> tuple[Mapping[Instruction, Roofline], int]:
     """Returns the roofline of each kernel, and the number of kernels with an unknown bound."""
     costs = {kernel: cost for kernel, cost in overlap.costs.items() if kernel not in overlap.synchronous}
-    found = {kernel: roofline(cost, throughput, calculating_type(kernel)) for kernel, cost in costs.items()}
+    found = {kernel: roofline(cost, throughput, compute_type(kernel)) for kernel, cost in costs.items()}
     return found, sum(each.bound == "unknown" for each in found.values())
 
 

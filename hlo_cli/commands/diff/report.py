@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.query.module_metrics import figures_of
+from hlo_cli.analysis.query.module_metrics import module_metrics
 from hlo_cli.commands.diff.summary import record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.commands.diff.view import View
@@ -64,7 +64,7 @@ def report_of_diff(
 
 def _in_full(comparison: ModuleDiff, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
     """The numbers that differ, then every change; and all numbers."""
-    old, new = figures_of(comparison.before), figures_of(comparison.after)
+    old, new = module_metrics(comparison.before), module_metrics(comparison.after)
     target = target_of(comparison.after) or target_of(comparison.before)
     header = (header_table(comparison),) if comparison.header else ()
     tables = summary_tables(old, new, target)

@@ -118,11 +118,11 @@ def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> i
     """The changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.transform.in_place import remarks_on
+    from hlo_cli.transform.in_place import copies_note
 
     result = what_if(loaded.module, changes)
     write(result.module.chunks(), output.path)
-    notes = [Diagnostic("note", words) for words in remarks_on(result.copies)]
+    notes = [Diagnostic("note", words) for words in copies_note(result.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
 
 

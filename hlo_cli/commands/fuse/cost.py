@@ -82,7 +82,7 @@ def report_of_costs(
             "transcendentals": found.number(total.transcendentals),
             "bytes": found.number(total.bytes_accessed),
             "operations_of_unknown_cost": total.unknown,
-            "properties": dict(total.figures),
+            "properties": dict(total.properties),
             **model_of(timing),
         },
         parts=(table,) if table.rows else (looked, table),
@@ -155,7 +155,7 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
         instruction.computation.name,
         source,
         op_name,
-        dict(cost.figures),
+        dict(cost.properties),
     )
 
 

@@ -42,8 +42,8 @@ _DIGITS: Final = 12
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     """One call taken apart."""
-    said, layouts = call.said, call.said.operand_layout_constraints
-    name = Identifiers().near(said.target)
+    said, layouts = call.spec, call.spec.operand_layout_constraints
+    name = Identifiers().unique_name(said.target)
     platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
     return Report(
         "fuse",
@@ -51,11 +51,11 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
         numbers={
             "custom_call": call.instruction.name,
             "target": said.target,
-            "family": call.target.family,
+            "family": call.target.category,
             "api_version": str(said.api_version),
-            "payload": call.payload.kind,
-            "payload_bytes": call.payload.bytes,
-            "payload_sha256": call.payload.digest or None,
+            "payload": call.config.kind,
+            "payload_bytes": call.config.bytes,
+            "payload_sha256": call.config.digest or None,
             "operand_buffers": len(call.arguments),
             "result_buffers": len(call.results),
             "read_bytes": sum(buffer.bytes for buffer in call.arguments),
@@ -63,7 +63,7 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
             "temp_bytes": sum(buffer.bytes for buffer in call.temps),
             "has_side_effect": said.has_side_effect,
             "schedule": str(said.schedule),
-            "opaque": call.payload.opaque or None,
+            "opaque": call.config.opaque or None,
             "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
             "output_to_operand_aliasing": tuple(map(_alias, said.output_to_operand_aliasing)),
             "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
@@ -78,7 +78,7 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
 
 def alias_text(call: DecodedCall) -> str:
     """Which elements of the result overwrite which operands."""
-    pairs = call.said.output_to_operand_aliasing
+    pairs = call.spec.output_to_operand_aliasing
     return ", ".join(
         f"{index_text(alias.output_index)} over operand {alias.operand_number}" + index_suffix(alias.operand_index)
         for alias in pairs
@@ -105,23 +105,23 @@ _TUPLES: Final = (
 
 def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
     """Whether a function is called that finds the buffers by their places in tables of pointers."""
-    if call.is_typed or call.target.family not in ("handler", "kernel", "unknown"):
+    if call.is_typed or call.target.category not in ("handler", "kernel", "unknown"):
         return False
-    return call.target.family != "kernel" or target_of(loaded.module) != "tpu"
+    return call.target.category != "kernel" or target_of(loaded.module) != "tpu"
 
 
 def _answer(loaded: Loaded, call: DecodedCall) -> str:
-    family, words = call.target.family, call.target.words
+    family, words = call.target.category, call.target.description
     if family == "annotation":
         return f"an annotation, {words}"
     if family in ("library", "compiler"):
         return words
     if call.is_typed:
-        typed = call.payload.attributes.entries if call.payload.attributes is not None else ()
+        typed = call.config.attributes.entries if call.config.attributes is not None else ()
         counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
         return f"FFI, {', '.join(format_count(*each) for each in counts if each[0])}"
     if not _passes_pointers(loaded, call):
-        bodies = [field.body for field in call.payload.bodies if field.body is not None]
+        bodies = [field.program for field in call.config.programs if field.program is not None]
         size = "".join(f", {format_bytes(body.bytes)} of {body.kind}" for body in bodies[:1])
         return words.partition(",")[0] + size
     places = [buffer.gpu for buffer in call.buffers if buffer.gpu is not None]
@@ -188,14 +188,14 @@ def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
 
 
 def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
-    said, instruction = call.said, call.instruction
+    said, instruction = call.spec, call.instruction
     yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
-    yield Fact("target", remark=call.target.words)
+    yield Fact("target", remark=call.target.description)
     if call.is_typed or _passes_pointers(loaded, call):
         yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
     yield from (Fact(label, remark=words) for label, words in describe_library_call(instruction))
     yield Fact("configuration", remark=_payload_in_words(call))
-    for field in call.payload.bodies:
+    for field in call.config.programs:
         yield from _body_facts(field)
     yield Fact("layouts", remark=_layouts_in_words(call))
     if said.output_to_operand_aliasing:
@@ -211,7 +211,7 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
 
 
 def _payload_in_words(call: DecodedCall) -> str:
-    payload = call.payload
+    payload = call.config
     if payload.kind == "none":
         return "empty" if payload.bytes else "none"
     what = "opaque" if payload.kind in ("text", "bytes") else payload.kind
@@ -221,7 +221,7 @@ def _payload_in_words(call: DecodedCall) -> str:
 
 
 def _body_facts(field: ConfigField) -> Iterator[Fact]:
-    body = field.body
+    body = field.program
     if body is None:
         return
     version = "" if body.version is None else f" version {body.version}"
@@ -236,7 +236,7 @@ def _body_facts(field: ConfigField) -> Iterator[Fact]:
 
 
 def _layouts_in_words(call: DecodedCall) -> str:
-    if call.said.operand_layout_constraints is None:
+    if call.spec.operand_layout_constraints is None:
         return "not fixed: operands come in any order of dimensions"
     if not call.layout_changes:
         return "fixed, as the operands have them"
@@ -248,7 +248,7 @@ def _fields_table(call: DecodedCall) -> Table:
     columns = (
         Column("path", "attribute" if call.is_typed else "configuration"),
         Column("value", "value"),
-        Column("type", "type", person=call.payload.attributes is not None),
+        Column("type", "type", person=call.config.attributes is not None),
         Column("ffi_type", "passed as", person=call.is_typed),
         Column("format", "format", person=False),
         Column("bytes", "bytes", "bytes", person=False),
@@ -257,11 +257,11 @@ def _fields_table(call: DecodedCall) -> Table:
         Column("producer", "producer", person=False),
         Column("operations", "operations", person=False),
     )
-    typed = dict(call.payload.attributes.entries) if call.payload.attributes is not None else {}
+    typed = dict(call.config.attributes.entries) if call.config.attributes is not None else {}
     passed = {name: attribute_type(value) or "refused by XLA" for name, value in typed.items()}
-    fields = [field for field in call.payload.fields if not field.is_empty]
+    fields = [field for field in call.config.fields if not field.is_empty]
     rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
-    empty = len(call.payload.fields) - len(fields)
+    empty = len(call.config.fields) - len(fields)
     footnote = f"{format_count(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
     return Table(
         "configuration", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
@@ -272,12 +272,12 @@ def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     name = call.instruction.name
-    code = (f"hlo fuse {argument} {name} --c-signature",) if call.target.is_called else ()
+    code = (f"hlo fuse {argument} {name} --c-signature",) if call.target.is_user_defined else ()
     return (*code, f"hlo parse {argument} --explain {name}")
 
 
 def _field_row(field: ConfigField, passed: str | None) -> Row:
-    body = field.body
+    body = field.program
     value = field.value if body is None else f"{body.bytes:,} bytes"
     row: Row = (field.path, value, field.type or None, passed)
     if body is None:

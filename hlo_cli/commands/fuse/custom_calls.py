@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
-from hlo_cli.analysis.custom_calls.targets import Family
+from hlo_cli.analysis.custom_calls.targets import Category
 from hlo_cli.commands.fuse.custom_call import alias_text, report_of_call
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics, write
@@ -24,7 +24,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, nearest
 
-_FAMILIES: Final[dict[Family, tuple[str, str]]] = {
+_FAMILIES: Final[dict[Category, tuple[str, str]]] = {
     "library": ("library call", "library calls"),
     "kernel": ("kernel", "kernels"),
     "handler": ("registered function", "registered functions"),
@@ -45,13 +45,13 @@ def report_of_custom_calls(
         return report_of_call(loaded, calls[0], argument)
     everything = _calls_table(loaded, calls)
     table = everything if where is None else rows_where(where, everything)
-    families = Counter(call.target.family for call in calls)
+    families = Counter(call.target.category for call in calls)
     return Report(
         "fuse",
         _answer(loaded, calls, families),
         numbers={
             "custom_calls": len(calls),
-            "targets": len({call.said.target for call in calls}),
+            "targets": len({call.spec.target for call in calls}),
             **{f"{family}_calls": families[family] for family in _FAMILIES},
             "temp_bytes": sum(buffer.bytes for call in calls for buffer in call.temps),
         },
@@ -66,12 +66,12 @@ def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: 
     """Write C for the functions that custom calls call, or for one call's."""
     if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
         raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
-    from hlo_cli.analysis.custom_calls.c_names import commented
+    from hlo_cli.analysis.custom_calls.c_names import escape_comment
     from hlo_cli.analysis.custom_calls.source_text import source_of
 
     calls = _within(custom_calls_of(loaded.module), within)
     chosen = calls if name is None else (_named(loaded, calls, name),)
-    lines = source_of(chosen) if chosen else (f"/* {commented(loaded.module.name)} has no custom calls. */",)
+    lines = source_of(chosen) if chosen else (f"/* {escape_comment(loaded.module.name)} has no custom calls. */",)
     write((f"{line}\n" for line in lines), output.path)
     return print_diagnostics(notes_of(loaded), loaded.module.errors, output, read=what_was_read(loaded.module))
 
@@ -87,7 +87,7 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
         if call.instruction.name == bare:
             return call
     for call in calls:
-        if call.said.target == name:
+        if call.spec.target == name:
             return call
     names = [call.instruction.name for call in calls]
     is_there = any(instruction.name == bare for instruction in loaded.module.instructions)
@@ -97,15 +97,15 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
     raise HloError(what, hint=f"did you mean {close}?" if close else listed)
 
 
-def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Family]) -> str:
+def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Category]) -> str:
     if not calls:
         return f"No custom calls in {format_count(loaded.module.instruction_count, 'instructions')}"
     kinds = [
         f"{families[family]:,} {words[families[family] > 1]}" for family, words in _FAMILIES.items() if families[family]
     ]
-    targets = {call.said.target for call in calls}
+    targets = {call.spec.target for call in calls}
     if len(targets) == 1:
-        return f"{format_count(len(calls), 'custom calls')} of {calls[0].said.target}: {calls[0].target.words}"
+        return f"{format_count(len(calls), 'custom calls')} of {calls[0].spec.target}: {calls[0].target.description}"
     return f"{format_count(len(calls), 'custom calls')} of {format_count(len(targets), 'targets')}: {', '.join(kinds)}"
 
 
@@ -123,7 +123,7 @@ def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everythin
 def _targets_table(calls: Sequence[DecodedCall]) -> Table:
     groups: dict[tuple[str, str], list[DecodedCall]] = {}
     for call in calls:
-        groups.setdefault((call.said.target, call.said.api_version), []).append(call)
+        groups.setdefault((call.spec.target, call.spec.api_version), []).append(call)
     columns = (
         Column("calls", "calls", "count", total="sum"),
         Column("read_bytes", "read", "bytes", total="sum", rank=2),
@@ -142,7 +142,7 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
 def _target_row(target: str, api: str, calls: Sequence[DecodedCall]) -> Row:
     known = calls[0].target
     sums = [sum(each) for each in zip(*map(_sizes, calls), strict=True)]
-    return len(calls), *sums, target, api, known.family, known.words
+    return len(calls), *sums, target, api, known.category, known.description
 
 
 def _sizes(call: DecodedCall) -> tuple[int, int, int]:
@@ -159,7 +159,7 @@ def _sizes(call: DecodedCall) -> tuple[int, int, int]:
 
 
 def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
-    plain = all(call.said.api_version is CustomCallApiVersion.ORIGINAL for call in calls)
+    plain = all(call.spec.api_version is CustomCallApiVersion.ORIGINAL for call in calls)
     columns = (
         Column("instruction", "custom call", "name", role="name"),
         Column("target", "target"),
@@ -175,7 +175,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
         Column("temp_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
-        Column("has_side_effect", "effects", "flag", person=any(call.said.has_side_effect for call in calls), rank=2),
+        Column("has_side_effect", "effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2),
         Column("aliasing", "overwrites", person=False),
         Column("schedule", "schedule", person=False),
         Column("fixed_layouts", "fixed layouts", "flag", person=False),
@@ -190,17 +190,17 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
 
 
 def _call_row(call: DecodedCall, origins: Origins) -> Row:
-    said, instruction = call.said, call.instruction
+    said, instruction = call.spec, call.instruction
     return (
         instruction.name,
         said.target,
-        call.target.family,
-        call.target.words,
+        call.target.category,
+        call.target.description,
         said.api_version.removeprefix("API_VERSION_"),
-        call.payload.kind,
-        call.payload.bytes,
-        call.payload.digest or None,
-        len(call.payload.bodies),
+        call.config.kind,
+        call.config.bytes,
+        call.config.digest or None,
+        len(call.config.programs),
         len(call.arguments),
         len(call.results),
         *_sizes(call),
@@ -218,8 +218,8 @@ def _call_row(call: DecodedCall, origins: Origins) -> Row:
 def _next(calls: Sequence[DecodedCall], argument: str) -> tuple[str, ...]:
     if not argument or argument == "-" or not calls:
         return ()
-    first = next((call for call in calls if call.target.is_called), max(calls, key=lambda call: _sizes(call)[:2]))
-    code = (f"hlo fuse {argument} --c-signature",) if first.target.is_called else ()
+    first = next((call for call in calls if call.target.is_user_defined), max(calls, key=lambda call: _sizes(call)[:2]))
+    code = (f"hlo fuse {argument} --c-signature",) if first.target.is_user_defined else ()
     return (f"hlo fuse {argument} {first.instruction.name} --custom-calls", *code)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
+from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
-from hlo_cli.analysis.cost.product_type import product_type
 from hlo_cli.analysis.fusion.kernels import times_run_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
@@ -104,7 +104,7 @@ def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColu
         matmul.k,
         _types(matmul),
         cost.intensity,
-        *(timing.cells(matmul.instruction, cost, product_type(matmul)) if timing is not None else ()),
+        *(timing.cells(matmul.instruction, cost, matmul_type(matmul)) if timing is not None else ()),
         matmul.kind,
         matmul.instruction.name,
         matmul.fusion.name if matmul.fusion is not None else None,

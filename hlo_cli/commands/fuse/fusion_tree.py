@@ -99,7 +99,7 @@ def _answer(fusion: Fusion) -> str:
 
 def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
     cost, way = fusion.cost, backend_of(fusion.instruction, target_of(module))
-    made = ", ".join(word for word in (fusion.kind, way.by if way.by != "?" else "", way.details) if word)
+    made = ", ".join(word for word in (fusion.kind, way.provider if way.provider != "?" else "", way.details) if word)
     work = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
     if cost.intensity is not None:
         work += f", {format_scaled(cost.intensity, decimals=1)} flops a byte"

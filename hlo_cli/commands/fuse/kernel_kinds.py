@@ -29,7 +29,7 @@ def kernel_kinds_table(
     """One row for each way in which kernels are made, with what they cost together, each kernel once."""
     ways: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
-        ways.setdefault((kernel.backend.how, kernel.backend.by), []).append(kernel)
+        ways.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
     columns = (
         Column("how", "how"),
@@ -106,8 +106,8 @@ def _kernel_row(kernel: Kernel, cost: Cost, timing: TimingColumns | None) -> Row
     return (
         kernel.instruction.name,
         kernel.instruction.opcode,
-        kernel.backend.how,
-        kernel.backend.by,
+        kernel.backend.kind,
+        kernel.backend.provider,
         kernel.backend.details or None,
         UNKNOWN if kernel.times is None else kernel.times,
         round(cost.flops),

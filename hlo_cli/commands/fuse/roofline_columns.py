@@ -57,10 +57,10 @@ class TimingColumns:
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
         """None for what nobody knows, and for collectives and sends, which go over other wires than the memory's."""
-        from hlo_cli.analysis.cost.roofline import calculating_type, roofline
+        from hlo_cli.analysis.cost.roofline import compute_type, roofline
 
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
-        found = roofline(cost, self.throughput, element_type or calculating_type(instruction))
+        found = roofline(cost, self.throughput, element_type or compute_type(instruction))
         return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found
 
 

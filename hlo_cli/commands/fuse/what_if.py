@@ -25,8 +25,8 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.transform.fuse import FusionDecision, fuse
-from hlo_cli.transform.fuse_pair import fused_pair, what_rule_says
-from hlo_cli.transform.in_place import remarks_on
+from hlo_cli.transform.fuse_pair import deciding_rule, fused_pair
+from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.unfuse import unfused
 
 _BEFORE_THE_PASS: Final = "before_fusion"
@@ -67,9 +67,9 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         copies += kept.copies
     producers, consumer = _by_hand(options)
     for producer in producers:
-        rule = what_rule_says(module, producer, consumer)
+        rule = deciding_rule(module, producer, consumer)
         if not rule.fuses:
-            remarks.append(f"the CPU compiler would not: {rule.about(producer, consumer)}")
+            remarks.append(f"the CPU compiler would not: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
         kept = fused_pair(module, producer, consumer, keep=options.keep)
@@ -81,7 +81,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         return Result(module, remarks=tuple(remarks), copies=tuple(copies))
     fused = fuse(module, rules_of(options.switches))
     copies += fused.copies
-    return Result(fused.module, fused.joined, fused.apart, tuple(remarks), tuple(copies))
+    return Result(fused.module, fused.fused, fused.rejected, tuple(remarks), tuple(copies))
 
 
 def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
@@ -126,7 +126,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
 
 
 def _remarks(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
-    return (*_label(loaded, options), *result.remarks, *remarks_on(result.copies))
+    return (*_label(loaded, options), *result.remarks, *copies_note(result.copies))
 
 
 _Moved = tuple[int, int, int]

@@ -9,7 +9,15 @@ from dataclasses import replace
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
-from hlo_cli.analysis.layout.padding import Footprint, Grouping, Orders, by, data_values, footprints, orders_of
+from hlo_cli.analysis.layout.padding import (
+    Footprint,
+    Grouping,
+    KnownOrders,
+    by,
+    data_values,
+    footprints,
+    orders_of,
+)
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -101,7 +109,7 @@ def _parts(
     module: Module,
     found: Sequence[Footprint],
     shapes: Sequence[Footprint],
-    orders: Orders,
+    orders: KnownOrders,
     grouping: Grouping,
     chosen: Computation | None,
     columns: Collection[str],
@@ -164,10 +172,10 @@ def _source(module: Module, instruction: Instruction) -> str | None:
     return str(location) if location is not None else None
 
 
-def _advice(footprint: Footprint, orders: Orders) -> Text | None:
+def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
     """What another order would take, which dimension becomes minor, and who copies into that order already."""
     value = footprint.example
-    better = orders.better(value.shape)
+    better = orders.alternative(value.shape)
     if better is None:
         return None
     order = index_text(better.layout.minor_to_major)

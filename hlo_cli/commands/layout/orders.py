@@ -8,7 +8,7 @@ from math import factorial
 
 from hlo_cli.analysis.hardware.chips import tpu_generation
 from hlo_cli.analysis.hardware.default_tiles import default_layout
-from hlo_cli.analysis.layout.default_order import OrderCost, default_order, priced_orders
+from hlo_cli.analysis.layout.default_order import OrderCost, default_order, order_costs
 from hlo_cli.commands.layout.tables import stored_size_text
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
@@ -67,7 +67,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
     """
     is_written = is_written and array.rank > 1
-    priced = priced_orders(array, generation=generation)
+    priced = order_costs(array, generation=generation)
     by_order = {each.layout.minor_to_major: each for each in priced}
     tiled = tiled_for(array, generation, is_written=is_written)
     order = default_order(array, generation=generation)

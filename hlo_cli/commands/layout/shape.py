@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.layout.default_order import better_order
+from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.layout.steps import overflows
 from hlo_cli.commands.layout.orders import (
     choice_answer,
@@ -139,7 +139,7 @@ def _tiled_for(shape: Shape, generation: str, text: str) -> Shape:
 def _answer(shape: ArrayShape) -> str:
     if not shape.padded_bytes:
         return "No bytes: a size is 0"
-    better = better_order(shape)
+    better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
         return stored_size_text(shape)
     what = f"order {index_text(better.layout.minor_to_major)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.query.module_summary import Figure, overview
+from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
@@ -45,5 +45,5 @@ def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: Outp
     )
 
 
-def _overview(module: Module, _input: Input) -> Mapping[str, Figure]:
-    return overview(module)
+def _overview(module: Module, _input: Input) -> Mapping[str, SummaryValue]:
+    return module_summary(module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.layout.shape_tokens import shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
@@ -53,7 +53,7 @@ def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, ro
     first = _next_part(rows)
     array = shape.array if isinstance(shape, BufferShape) else shape
     if isinstance(array, ArrayShape):
-        new, meanings = shape_segments(shape_pieces(shape), first, array, numbered=True, target=setting.target)
+        new, meanings = shape_segments(shape_tokens(shape), first, array, numbered=True, target=setting.target)
         segments += new
         rows += meanings
         if not array.memory_space and setting.is_in_memory:
@@ -111,7 +111,7 @@ def _tuple_parts(shape: TupleShape, setting: ExplainContext, segments: Segments,
     shown = 0
     leaves = sum(1 for _ in shape.leaves)
     most = leaves if leaves <= MANY + 1 else MANY
-    for piece in shape_pieces(shape):
+    for piece in shape_tokens(shape):
         if piece.role != "leaf":
             segments.append(Segment(piece.text))
             continue

@@ -18,7 +18,7 @@ from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
 from hlo_cli.source import Diagnostic, HloError, nearest
 from hlo_cli.syntax.scanning.attributes import one_line
 from hlo_cli.transform.extract import extracted
-from hlo_cli.transform.in_place import remarks_on
+from hlo_cli.transform.in_place import copies_note
 
 _COLUMNS = (
     Column("name", "instruction", "name", role="name"),
@@ -54,7 +54,7 @@ def print_slice(
     module = loaded.module
     part = extracted(module, _find(module, name, computation), operands=operands, users=users)
     write(part.module.chunks(), output.path)
-    notes = [Diagnostic("note", words) for words in remarks_on(part.copies)]
+    notes = [Diagnostic("note", words) for words in copies_note(part.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 

@@ -167,7 +167,7 @@ def _reordered(asked: _Asked, how: How) -> Reordered:
     times = None
     if asked.throughput is not None and how == "latency":
         times = times_on_chip(analyze_overlap(module), asked.throughput)
-    return reordered(module, how, limits=limits, times=times)
+    return reordered(module, how, limits=limits, latency_model=times)
 
 
 def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
@@ -193,8 +193,8 @@ def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
-    from hlo_cli.transform.in_place import remarks_on
+    from hlo_cli.transform.in_place import copies_note
 
     write(module.chunks(), output.path)
-    notes = [Diagnostic("note", words) for words in remarks_on(copies)]
+    notes = [Diagnostic("note", words) for words in copies_note(copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, works_of_all
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, inclusive_costs
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
@@ -50,7 +50,7 @@ def report_of_path(
 ) -> Report:
     """The instructions of the critical path, one a row, by a simple model of what takes time, or by those of a chip."""
     computation = within or loaded.module.entry
-    works = works_of_all(computation.instructions)
+    works = inclusive_costs(computation.instructions)
     timed = throughput if model == "time" else None
     step = _step(overlap, timed) if timed else None
     weights = _seconds(overlap, works, step) if step else {i: _WEIGHT[model](work) for i, work in works.items()}

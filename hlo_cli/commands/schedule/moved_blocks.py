@@ -52,7 +52,7 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
             first.name,
             last.name if last is not first else None,
             None if not by else _why(block, grown, users, is_sooner=by < 0),
-            block.behind.name if block.behind is not None else None,
+            block.follows.name if block.follows is not None else None,
             grown,
             first.computation.name,
             first.metadata.op_name or None,

@@ -21,7 +21,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent, f
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
-from hlo_cli.transform.in_place import remarks_on
+from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.moved_blocks import moved_blocks
 from hlo_cli.transform.reorder import How, Reordered
 from hlo_cli.transform.scheduling.async_latencies import BY_BYTES
@@ -76,7 +76,7 @@ def report_of_reordering(
         notes=(
             *_notes(overlap, new, how, throughput),
             *_unknown_notes(waits),
-            *(Diagnostic("note", words) for words in remarks_on(new.copies)),
+            *(Diagnostic("note", words) for words in copies_note(new.copies)),
             *notes_of(loaded),
         ),
         input=input_facts(loaded),

@@ -38,10 +38,10 @@ _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
     """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
 
-    >>> from hlo_cli.analysis.layout.shape_tokens import shape_pieces
+    >>> from hlo_cli.analysis.layout.shape_tokens import shape_tokens
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
-    >>> for piece in shape_pieces(shape)[5:9]: print(meaning_of(piece, shape))
+    >>> for piece in shape_tokens(shape)[5:9]: print(meaning_of(piece, shape))
     x varies fastest: row-major, the default
     <BLANKLINE>
     y is cut by 8, x by 128: 38 × 1 tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from hlo_cli.analysis.layout.drawing_window import Axis, Plane, place_in_plane, plane_of, shown
+from hlo_cli.analysis.layout.drawing_window import Axis, Plane, plane_of, position_in_plane, visible_positions
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
@@ -35,7 +35,7 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
        └─────────────┘
     """
     plane = plane_of(shape, elements[0] if elements else ())
-    found = [place_in_plane(shape, plane, element) for element in elements]
+    found = [position_in_plane(shape, plane, element) for element in elements]
     marked = frozenset(place for place in found if place is not None)
 
     def draw(room: int) -> tuple[Line, ...]:
@@ -52,10 +52,10 @@ def grid_for(shape: ArrayShape, plane: Plane, room: int, marked: frozenset[Place
     rows, has_dashes = _rows(plane, [row for row, _ in marked])
     wanted = [*(column for _, column in marked), *_last_of_fold(plane)]
     count = min(plane.columns.padded, max(room // _LEAST_COLUMN, 1))
-    grid = _grid(shape, plane, rows, shown(plane.columns, count, wanted), marked, has_dashes=has_dashes)
+    grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     while grid.width > room and count > 1:
         count -= max(1, (grid.width - room) // (room // _LEAST_COLUMN + 1))
-        grid = _grid(shape, plane, rows, shown(plane.columns, count, wanted), marked, has_dashes=has_dashes)
+        grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     return grid
 
 
@@ -63,13 +63,13 @@ def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
     """Which rows are drawn, and whether there is room for the edges of the tiles in tiles between them."""
     axis = plane.rows
     for count in (axis.padded, FEW_ROWS):
-        rows = shown(axis, min(count, LINES), wanted)
+        rows = visible_positions(axis, min(count, LINES), wanted)
         joints = axis.joints(rows)
         height = 3 + len(rows) + sum(joint in ("tile", "gap") for joint in joints)
         for has_dashes in (True, False):
             if height + (joints.count("part") if has_dashes else 0) <= LINES:
                 return rows, has_dashes
-    return shown(axis, FEW_ROWS), False
+    return visible_positions(axis, FEW_ROWS), False
 
 
 def _last_of_fold(plane: Plane) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens
 from hlo_cli.analysis.layout.steps import LayoutStep, layout_steps, physical_dimensions, true_rank
 from hlo_cli.analysis.layout.strides import logical_strides, physical_strides
 from hlo_cli.commands.shared.shape_descriptions import LABELS, dimension_names, meaning_of, stride_meaning
@@ -149,7 +149,7 @@ def shape_segments(
 
 def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
     target = "tpu" if array.layout.tiles else None
-    pieces = shape_pieces(explained.shape, layout=explained.has_layout)
+    pieces = shape_tokens(explained.shape, layout=explained.has_layout)
     segments, explanations = shape_segments(pieces, 0, array, target=target)
     if not explained.has_layout and array.rank:
         order = meaning_of(ShapeToken("", "order"), array)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.layout.shape_tokens import ShapeToken, piece_spans, shape_pieces
+from hlo_cli.analysis.layout.shape_tokens import ShapeToken, shape_tokens, token_spans
 from hlo_cli.analysis.layout.steps import overflow_source
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
@@ -106,7 +106,7 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
     if problem is None:
         return
     hint = f"row-major is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None
-    for pieces in (shape_pieces(given), shape_pieces(given, layout=False)):
+    for pieces in (shape_tokens(given), shape_tokens(given, layout=False)):
         for at, spans in _places(source.text, pieces):
             found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)
             span = next(found, Span(0, spans[-1].end))
@@ -118,6 +118,6 @@ def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tupl
     """Where in a text the pieces stand, and the spans of each, counted from there."""
     at = text.find(pieces[0].text)
     while at >= 0:
-        if (spans := piece_spans(text[at:], pieces)) is not None:
+        if (spans := token_spans(text[at:], pieces)) is not None:
             yield at, spans
         at = text.find(pieces[0].text, at + 1)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.layout.addresses import linear_index
-from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, renaming_of
+from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, bitcast_steps
 from hlo_cli.analysis.layout.indices import addressable
-from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, corresponding, moves_of
+from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
 from hlo_cli.commands.tile_index.inputs import questions
 from hlo_cli.ir import opcodes
@@ -52,14 +52,14 @@ def report_of_instruction(instruction: Instruction) -> Report:
     order = None
     if instruction.opcode == opcodes.TRANSPOSE:
         order = tuple(map(int, _DIMENSION.findall(instruction.attribute("dimensions") or "")))
-    elif instruction.opcode == opcodes.BITCAST and (found := renaming_of(before, after)) is not None:
+    elif instruction.opcode == opcodes.BITCAST and (found := bitcast_steps(before, after)) is not None:
         return _bitcast(before, after, found)
-    return _report(before, after, corresponding(before, after, order))
+    return _report(before, after, correspondence(before, after, order))
 
 
 def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
     """What moves if the elements of one array are laid out as the other; with indices, from where to where."""
-    by = corresponding(before, after)
+    by = correspondence(before, after)
     selections = questions(
         asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
     )
@@ -71,13 +71,13 @@ def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], 
 def _report(
     before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, selections: Sequence[Selection] = ()
 ) -> Report:
-    moves = moves_of(before, after, by)
+    moves = layout_moves(before, after, by)
     parts: list[Part] = []
     if selections:
         parts.append(_places(before, after, by, selections))
     parts.append(_layouts(before, after, main=not selections))
     parts += _steps(relayout_steps(before, after, by.order))
-    if moves.moved and (found := renaming_of(before, after)) is not None and found.kind != "identity":
+    if moves.moved and (found := bitcast_steps(before, after)) is not None and found.kind != "identity":
         parts.append(Passage("renamed", (f"The same bytes can be read as the other shape: {_renamed(found)}.",)))
     numbers: dict[str, Cell] = {
         "bitcast": moves.moved == 0,
@@ -169,7 +169,7 @@ def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, aske
     def rows() -> Iterator[Row]:
         for selection in asked:
             for index in selection.indices:
-                there = by.one(index, before, after)
+                there = by.index_of(index, before, after)
                 old, new = linear_index(before, index), linear_index(after, there)
                 old_byte, new_byte = old * before.element_bits // 8, new * after.element_bits // 8
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)

@@ -115,7 +115,8 @@ def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]
     if base:
         answer += f", address {hex(base + byte)}"
     words = [
-        f"tile ({_bare(tile.which)}) of {_times(tile.of)}, there ({_bare(tile.where)}) of {_times(tile.sizes)}"
+        f"tile ({_bare(tile.tile_index)}) of {_times(tile.tile_grid)}, "
+        f"there ({_bare(tile.index_in_tile)}) of {_times(tile.sizes)}"
         for tile in place.tiles
     ]
     text = "; in it ".join(words)

@@ -118,13 +118,13 @@ def _row(place: ElementPosition, tiles: Sequence[tuple[int, ...]], base: int) ->
     levels: list[Cell] = []
     records: list[Cell] = []
     for tile in place.tiles:
-        levels += [tile.which, tile.where]
+        levels += [tile.tile_index, tile.index_in_tile]
         records.append(
             {
                 "tile": tile.sizes,
-                "which": tile.which,
-                "of": tile.of,
-                "where": tile.where,
+                "which": tile.tile_index,
+                "of": tile.tile_grid,
+                "where": tile.index_in_tile,
                 "number": tile.number,
                 "position": tile.position,
             }

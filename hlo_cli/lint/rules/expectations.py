@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.query.spellings import is_product_opcode
+from hlo_cli.analysis.query.lowered_forms import is_product_opcode
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
@@ -58,11 +58,11 @@ def other_names(subject: LintContext) -> Iterator[Finding]:
     Reference: hlo help expect, hlo help where
     """
     for verdict in subject.verdicts:
-        for each in verdict.spellings:
+        for each in verdict.lowered_forms:
             stated = verdict.expectation
             number = f" ({each.count:,} here)" if each.count else ""
-            message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.spelled}{number}"
-            hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.spelled} too"
+            message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.form}{number}"
+            hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.form} too"
             yield subject.finding(message, each.first, hint=f"{hint}; {stated.place} states it", about=str(stated))
 
 
@@ -81,8 +81,8 @@ def _found(verdict: AssertionResult, module: Module) -> str:
 def _named(verdict: AssertionResult, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
-    if part.amount is not None:
-        words.append(format_amount(part.amount, verdict.kind))
+    if part.value is not None:
+        words.append(format_amount(part.value, verdict.kind))
     if instruction.span is not None:
         words.append(f"(line {module.source.position(instruction.span.start).line})")
     return " ".join(words)

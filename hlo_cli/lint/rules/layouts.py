@@ -246,7 +246,7 @@ def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
 
 def _is_bitcast(given: ArrayShape, result: ArrayShape) -> bool:
     """Whether the same bytes, read in the new shape, hold the elements in the same order."""
-    from hlo_cli.analysis.layout.bitcast_steps import renaming_of  # with numpy, which few runs need
+    from hlo_cli.analysis.layout.bitcast_steps import bitcast_steps  # with numpy, which few runs need
 
-    found = renaming_of(given, result) if given.problem is None and result.problem is None else None
+    found = bitcast_steps(given, result) if given.problem is None and result.problem is None else None
     return found is not None and found.kind in ("identity", "reshape")

@@ -40,7 +40,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
     orders = orders_of(module, values)
     for value in wasting:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
-        better = orders.better(value.shape)
+        better = orders.alternative(value.shape)
         order = index_text(better.layout.minor_to_major) if better is not None else ""
         yield subject.finding(
             f"{format_percent(padding / taken)}% of {value} is padding, "

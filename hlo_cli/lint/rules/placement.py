@@ -69,7 +69,7 @@ def python_callback(subject: LintContext) -> Iterator[Finding]:
     Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
     """
     for call in subject.of(opcodes.CUSTOM_CALL):
-        if backend_of(call, "cpu").by == "Python":
+        if backend_of(call, "cpu").provider == "Python":
             yield subject.finding(
                 f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
             )
@@ -114,7 +114,7 @@ def one_platform(subject: LintContext) -> Iterator[Finding]:
     """
     for call in subject.of(opcodes.CUSTOM_CALL) if not subject.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
-        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).how in ("library", "Triton")]
+        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
             yield subject.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
@@ -160,7 +160,7 @@ def _asks_host(call: Instruction) -> bool:
         case opcodes.SEND | opcodes.RECV:
             return call.flag("is_host_transfer")
         case opcodes.CUSTOM_CALL:
-            return backend_of(call, "cpu").by == "Python"
+            return backend_of(call, "cpu").provider == "Python"
     return True
 
 

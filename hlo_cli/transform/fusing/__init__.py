@@ -1,3 +1,3 @@
-"""The passes behind `fuse`: `instruction_fusion.Pass` and `multi_output_fusion.MultiOutputPass` decide as the CPU
-compiler does, `rebuild.written` writes the module anew.
+"""The passes behind `fuse`: `instruction_fusion.InstructionFusion` and `multi_output_fusion.MultiOutputFusion` decide
+as the CPU compiler does, `rebuild.rebuild` writes the module anew.
 """

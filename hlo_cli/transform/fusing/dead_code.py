@@ -1,4 +1,4 @@
-"""What nobody needs is left out, as the compiler does behind its multi-output fusion.
+"""Removes unused instructions and computations, as the compiler does after multi-output fusion.
 
 Mirrors xla/hlo/transforms/simplifiers/hlo_dce.cc.
 """
@@ -15,7 +15,7 @@ from hlo_cli.transform.scheduling.side_effects import Effects
 
 
 def without_dead(graph: Graph, effects: Effects) -> None:
-    """Take out the nodes whose value nobody takes and that do nothing else.
+    """Removes the nodes without users and side effects.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -26,13 +26,15 @@ def without_dead(graph: Graph, effects: Effects) -> None:
     [<node parameter p>, <node negate c>]
     """
     for node in reversed(graph.sorted_nodes()):
-        is_needed = node.users or node is graph.root or node in graph.before or node in graph.behind
+        is_needed = (
+            node.users or node is graph.root or node in graph.control_predecessors or node in graph.control_successors
+        )
         if not is_needed and node.opcode != opcodes.PARAMETER and node.instruction not in effects:
             graph.remove(node)
 
 
 def without_uncalled(module: Module) -> Module:
-    """The module without computations that the entry does not come to.
+    """Module without computations that are not reachable from the entry.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("f { ROOT p = s8[] parameter(0) }  ENTRY e { ROOT q = s8[] parameter(0) }")

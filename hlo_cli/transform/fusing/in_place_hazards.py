@@ -1,6 +1,6 @@
-"""Values that are overwritten before they could be read: what forbids reading them later in a schedule.
+"""Detects values that a scheduled module overwrites in place, and must not be read later.
 
-Mirrors nothing of XLA's, which fuses before it decides what shares memory; what is scheduled has decided that.
+No counterpart in XLA, which fuses before buffer assignment.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
 
 
-class Overwriting:
-    """Where the buffers of a scheduled module are overwritten; nothing is known to be where there is no schedule.
+class InPlaceHazards:
+    """Positions at which buffers of a scheduled module are overwritten; none if the module is not scheduled.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -25,15 +25,15 @@ class Overwriting:
     >>> module = parse_module(text)
     >>> graph = graph_of(module.entry)
     >>> nodes = {node.name: node for node in graph.nodes}
-    >>> Overwriting(module).comes_between(graph, nodes["n"], nodes["r"])
+    >>> InPlaceHazards(module).is_between(graph, nodes["n"], nodes["r"])
     True
     """
 
-    __slots__ = ("_taken", "_written")
+    __slots__ = ("_buffers_read", "_writes")
 
     def __init__(self, module: Module) -> None:
-        self._taken: dict[Instruction, set[int]] = {}
-        self._written: dict[Computation, dict[int, list[int]]] = {}
+        self._buffers_read: dict[Instruction, set[int]] = {}
+        self._writes: dict[Computation, dict[int, list[int]]] = {}
         if not module.is_scheduled:
             return
         uses = buffer_uses(module)
@@ -42,29 +42,29 @@ class Overwriting:
         for run in uses.runs:
             places: dict[int, list[int]] = {}
             for instruction in run.computation.instructions:
-                self._taken[instruction] = uses.taken(instruction) & uses.aliases.members.keys()
-                for buffer in uses.written(instruction):
+                self._buffers_read[instruction] = uses.buffers_read(instruction) & uses.aliases.members.keys()
+                for buffer in uses.buffers_written(instruction):
                     places.setdefault(buffer, []).append(instruction.index)
-            self._written[run.computation] = places
+            self._writes[run.computation] = places
 
-    def comes_between(self, graph: Graph, producer: Node, consumer: Node) -> bool:
-        """Whether what the producer reads is overwritten before the consumer runs."""
-        places = self._written.get(graph.computation)
+    def is_between(self, graph: Graph, producer: Node, consumer: Node) -> bool:
+        """Whether an operand of the producer is overwritten before the consumer runs."""
+        places = self._writes.get(graph.computation)
         if not places:
             return False
         first, last = producer.instruction.index, consumer.instruction.index
         return any(first < place < last for buffer in self._read(producer) for place in _of(places, buffer))
 
-    def is_quiet(self, graph: Graph, one: Node, other: Node) -> bool:
-        """Whether nothing is overwritten from one of the two to the other, so that all between them may move."""
-        places = self._written.get(graph.computation)
+    def has_no_writes(self, graph: Graph, one: Node, other: Node) -> bool:
+        """Whether nothing is overwritten between the two nodes, so that all nodes between them can move."""
+        places = self._writes.get(graph.computation)
         if not places:
             return True
-        first, last = sorted((graph.place[one], graph.place[other]))
+        first, last = sorted((graph.position[one], graph.position[other]))
         return not any(first <= place <= last for written in places.values() for place in written)
 
     def _read(self, node: Node) -> set[int]:
-        return self._taken.get(node.instruction, set())
+        return self._buffers_read.get(node.instruction, set())
 
 
 def _of(places: dict[int, list[int]], buffer: int) -> Iterable[int]:

@@ -1,4 +1,4 @@
-"""The CPU compiler's fusion pass: producers join their users, one after the other, from the results back.
+"""Fusion pass of the CPU compiler: fuses producers into their users, from the results to the arguments.
 
 Mirrors `InstructionFusion::Run` of xla/service/instruction_fusion.cc with the rules of
 xla/service/cpu/cpu_instruction_fusion.cc.
@@ -17,23 +17,23 @@ from hlo_cli.analysis.fusion.graph import Graph, Node
 from hlo_cli.analysis.fusion.rules import FusionRules, Rule
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.transform.fusing.in_place_hazards import Overwriting
-from hlo_cli.transform.fusing.merge import begin_fusion, join
+from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
+from hlo_cli.transform.fusing.merge import create_fusion, merge_producer
 from hlo_cli.transform.fusing.names import ModuleNames
 
 Pair = tuple[Node, Node]
 
 
 @dataclass(slots=True)
-class Pass:
-    """The pass over one computation; `made` and `refused` say what was decided about pairs, the last word on each."""
+class InstructionFusion:
+    """Fusion pass over one computation; `created` and `rejected` have the final decision on each pair."""
 
     graph: Graph
     rules: FusionRules
     names: ModuleNames
-    overwriting: Overwriting
-    made: list[tuple[Node, Node, Rule]] = field(default_factory=list)
-    refused: dict[Pair, Rule] = field(default_factory=dict)
+    hazards: InPlaceHazards
+    created: list[tuple[Node, Node, Rule]] = field(default_factory=list)
+    rejected: dict[Pair, Rule] = field(default_factory=dict)
     _fusion_of: dict[Node, Node] = field(default_factory=dict)
     _kept: set[Node] = field(default_factory=set)
     _queue: list[Node | None] = field(default_factory=list)
@@ -44,10 +44,10 @@ class Pass:
         self._decider = FusionDecider(self.rules, self.graph.root)
 
     def run(self) -> None:
-        """Fuse what can be."""
+        """Runs the pass."""
         order = self.graph.post_order()
         if self.rules.may_duplicate:
-            self._kept = must_materialize(order, self.graph.before, self._decider)
+            self._kept = must_materialize(order, self.graph.control_predecessors, self._decider)
             if self.rules.guard_softmax:
                 self._kept |= set(before_softmax(order))
         for node in order:
@@ -56,11 +56,11 @@ class Pass:
             if is_fusible(consumer):
                 self._fuse_one(consumer)
 
-    def apart(self) -> Iterator[tuple[Node, Node, Rule]]:
-        """The pairs that stay neighbours, with the rule that keeps them apart; either may have become a fusion."""
-        for (producer, consumer), rule in self.refused.items():
+    def rejected_pairs(self) -> Iterator[tuple[Node, Node, Rule]]:
+        """Yields the pairs that are still adjacent with the rule that rejected them; either can be a fusion now."""
+        for (producer, consumer), rule in self.rejected.items():
             there = self._fusion_of.get(producer, producer)
-            if there in self.graph.place and consumer in self.graph.place and consumer in there.users:
+            if there in self.graph.position and consumer in self.graph.position and consumer in there.users:
                 yield producer, consumer, rule
 
     def _push(self, node: Node) -> None:
@@ -76,14 +76,14 @@ class Pass:
         return None
 
     def _fuse_one(self, consumer: Node) -> None:
-        """The first of a consumer's operands that can join it does, the latest tried first."""
+        """Fuses the first operand that can be fused into the consumer, the latest in the queue first."""
         waiting = [operand for operand in dict.fromkeys(consumer.operands) if operand in self._place]
         for producer in sorted(waiting, key=self._place.__getitem__, reverse=True):
             rule = self._rule(producer, consumer)
             if rule.fuses:
                 self._fuse(producer, consumer, rule)
                 return
-            self.refused[producer, consumer] = rule
+            self.rejected[producer, consumer] = rule
 
     def _rule(self, producer: Node, consumer: Node) -> Rule:
         if not is_fusible(producer):
@@ -91,7 +91,7 @@ class Pass:
         if any(consumer.operands[alias.operand_number] is producer for alias in consumer.aliasing):
             return by.WRITTEN_OVER
         rule = by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
-        is_late = rule.fuses and self.overwriting.comes_between(self.graph, producer, consumer)
+        is_late = rule.fuses and self.hazards.is_between(self.graph, producer, consumer)
         return by.OVERWRITTEN if is_late else rule
 
     def _fuse(self, producer: Node, consumer: Node, rule: Rule) -> None:
@@ -99,24 +99,25 @@ class Pass:
         fusion = consumer
         if consumer.body is None:
             name = f"{producer.opcode}_{consumer.opcode}_fusion"
-            fusion = begin_fusion(self.graph, consumer, kind, self.names, name=name, body_name="fused_computation")
+            fusion = create_fusion(self.graph, consumer, kind, self.names, name=name, body_name="fused_computation")
             self._fusion_of[consumer] = fusion
             self._kept.discard(consumer)
             assert self.graph.root is not None
-            self._decider.replaced(self.graph.root)
+            self._decider.replace_root(self.graph.root)
         fusion.kind = kind
-        asking = self._decider.joins(producer, fusion)
-        clone = join(self.graph, fusion, producer, self.names)
-        self._decider.joined(clone, fusion, asking)
-        self.made.append((producer, fusion, rule))
+        indexing_users = self._decider.begin_fuse(producer, fusion)
+        clone = merge_producer(self.graph, fusion, producer, self.names)
+        self._decider.end_fuse(clone, fusion, indexing_users)
+        self.created.append((producer, fusion, rule))
+        # XLA enqueues a new fusion last, that is next in turn, so that all its operands are considered again.
         self._push(fusion)
-        if producer not in self.graph.place:
+        if producer not in self.graph.position:
             self._kept.discard(producer)
             self._queue[self._place.pop(producer)] = None
 
 
 def before_softmax(order: list[Node]) -> Iterator[Node]:
-    """The operations that newer releases keep out of softmax fusions: what goes into a maximum and is less by it."""
+    """Yields operations that newer releases materialize before a softmax: they feed a maximum and its subtraction."""
     for exponential in order:
         if exponential.opcode != "exponential" or exponential.operands[0].opcode != "subtract":
             continue

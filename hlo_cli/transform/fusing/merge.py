@@ -1,4 +1,4 @@
-"""Fusions made and enlarged, node by node, with the names and the order of operands that XLA gives.
+"""Creates and extends fusions, with XLA's names and operand order.
 
 Mirrors `CloneAndAppendInstructionIntoCalledComputation` and `AddCallOperand` of xla/hlo/ir/hlo_instructions.cc and
 `RemoveParameter` of xla/hlo/ir/hlo_computation.cc.
@@ -14,8 +14,8 @@ from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.transform.fusing.names import ModuleNames
 
 
-def begin_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
-    """A fusion of one operation, in its place."""
+def create_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, name: str, body_name: str) -> Node:
+    """Creates a fusion of one operation, which it replaces."""
     fusion = Node(
         root.instruction, dict.fromkeys(root.operands), opcode=opcodes.FUSION, name=names.instructions.new(name)
     )
@@ -24,24 +24,24 @@ def begin_fusion(graph: Graph, root: Node, kind: str, names: ModuleNames, *, nam
     fusion.body = FusionBody(clone, {clone: None}, name=names.computations.new(body_name))
     fusion.body.parameters = [_parameter(fusion, number, names) for number in range(len(fusion.operands))]
     _connect(clone, root.operands, fusion, names)
-    graph.put(fusion, root)
+    graph.replace(fusion, root)
     return fusion
 
 
-def join(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> Node:
-    """An operand of a fusion goes inside, its own operands become the fusion's; what comes back is its clone.
+def merge_producer(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> Node:
+    """Fuses an operand into a fusion and returns its clone.
 
-    The producer leaves the graph if nobody else uses it; what it waited for, the fusion waits for.
+    The producer is removed from the graph if it has no other users; the fusion takes over its control predecessors.
     """
-    clone = take_in(fusion, producer, names)
+    clone = clone_into_fusion(fusion, producer, names)
     if not producer.users and producer is not graph.root:
-        graph.wait(fusion, graph.before.get(producer, ()))
+        graph.add_control_dependencies(fusion, graph.control_predecessors.get(producer, ()))
         graph.remove(producer)
     return clone
 
 
-def take_in(fusion: Node, producer: Node, names: ModuleNames) -> Node:
-    """A clone goes inside of a fusion, for the operand if it is one; the producer stays where it is."""
+def clone_into_fusion(fusion: Node, producer: Node, names: ModuleNames) -> Node:
+    """Adds a clone of `producer` to a fusion, and replaces the operand if it is one; the producer itself stays."""
     body = fusion.body
     assert body is not None
     clone = _clone(producer, names)
@@ -58,14 +58,14 @@ def take_in(fusion: Node, producer: Node, names: ModuleNames) -> Node:
 
 
 def _clone(node: Node, names: ModuleNames) -> Node:
-    """The operation without operands."""
+    """Clone of an operation without operands."""
     clone = Node(node.instruction, (), opcode=node.opcode, name=names.instructions.new(node.name))
     clone.body, clone.kind, clone.shape, clone.aliasing = node.body, node.kind, node.shape, node.aliasing
     return clone
 
 
 def _connect(clone: Node, operands: list[Node], fusion: Node, names: ModuleNames) -> None:
-    """Give a clone parameters in place of its operands; those that the fusion does not take yet stand last."""
+    """Gives a clone parameters as operands; new operands of the fusion are appended."""
     body = fusion.body
     assert body is not None
     numbers = {operand: number for number, operand in reversed(list(enumerate(fusion.operands)))}
@@ -89,18 +89,18 @@ def _parameter(fusion: Node, number: int, names: ModuleNames) -> Node:
     return parameter
 
 
-def _behind(number: int, alias: OutputOperandAlias) -> OutputOperandAlias:
-    """What is said of results and operands when the operand of this number is gone."""
+def _renumbered(number: int, alias: OutputOperandAlias) -> OutputOperandAlias:
+    """Alias after the operand `number` is removed."""
     assert alias.operand_number != number
     return replace(alias, operand_number=alias.operand_number - (alias.operand_number > number))
 
 
 def _remove_operand(fusion: Node, number: int, names: ModuleNames) -> None:
-    """Take an operand away; the parameters behind it are made anew with the number before."""
+    """Removes an operand; later parameters are replaced by new ones with decremented numbers."""
     body = fusion.body
     assert body is not None
     gone = fusion.operands.pop(number)
-    fusion.aliasing = tuple(_behind(number, alias) for alias in fusion.aliasing)
+    fusion.aliasing = tuple(_renumbered(number, alias) for alias in fusion.aliasing)
     if gone not in fusion.operands:
         gone.users.remove(fusion)
     del body.nodes[body.parameters.pop(number)]

@@ -1,7 +1,7 @@
-"""The CPU compiler's second fusion pass: fusions that read the same become one of several results.
+"""Multi-output fusion pass of the CPU compiler: fuses siblings that read the same operands.
 
 Mirrors `MultiOutputFusion::Run` of xla/service/multi_output_fusion.cc with the rules of
-xla/service/cpu/cpu_multi_output_fusion.cc. What saves most is fused first, of equals what was found last.
+xla/service/cpu/cpu_multi_output_fusion.cc. The pair with the highest profit is fused first; on ties the last found.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from hlo_cli.analysis.fusion.multi_output import can_fuse_siblings, gives_elemen
 from hlo_cli.analysis.fusion.rules import Rule
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.transform.fusing.in_place_hazards import Overwriting
-from hlo_cli.transform.fusing.multi_output_results import make_together
+from hlo_cli.transform.fusing.in_place_hazards import InPlaceHazards
+from hlo_cli.transform.fusing.multi_output_results import make_multi_output
 from hlo_cli.transform.fusing.names import ModuleNames
-from hlo_cli.transform.fusing.reachability import Reaching
+from hlo_cli.transform.fusing.reachability import Reachability
 
-_USERS_AT_ONCE: Final = 128
-"""Of the users of a value so many are looked at together: all pairs would be too many."""
+_MAX_USERS: Final = 128
+"""Number of users of a value among which pairs are formed; all pairs would be too many."""
 
 
 @dataclass(slots=True)
-class MultiOutputPass:
-    """The pass over one computation; `made` says what went into which fusion."""
+class MultiOutputFusion:
+    """Pass over one computation; `created` has the fused pairs."""
 
     graph: Graph
     names: ModuleNames
-    overwriting: Overwriting
-    made: list[tuple[Node, Node, Rule]] = field(default_factory=list)
-    _number: dict[Node, int] = field(default_factory=dict)
-    _gone: set[Node] = field(default_factory=set)
+    hazards: InPlaceHazards
+    created: list[tuple[Node, Node, Rule]] = field(default_factory=list)
+    _index: dict[Node, int] = field(default_factory=dict)
+    _removed: set[Node] = field(default_factory=set)
     _partners: dict[Node, dict[Node, int]] = field(default_factory=dict)
-    _work: list[tuple[int, int, Node, Node]] = field(default_factory=list)
+    _queue: list[tuple[int, int, Node, Node]] = field(default_factory=list)
     _found: int = 0
-    _reaching: Reaching = field(init=False)
+    _reachability: Reachability = field(init=False)
 
     def run(self) -> None:
-        """Fuse what can be."""
+        """Runs the pass."""
         order = self.graph.sorted_nodes()
-        self._number = {node: number for number, node in enumerate(order)}
-        self._reaching = Reaching(order, self.graph.needed, gives_elements)
+        self._index = {node: number for number, node in enumerate(order)}
+        self._reachability = Reachability(order, self.graph.dependencies, gives_elements)
         for node in order:
             if gives_elements(node):
                 self._find_partners(node)
-        while self._work:
-            *_, one, other = heapq.heappop(self._work)
-            if not {one, other} & self._gone and self._is_legal(one, other):
+        while self._queue:
+            *_, one, other = heapq.heappop(self._queue)
+            if not {one, other} & self._removed and self._is_legal(one, other):
                 self._fuse(one, other)
-        if self.made:
-            self.graph.settle()
+        if self.created:
+            self.graph.sort_topologically()
 
     def _find_partners(self, node: Node) -> None:
         found: dict[Node, None] = {}
@@ -65,48 +65,48 @@ class MultiOutputPass:
             if profit > 0:
                 self._partners.setdefault(node, {})[partner] = profit
                 self._partners.setdefault(partner, {})[node] = profit
-                self._wait(node, partner, profit)
+                self._enqueue(node, partner, profit)
 
     def _users_near(self, operand: Node, node: Node) -> list[Node]:
-        first = operand.users.index(node) // _USERS_AT_ONCE * _USERS_AT_ONCE
-        return operand.users.between(first, first + _USERS_AT_ONCE)
+        first = operand.users.index(node) // _MAX_USERS * _MAX_USERS
+        return operand.users.between(first, first + _MAX_USERS)
 
     def _is_partner(self, node: Node, user: Node) -> bool:
         if user is node or not gives_elements(user):
             return False
-        is_found_later = user.opcode == opcodes.FUSION and self._number[node] < self._number[user]
+        is_found_later = user.opcode == opcodes.FUSION and self._index[node] < self._index[user]
         return not is_found_later and self._is_legal(node, user)
 
     def _is_legal(self, one: Node, other: Node) -> bool:
         return (
             can_fuse_siblings(one, other)
             and not any(not node.users and node is not self.graph.root for node in (one, other))
-            and not self._reaching.are_connected(one, other)
-            and self.overwriting.is_quiet(self.graph, one, other)
+            and not self._reachability.are_connected(one, other)
+            and self.hazards.has_no_writes(self.graph, one, other)
         )
 
-    def _wait(self, fusion: Node, other: Node, profit: int) -> None:
-        heapq.heappush(self._work, (-profit, -self._found, fusion, other))
+    def _enqueue(self, fusion: Node, other: Node, profit: int) -> None:
+        heapq.heappush(self._queue, (-profit, -self._found, fusion, other))
         self._found += 1
 
     def _fuse(self, one: Node, other: Node) -> None:
-        self._reaching.join(one, other, self._gone)
+        self._reachability.merge(one, other, self._removed)
         partners = self._partners_of_both(one, other)
         remaining, fused = one, other
         if fused.has_several_results and not remaining.has_several_results:
             remaining, fused = fused, remaining
-        self.made.append((fused, remaining, by.SIBLINGS))
-        make_together(self.graph, remaining, fused, self.names)
-        self._gone.add(fused)
+        self.created.append((fused, remaining, by.SIBLINGS))
+        make_multi_output(self.graph, remaining, fused, self.names)
+        self._removed.add(fused)
         for partner, old_profit in partners.items():
             profit = shared_bytes(partner, remaining)
             if profit > old_profit:
-                self._wait(remaining, partner, profit)
+                self._enqueue(remaining, partner, profit)
             if not old_profit:
                 self._partners.setdefault(remaining, {})[partner] = profit
 
     def _partners_of_both(self, one: Node, other: Node) -> dict[Node, int]:
-        """Who can join the two, with what that was known to save: nothing for those of the other."""
+        """Candidates for the new fusion with their known profit: 0 for those of `other`."""
         own = self._partners.setdefault(one, {})
         for node in [node for node in own if not self._is_free(one, node)]:
             del own[node]
@@ -117,4 +117,4 @@ class MultiOutputPass:
         return found
 
     def _is_free(self, one: Node, node: Node) -> bool:
-        return node not in self._gone and not self._reaching.are_connected(one, node)
+        return node not in self._removed and not self._reachability.are_connected(one, node)

@@ -1,4 +1,4 @@
-"""Fusions of several results: one more goes inside, and what took it takes an element of the fusion's tuple.
+"""Adds results to multi-output fusions; their users use a get-tuple-element of the fusion.
 
 Mirrors `FuseInstructionIntoMultiOutput` and `MergeFusionInstructionIntoMultiOutput` of xla/hlo/ir/hlo_instructions.cc.
 """
@@ -11,12 +11,12 @@ from hlo_cli.analysis.fusion.code_duplication import users_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Graph, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import Shape, TupleShape
-from hlo_cli.transform.fusing.merge import take_in
+from hlo_cli.transform.fusing.merge import clone_into_fusion
 from hlo_cli.transform.fusing.names import ModuleNames, name_of_clone
 
 
-def make_together(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -> None:
-    """The other node's results become results of the fusion, which may take them too; `graph.settle` must follow.
+def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -> None:
+    """Adds the results of `other` to those of `fusion`, which can use them; call `graph.sort_topologically` afterwards.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
@@ -25,31 +25,31 @@ def make_together(graph: Graph, fusion: Node, other: Node, names: ModuleNames) -
     >>> module = parse_module(text)
     >>> graph = graph_of(module.entry)
     >>> nodes = {node.name: node for node in graph.nodes}
-    >>> make_together(graph, nodes["x"], nodes["y"], ModuleNames(module))
-    >>> graph.settle()
+    >>> make_multi_output(graph, nodes["x"], nodes["y"], ModuleNames(module))
+    >>> graph.sort_topologically()
     >>> print(nodes["x"].shape, [node.name for node in graph.nodes])
     (s8[9]{0}, s8[9]{0}) ['p', 'x', 'get-tuple-element', 'get-tuple-element.1', 'r']
     """
-    before, behind = graph.before.get(other, ()), list(graph.behind.get(other, ()))
-    graph.wait(fusion, before)
+    before, behind = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
+    graph.add_control_dependencies(fusion, before)
     if other.body is None:
         _add_result(graph, fusion, other, names)
         graph.remove(other)
     else:
         _merge(graph, fusion, other, names)
     for waiting in behind:
-        graph.wait(waiting, (fusion,))
+        graph.add_control_dependencies(waiting, (fusion,))
 
 
 def _add_result(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
-    """A clone of the producer goes inside; the producer stays, and nobody takes it any more."""
-    clone = take_in(fusion, producer, names)
+    """Adds a clone of the producer as a result; the producer stays without users."""
+    clone = clone_into_fusion(fusion, producer, names)
     if producer.users or producer is graph.root:
-        _hand_out(graph, fusion, clone, producer, names)
+        _add_output(graph, fusion, clone, producer, names)
 
 
-def _hand_out(graph: Graph, fusion: Node, clone: Node, old: Node, names: ModuleNames) -> None:
-    """What an operation inside gives is a result of the fusion, for all that takes the old node."""
+def _add_output(graph: Graph, fusion: Node, clone: Node, old: Node, names: ModuleNames) -> None:
+    """Makes a fused operation a result of the fusion that replaces `old` in its users."""
     body = fusion.body
     assert body is not None
     root = body.root
@@ -65,8 +65,8 @@ def _hand_out(graph: Graph, fusion: Node, clone: Node, old: Node, names: ModuleN
         fusion.aliasing = tuple(replace(a, output_index=(0, *a.output_index)) for a in fusion.aliasing)
         users = list(fusion.users)
         first = _element(graph, fusion, 0, root.shape, names)
-        _hand_over(graph, fusion, first, users)
-    _hand_over(graph, old, _element(graph, fusion, len(elements) - 1, clone.shape, names), list(old.users))
+        _redirect(graph, fusion, first, users)
+    _redirect(graph, old, _element(graph, fusion, len(elements) - 1, clone.shape, names), list(old.users))
 
 
 def _element(graph: Graph, fusion: Node, number: int, shape: Shape, names: ModuleNames) -> Node:
@@ -77,8 +77,8 @@ def _element(graph: Graph, fusion: Node, number: int, shape: Shape, names: Modul
     return element
 
 
-def _hand_over(graph: Graph, old: Node, new: Node, users: list[Node]) -> None:
-    """These users take another value in place of an old one; so does who asked for the computation's result."""
+def _redirect(graph: Graph, old: Node, new: Node, users: list[Node]) -> None:
+    """Replaces `old` with `new` in these users and as root."""
     for user in users:
         for position, operand in enumerate(user.operands):
             if operand is old:
@@ -88,42 +88,40 @@ def _hand_over(graph: Graph, old: Node, new: Node, users: list[Node]) -> None:
 
 
 def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None:
-    """The operations of one fusion go into another, the last first, and with them its results."""
+    """Fuses the operations of one fusion into another, users first, with its results."""
     body = merged.body
     assert body is not None
-    outside, copies = _operations_outside(body, merged.operands, names)
+    outside, copies = _copies_outside(body, merged.operands, names)
     results = set()
     if merged.has_several_results:
         for user in list(merged.users):
             result = outside[body.root.operands[user.element]]
             if user is graph.root or any(other is not fusion for other in user.users):
                 results.add(result)
-            _hand_over(graph, user, result, list(user.users))
-            _drop(graph, user, fusion)
+            _redirect(graph, user, result, list(user.users))
+            _remove_element(graph, user, fusion)
     else:
         results.add(outside[body.root])
-        _hand_over(graph, merged, outside[body.root], list(merged.users))
+        _redirect(graph, merged, outside[body.root], list(merged.users))
     graph.remove(merged)
     for copy in reversed(copies):
         if copy in results:
             _add_result(graph, fusion, copy, names)
         elif copy in fusion.operands:
-            take_in(fusion, copy, names)
+            clone_into_fusion(fusion, copy, names)
         copy.detach()
 
 
-def _drop(graph: Graph, element: Node, fusion: Node) -> None:
-    """Take out a get-tuple-element; what waited for it waits for the fusion."""
-    behind = list(graph.behind.get(element, ()))
+def _remove_element(graph: Graph, element: Node, fusion: Node) -> None:
+    """Removes a get-tuple-element; its control successors depend on the fusion instead."""
+    behind = list(graph.control_successors.get(element, ()))
     graph.remove(element)
     for waiting in behind:
-        graph.wait(waiting, (fusion,))
+        graph.add_control_dependencies(waiting, (fusion,))
 
 
-def _operations_outside(
-    body: FusionBody, operands: list[Node], names: ModuleNames
-) -> tuple[dict[Node, Node], list[Node]]:
-    """What the nodes of a body are if it stands outside, and the copies among that, operands before users."""
+def _copies_outside(body: FusionBody, operands: list[Node], names: ModuleNames) -> tuple[dict[Node, Node], list[Node]]:
+    """Nodes outside a fusion for the nodes of its body, and those that are copies, operands before users."""
     outside = dict(zip(body.parameters, operands, strict=False))
     copies: list[Node] = []
     for node in reversed(users_first(body)):

@@ -1,4 +1,4 @@
-"""New names as XLA makes them: the wanted one, or with the next number that is free behind it.
+"""Unique names as XLA makes them: the wanted name, or with the next free number.
 
 Mirrors xla/service/name_uniquer.cc, and the names of clones of xla/hlo/ir/hlo_instruction.cc.
 """
@@ -11,7 +11,7 @@ from hlo_cli.ir.module import Module
 
 
 class Names:
-    """The names that were ever taken, by what stands before their number.
+    """Names in use, by the part before their number.
 
     >>> names = Names(("add", "add.2", "fusion"))
     >>> [names.new(wanted) for wanted in ("add", "add", "add.7", "add.7", "sub")]
@@ -27,7 +27,7 @@ class Names:
             self.new(name)
 
     def new(self, wanted: str) -> str:
-        """A free name like the wanted one, which is taken from now on."""
+        """Reserves and returns an unused name that resembles `wanted`."""
         stem, dot, digits = wanted.rpartition(".")
         if not (stem and dot and digits.isdecimal()):
             stem, digits = wanted, ""
@@ -47,12 +47,13 @@ class Names:
 
 
 def name_of_clone(name: str) -> str:
-    """The name that a clone asks for: `.clone` behind it, from the second on with a number (`Clone`).
+    """Name for a clone: with suffix `.clone`, or `.clone` and a number for further clones (`HloInstruction::Clone`).
 
     >>> [name_of_clone(name) for name in ("add.3", "add.3.clone", "add.3.clone2", "add.3.clone.1")]
     ['add.3.clone', 'add.3.clone2', 'add.3.clone3', 'add.3.clone.1.clone']
     """
     stem, mark, behind = name.rpartition(".clone")
+    # Clone avoids names such as `add.clone.clone`: it counts in the suffix, without a dot.
     if mark and not behind:
         return f"{name}2"
     if mark and behind.isdecimal():
@@ -61,7 +62,7 @@ def name_of_clone(name: str) -> str:
 
 
 class ModuleNames:
-    """The names of a module's instructions and of its computations, which may be alike."""
+    """Names of the instructions and of the computations of a module, which are separate."""
 
     __slots__ = ("computations", "instructions")
 

@@ -1,4 +1,4 @@
-"""Modules written anew from nodes: what was fused has a computation of its own, the rest is copied.
+"""Builds a module from graphs of nodes: fused nodes get computations, other instructions are copied.
 
 Mirrors `HloModule::Clone` of xla/hlo/ir/hlo_module.cc.
 """
@@ -20,48 +20,48 @@ from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import CopyReader
 from hlo_cli.transform.fusing.names import Names, name_of_clone
 
-_WAITS: Final = "control-predecessors"
-_OF_THE_ROOT: Final = ("sharding", "origin", "frontend_attributes", "metadata")
-"""What a fusion says as its root does."""
-_OF_A_TUPLE: Final = ("origin", "frontend_attributes", "metadata")
-_OF_AN_ELEMENT: Final = ("frontend_attributes", "metadata")
-"""What a get-tuple-element says as the fusion does that it takes from."""
+_CONTROL: Final = "control-predecessors"
+_ROOT_ATTRIBUTES: Final = ("sharding", "origin", "frontend_attributes", "metadata")
+"""Attributes that a fusion takes from its root."""
+_TUPLE_ROOT_ATTRIBUTES: Final = ("origin", "frontend_attributes", "metadata")
+_ELEMENT_ATTRIBUTES: Final = ("frontend_attributes", "metadata")
+"""Attributes that a get-tuple-element takes from its fusion."""
 
 
-def written(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
-    """The module with these computations as their graphs have them; fused computations that nobody calls are left out.
+def rebuild(module: Module, graphs: Mapping[Computation, Graph]) -> Module:
+    """Module with computations replaced by their graphs; fused computations without a caller are omitted.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of
     >>> module = parse_module("HloModule m  ENTRY e { p = s8[2] parameter(0)  ROOT n = s8[2] not(p) }")
-    >>> written(module, {module.entry: graph_of(module.entry)}).to_string() == module.to_string()
+    >>> rebuild(module, {module.entry: graph_of(module.entry)}).to_string() == module.to_string()
     True
     """
-    return _Writer(module, graphs).module_written()
+    return _Writer(module, graphs).run()
 
 
 @dataclass(slots=True)
 class _Writer:
-    """A module while it is written; `new` are the computations in place of the old ones."""
+    """Module that is being built; `new` maps old computations to new ones."""
 
     module: Module
     graphs: Mapping[Computation, Graph]
     new: dict[Computation, Computation] = field(default_factory=dict)
     computations: list[Computation] = field(default_factory=list)
-    held: frozenset[Instruction] = field(init=False)
+    controlled: frozenset[Instruction] = field(init=False)
     unused: set[Computation] = field(default_factory=set)
     called_inside: set[Computation] | None = None
     names: Names | None = None
 
     def __post_init__(self) -> None:
-        self.held = frozenset[Instruction]().union(*(graph.held for graph in self.graphs.values()))
+        self.controlled = frozenset[Instruction]().union(*(graph.controlled for graph in self.graphs.values()))
         for old in self.module.computations:
             self.new[old] = Computation(
                 old.name, is_entry=old.is_entry, execution_thread=old.execution_thread, span=old.span
             )
 
-    def module_written(self) -> Module:
-        """The new module."""
+    def run(self) -> Module:
+        """Builds the module."""
         self.unused = self._unused()
         for old in self.module.computations:
             if old in self.unused:
@@ -73,7 +73,7 @@ class _Writer:
         return replace(self.module, computations=tuple(self.computations), entry=self.new[self.module.entry])
 
     def _unused(self) -> set[Computation]:
-        """Bodies of fusions that are no more, or are written anew."""
+        """Fused computations whose fusions are removed or changed."""
         fused = {called for old in self.graphs for i in old.instructions if i.opcode == opcodes.FUSION
                  for called in i.called_computations}  # fmt: skip
         bodies = (node.body for graph in self.graphs.values() for node in graph.nodes if node.body is not None)
@@ -98,18 +98,20 @@ class _Writer:
         self.computations.append(self.new[old])
 
     def _write_graph(self, graph: Graph) -> None:
-        """A computation, and before it the bodies that are new in it."""
+        """Adds a computation, preceded by the new fused computations in it."""
         old = graph.computation
         lines = _Lines(self.new[old], old)
         made: dict[Node, Instruction] = {}
         for node in graph.nodes:
-            made[node] = self._write(node, lines, made, [other.name for other in graph.before.get(node, ())])
+            made[node] = self._write(
+                node, lines, made, [other.name for other in graph.control_predecessors.get(node, ())]
+            )
         root = None if graph.root is None else made[graph.root]
         by_number = {node.number: instruction for node, instruction in made.items() if node.opcode == opcodes.PARAMETER}
         lines.finish(root, (by_number[number] for number in sorted(by_number)))
         self.computations.append(self.new[old])
 
-    def _write(self, node: Node, lines: _Lines, made: Mapping[Node, Instruction], waits: list[str]) -> Instruction:
+    def _write(self, node: Node, lines: _Lines, made: Mapping[Node, Instruction], controls: list[str]) -> Instruction:
         called = [self.new[each] for each in node.instruction.called_computations]
         if node.body is not None:
             is_nested = lines.computation is not self.new[lines.original]
@@ -117,13 +119,13 @@ class _Writer:
         elif node.opcode != node.instruction.opcode:
             called = []
         calls = called[0].name if node.body is not None else ""
-        text = _text_of(node, waits, calls, is_held=node.instruction in self.held)
+        text = _text_of(node, controls, calls, is_controlled=node.instruction in self.controlled)
         new = lines.add(node.instruction, node.name, [made[operand] for operand in node.operands], called, text)
         new.opcode, new.shape = node.opcode, node.shape
         return new
 
     def _computation_of(self, body: FusionBody, around: Computation, *, is_nested: bool) -> Computation:
-        """The computation of a fusion's body: that which it was read from, or a new one."""
+        """Computation of a fusion body: the original one, or a new one."""
         name = body.name
         if body.computation is not None:
             if not is_nested or self._is_first_to_call(body.computation):
@@ -140,7 +142,7 @@ class _Writer:
         return new
 
     def _is_first_to_call(self, nested: Computation) -> bool:
-        """Whether no fusion inside of another calls the body of a fusion yet: it has one caller."""
+        """Whether no nested fusion calls this fused computation yet, as it must have a single caller."""
         if self.called_inside is None:
             copied = (old for old in self.module.computations if old not in self.unused and old not in self.graphs)
             fusions = (each for old in copied for each in old.instructions if each.opcode == opcodes.FUSION)
@@ -157,7 +159,7 @@ class _Writer:
 
 
 class _Lines:
-    """The instructions of a new computation, each of which is read where another stands."""
+    """Instructions of a new computation; each reads its text from a source instruction."""
 
     __slots__ = ("computation", "instructions", "original", "sources")
 
@@ -189,36 +191,36 @@ class _Lines:
         self.computation.root = root
 
 
-def _text_of(node: Node, waits: list[str], calls: str, *, is_held: bool) -> InstructionText | None:
-    """What a node says where that is not what its instruction says."""
+def _text_of(node: Node, controls: list[str], calls: str, *, is_controlled: bool) -> InstructionText | None:
+    """Text of a node if it differs from that of its instruction, else None."""
     source = node.instruction
     if node.opcode == opcodes.PARAMETER and source.parameter_number != node.number:
         return InstructionText((), str(node.number))
-    said = source.attributes
+    attributes = source.attributes
     if node.opcode == source.opcode:
         if node.body is not None and (node.body.computation is None or node.body.name != calls):
-            said = tuple(_of_changed(node, calls))
-        elif not is_held and not waits:
+            attributes = tuple(_updated_attributes(node, calls))
+        elif not is_controlled and not controls:
             return None
-        return InstructionText(tuple(_attributes(said, waits)), source.text.argument, source.span)
+        return InstructionText(tuple(_attributes(attributes, controls)), source.text.argument, source.span)
     if node.opcode == opcodes.FUSION and node.body is not None:
         own = (Attribute("kind", node.kind), Attribute("calls", f"%{calls}"))
-        of_root = _OF_A_TUPLE if node.has_several_results else _OF_THE_ROOT
-        return InstructionText(tuple(_attributes((*own, *_these(of_root, said)), waits)))
+        of_root = _TUPLE_ROOT_ATTRIBUTES if node.has_several_results else _ROOT_ATTRIBUTES
+        return InstructionText(tuple(_attributes((*own, *_select(of_root, attributes)), controls)))
     if node.opcode == opcodes.GET_TUPLE_ELEMENT:
         own_index = Attribute("index", str(node.number))
-        return InstructionText(tuple(_attributes((own_index, *_these(_OF_AN_ELEMENT, said)), waits)))
+        return InstructionText(tuple(_attributes((own_index, *_select(_ELEMENT_ATTRIBUTES, attributes)), controls)))
     return InstructionText(()) if node.opcode == opcodes.TUPLE else None
 
 
-def _these(names: Iterable[str], said: Iterable[Attribute]) -> Iterator[Attribute]:
-    """The attributes of these names, in the order of the names."""
-    found = {attribute.name: attribute for attribute in said}
+def _select(names: Iterable[str], attributes: Iterable[Attribute]) -> Iterator[Attribute]:
+    """Attributes of these names, in the order of the names."""
+    found = {attribute.name: attribute for attribute in attributes}
     return (found[name] for name in names if name in found)
 
 
-def _of_changed(fusion: Node, calls: str) -> Iterator[Attribute]:
-    """What is said of a fusion that has taken something in, or is a copy of another."""
+def _updated_attributes(fusion: Node, calls: str) -> Iterator[Attribute]:
+    """Yields the attributes of a fusion that was extended or copied."""
     is_other_shape = fusion.shape != fusion.instruction.shape
     for attribute in fusion.instruction.attributes:
         match attribute.name:
@@ -228,17 +230,18 @@ def _of_changed(fusion: Node, calls: str) -> Iterator[Attribute]:
                 yield Attribute("calls", f"%{calls}")
             case "output_to_operand_aliasing":
                 yield Attribute(attribute.name, "{" + ", ".join(map(str, fusion.aliasing)) + "}")
+            # FuseInstructionIntoMultiOutput drops the sharding, which does not fit the new tuple.
             case "sharding" if is_other_shape:
                 pass
             case _:
                 yield attribute
 
 
-def _attributes(attributes: Iterable[Attribute], waits: list[str]) -> Iterator[Attribute]:
-    """Attributes with the names that are waited for now, before the metadata."""
-    others = [attribute for attribute in attributes if attribute.name != _WAITS]
+def _attributes(attributes: Iterable[Attribute], controls: list[str]) -> Iterator[Attribute]:
+    """Yields attributes with the current control predecessors, which precede the metadata."""
+    others = [attribute for attribute in attributes if attribute.name != _CONTROL]
     last = [attribute for attribute in others if attribute.name in ("metadata", "backend_config")]
     yield from (attribute for attribute in others if attribute not in last)
-    if waits:
-        yield Attribute(_WAITS, "{" + ", ".join(f"%{name}" for name in waits) + "}")
+    if controls:
+        yield Attribute(_CONTROL, "{" + ", ".join(f"%{name}" for name in controls) + "}")
     yield from last

@@ -1,7 +1,4 @@
-"""Breadth first: everything as soon as it can be, for machines that run much at once.
-
-Mirrors `BFScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
-"""
+"""Breadth-first order. Mirrors `BFScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from hlo_cli.transform.scheduling.dataflow import Flow
 
 
 def breadth_first(flow: Flow) -> list[int]:
-    """Each instruction once all that it needs has been seen, first come first served.
+    """Order in which each instruction comes as soon as its dependencies have, first in, first out.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses

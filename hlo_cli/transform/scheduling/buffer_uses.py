@@ -1,7 +1,7 @@
-"""Which buffers each instruction makes, takes and overwrites, before anybody decides on an order.
+"""Buffers that each instruction defines, reads, and overwrites, independent of the order.
 
-Mirrors what `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc asks points-to analysis; alias
-sets say more: values that must be the same memory count once.
+Mirrors what `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc takes from points-to analysis,
+with alias sets: values that must share memory count once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from hlo_cli.transform.scheduling.dataflow import Flow, flow_of
 
 @dataclass(frozen=True, slots=True)
 class BufferUses:
-    """The buffers of a module, each known by a number, with who makes, takes and overwrites them.
+    """Buffers of a module by number, with the instructions that define, read, and overwrite them.
 
-    `facts` are those that hold in any order; `runs` the computations that run, callers before what they call. `size`
-    has the bytes of the buffers that an order can do something about, as it cannot about arguments and constants;
-    `space` says where they lie. `home` is the computation that a buffer lives in, the outermost in which it is seen.
-    `overwritten` are the buffers of several values that a computation, or what it calls, writes.
+    - `facts` hold for any order; `runs` are the executed computations, callers first.
+    - `size` has the bytes of buffers that the order affects, without arguments and constants; `space` their memory
+      space.
+    - `home` is the outermost computation in which a buffer is used.
+    - `overwritten` are the buffers with several values that a computation, or a callee, writes.
     """
 
     facts: OrderIndependentFacts
@@ -41,39 +42,39 @@ class BufferUses:
 
     @property
     def dataflow(self) -> Dataflow:
-        """The values of the module."""
+        """Values of the module."""
         return self.facts.dataflow
 
     @property
     def aliases(self) -> AliasSets:
-        """The values that are the same memory."""
+        """Values that share memory."""
         return self.facts.aliases
 
     def flows(self) -> Iterator[Flow]:
-        """Each computation that runs as XLA's schedulers see it, those first that others call."""
+        """Yields the executed computations in the form of XLA's schedulers, callees first."""
         for run in reversed(self.runs):
             yield flow_of(run.computation, self.dataflow, self.bytes_of)
 
     def bytes_of(self, shape: Shape) -> int:
-        """The bytes of a buffer for one value."""
+        """Buffer size of a shape in bytes."""
         return buffer_bytes(shape, self.facts.target, self.facts.generation)
 
-    def held(self, instruction: Instruction) -> set[int]:
-        """The buffers that must be there while an instruction runs: those of its result and of what it takes."""
-        return {self.aliases.buffer[self.dataflow.value[place]] for place in self._own(instruction)} | self.taken(
-            instruction
-        )
+    def buffers_used(self, instruction: Instruction) -> set[int]:
+        """Buffers that are live while an instruction runs: those of its result and operands."""
+        return {
+            self.aliases.buffer[self.dataflow.value[place]] for place in self._own(instruction)
+        } | self.buffers_read(instruction)
 
-    def taken(self, instruction: Instruction) -> set[int]:
-        """The buffers that an instruction reads; a root reads what it returns."""
+    def buffers_read(self, instruction: Instruction) -> set[int]:
+        """Buffers that an instruction reads; a root reads the result."""
         at, buffer = self.dataflow.value, self.aliases.buffer
         found = {buffer[at[place]] for place in self._used(instruction)}
         if instruction.is_root:
             found |= {buffer[at[place]] for place in self._own(instruction)}
         return found
 
-    def written(self, instruction: Instruction) -> set[int]:
-        """The buffers of several values that an instruction puts one of them into, itself or in what it calls."""
+    def buffers_written(self, instruction: Instruction) -> set[int]:
+        """Buffers with several values that an instruction, or a callee, writes."""
         at, buffer, shared = self.dataflow.value, self.aliases.buffer, self.aliases.members
         found = {name for p in self._own(instruction) if at[p] == p and (name := buffer[p]) in shared}
         for called in instruction.called_computations:
@@ -96,13 +97,13 @@ class BufferUses:
 
 
 def buffer_uses(module: Module) -> BufferUses:
-    """The buffers of a module and their uses.
+    """Buffers of a module and their uses.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) b = f32[8] negate(a) ROOT c = f32[8] sine(b) }"
     >>> module = parse_module(text)
     >>> uses = buffer_uses(module)
-    >>> [sorted(uses.held(instruction)) for instruction in module.entry.instructions]
+    >>> [sorted(uses.buffers_used(instruction)) for instruction in module.entry.instructions]
     [[0], [0, 1], [1, 2]]
     >>> uses.size
     {1: 32, 2: 32}
@@ -120,13 +121,13 @@ def buffer_uses(module: Module) -> BufferUses:
     overwritten: dict[Computation, frozenset[int]] = {}
     uses = BufferUses(facts, runs, size, space, _homes(facts, runs), overwritten)
     for run in reversed(runs):
-        written = (uses.written(instruction) for instruction in run.computation.instructions)
+        written = (uses.buffers_written(instruction) for instruction in run.computation.instructions)
         overwritten[run.computation] = frozenset[int]().union(*written) if aliases.members else frozenset()
     return uses
 
 
 def _homes(facts: OrderIndependentFacts, runs: tuple[Run, ...]) -> dict[int, Computation]:
-    """Of each buffer the outermost computation that has a place with it."""
+    """Outermost computation that uses each buffer."""
     dataflow, aliases, places = facts.dataflow, facts.aliases, facts.places
     homes: dict[int, Computation] = {}
     for run in sorted(runs, key=lambda run: run.depth):

@@ -1,4 +1,4 @@
-"""How long everything takes on a chip, for the scheduler that hides latency."""
+"""Latency model of a chip, for the latency-hiding scheduler."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hlo_cli.transform.scheduling.async_latencies import LatencyModel
 
 
 def times_on_chip(overlap: OverlapAnalysis, throughput: ChipSpec) -> LatencyModel:
-    """Seconds on a chip: rooflines of kernels, bytes over the rates of wires.
+    """Latency model in seconds: rooflines of kernels, and bytes at the bandwidth of links.
 
-    What nobody knows the time of takes the whole step, so that as much as can be is put beside it.
+    An async operation of unknown duration takes the time of the whole module, so that it overlaps as much as possible.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
@@ -35,7 +35,7 @@ def times_on_chip(overlap: OverlapAnalysis, throughput: ChipSpec) -> LatencyMode
         known = transfers.get(pair.start)
         return step.seconds if known is None else known
 
-    def waited(module: Module) -> float:
+    def exposed(module: Module) -> float:
         return estimate_time(analyze_overlap(module), throughput).exposed_seconds
 
-    return LatencyModel(of_instruction, of_pair, f"time on {throughput.chip}", waited)
+    return LatencyModel(of_instruction, of_pair, f"time on {throughput.chip}", exposed)

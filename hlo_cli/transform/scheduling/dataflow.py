@@ -1,7 +1,7 @@
-"""A computation as XLA's memory schedulers see it: who takes whose result, and the values that they make and use.
+"""Computation in the form of XLA's memory schedulers: users of each instruction, and the values it defines and uses.
 
-Mirrors what `ListScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc ask
-dataflow analysis. They know nothing of aliases: that is what `Graph` is for.
+Mirrors what `ListScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc take
+from dataflow analysis, which ignores aliases; `Graph` respects them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
-_WIDE: Final = 256
-"""The parts of a tuple from which on who takes one element uses that alone: with all, time would grow as the square."""
+_MAX_TUPLE_PARTS: Final = 256
+"""Number of leaves of a tuple beyond which a get-tuple-element uses its own leaf only, to avoid quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Instructions by their index in the computation.
+    """Dependencies and values of the instructions of a computation, by index.
 
-    `post_order` has them depth first. `operands` and `users` have each one once; `controls` and `successors` are those
-    of control dependencies. `used` are the values that an instruction may read, those that `leave` with the
-    computation's result. `made` are the bytes of the values that an instruction defines, `size` those of each value;
-    what is given, as arguments and constants are, has none.
+    - `post_order` is depth first. `operands` and `users` are unique; `controls` and `successors` are control
+      dependencies.
+    - `used` are the values that an instruction reads, `live_out` those of the result.
+    - `defined_bytes` are the bytes of the values that an instruction defines, `size` those of each value; 0 for
+      parameters and constants.
     """
 
     computation: Computation
@@ -41,8 +42,8 @@ class Flow:
     controls: Mapping[int, Sequence[int]]
     successors: Mapping[int, Sequence[int]]
     used: tuple[tuple[int, ...], ...]
-    leave: tuple[int, ...]
-    made: tuple[int, ...]
+    live_out: tuple[int, ...]
+    defined_bytes: tuple[int, ...]
     size: Mapping[int, int]
 
     def __len__(self) -> int:
@@ -50,14 +51,14 @@ class Flow:
 
 
 def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flow:
-    """The flow of a computation.
+    """Dependencies and values of a computation.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
     >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) b = f32[8] negate(a) ROOT c = f32[8] add(b, b) }"
     >>> uses = buffer_uses(parse_module(text))
     >>> flow = flow_of(uses.runs[0].computation, uses.dataflow, uses.bytes_of)
-    >>> flow.operands, flow.users, flow.made
+    >>> flow.operands, flow.users, flow.defined_bytes
     (((), (0,), (1,)), ((1,), (2,), ()), (0, 32, 32))
     """
     places, value = dataflow.places, dataflow.value
@@ -72,7 +73,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
     for index, earlier in controls.items():
         for each in earlier:
             successors.setdefault(each, []).append(index)
-    made, size = [0] * len(instructions), dict[int, int]()
+    defined_bytes, size = [0] * len(instructions), dict[int, int]()
     for index, number in enumerate(range(places.base[computation], places.base[computation] + len(instructions))):
         for place in range(places.first[number], places.first[number + 1]):
             if (name := value[place]) not in size:
@@ -80,7 +81,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
                 given = places.instructions[maker].opcode in ARGUMENT_OPCODES
                 size[name] = 0 if given else bytes_of(places.shape(name))
             if name == place:
-                made[index] += size[name]
+                defined_bytes[index] += size[name]
     root = computation.root
     base = places.base[computation]
     position = dataflow.position[base : base + len(instructions)]
@@ -93,7 +94,7 @@ def flow_of(computation: Computation, dataflow: Dataflow, bytes_of: Size) -> Flo
         successors,
         tuple([_used(instruction, dataflow) for instruction in instructions]),
         () if root is None else tuple(dict.fromkeys(value[n] for n in _parts(root, dataflow))),
-        tuple(made),
+        tuple(defined_bytes),
         size,
     )
 
@@ -102,7 +103,7 @@ def _used(instruction: Instruction, dataflow: Dataflow) -> tuple[int, ...]:
     value, found = dataflow.value, dict[int, None]()
     for position, operand in enumerate(instruction.operands):
         parts = _parts(operand, dataflow)
-        if len(parts) > _WIDE and instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
+        if len(parts) > _MAX_TUPLE_PARTS and instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
             own = _parts(instruction, dataflow)
             found.update(dict.fromkeys((value[parts[0]], *(value[place] for place in own))))
             continue

@@ -1,4 +1,4 @@
-"""Depth first, in two ways: as it comes, and the heaviest operands first.
+"""Depth-first orders: in operand order, and heaviest operands first.
 
 Mirrors `PostOrderScheduler` and `DFSMemoryScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
 """
@@ -12,7 +12,7 @@ from hlo_cli.transform.scheduling.dataflow import Flow
 
 
 def post_order(flow: Flow) -> Sequence[int]:
-    """Before each instruction what it needs, in the order in which it takes that.
+    """Post-order, with operands in their order.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
@@ -24,9 +24,9 @@ def post_order(flow: Flow) -> Sequence[int]:
 
 
 def heaviest_first(flow: Flow) -> list[int]:
-    """Before each instruction what it needs, first that with most other users above it, then with most bytes.
+    """Post-order, with the operands first that have most extra users, then most bytes, including their dependencies.
 
-    What nobody uses comes before the root and all that is for it alone.
+    Instructions without users come before the root and its exclusive dependencies.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
@@ -62,18 +62,20 @@ def _visit(flow: Flow, weights: Sequence[tuple[int, int, str]], end: int, done: 
 
 
 def _weights(flow: Flow) -> Sequence[tuple[int, int, str]]:
-    """Other users and bytes of an instruction and of all above it, negative, what is shared more than once; the name.
+    """Negated numbers of extra users and bytes of each instruction with its dependencies, counted per path, and its
+    name.
 
-    The smallest comes first. No weight is more than all that has been seen.
+    The smallest comes first. A weight is limited to the total so far.
     """
     others, sizes, seen = [0] * len(flow), [0] * len(flow), 0
     instructions = flow.computation.instructions
     for index in flow.post_order:
         if instructions[index].opcode in ARGUMENT_OPCODES:
             continue
-        seen += flow.made[index]
+        seen += flow.defined_bytes[index]
         above = flow.operands[index]
         users = max(len(flow.users[index]) - 1, 0) + sum([others[each] for each in above])
+        # DFSMemoryScheduler counts a shared dependency once per path, and limits both sums for that reason.
         others[index] = min(len(flow), users)
-        sizes[index] = min(seen, flow.made[index] + sum([sizes[each] for each in above]))
+        sizes[index] = min(seen, flow.defined_bytes[index] + sum([sizes[each] for each in above]))
     return [(-o, -s, i.name) for o, s, i in zip(others, sizes, instructions, strict=True)]

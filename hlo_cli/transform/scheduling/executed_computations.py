@@ -1,4 +1,4 @@
-"""The computations of a module that run, made ready for schedulers: what an order has to keep, and what XLA looks at.
+"""Executed computations of a module, prepared for schedulers.
 
 Mirrors the loop over computations of `ComputationSchedulerAlgorithm::Run` of
 xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
@@ -17,8 +17,8 @@ from hlo_cli.transform.scheduling.live_memory import peak_of_order
 from hlo_cli.transform.scheduling.side_effects import effects_of
 
 
-class Running:
-    """The computations that run; `peaks` are the bytes that those already seen need, as the schedulers count them."""
+class ExecutedComputations:
+    """Executed computations; `peaks` are the peak bytes of those processed so far, as schedulers count them."""
 
     __slots__ = ("_effects", "module", "peaks", "uses")
 
@@ -29,14 +29,14 @@ class Running:
         self._effects = effects_of(module.computations)
 
     def computations(self) -> Iterator[tuple[Flow, Graph]]:
-        """Each computation, those first that others call; its peak is that of the present order, until told otherwise.
+        """Yields each computation, callees first; its peak is that of the present order until it is updated.
 
-        One that uses what only comes later, as only broken text does, is left out and stays as it is.
+        A computation with a use before its definition, from malformed text, is skipped.
 
         >>> from hlo_cli import parse_module
         >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) ROOT b = f32[8] negate(a) }"
-        >>> running = Running(parse_module(text))
-        >>> [len(graph) for flow, graph in running.computations()], list(running.peaks.values())
+        >>> executed = ExecutedComputations(parse_module(text))
+        >>> [len(graph) for flow, graph in executed.computations()], list(executed.peaks.values())
         ([2], [32])
         """
         text = self.module.source.text

@@ -1,6 +1,6 @@
-"""What an order of a computation has to keep, as a graph; its nodes are instructions, or groups that stay together.
+"""Scheduling graph of a computation; nodes are instructions, or groups that stay together.
 
-Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, which also knows in-place updates by edges.
+Mirrors `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc, including edges for in-place updates.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.transform.scheduling.buffer_uses import BufferUses
 from hlo_cli.transform.scheduling.side_effects import Effects
 
-_GROUP: Final = "_scheduling_group_id"
+_GROUP_ATTRIBUTE: Final = "_scheduling_group_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes of a computation in the order that it has, so that `range(len(graph))` is one that may be.
+    """Nodes of a computation in the present order, so that `range(len(graph))` is a valid order.
 
-    `members` are the instructions of each node, `node_of` the node of each instruction by its index. `before` are the
-    nodes that must come earlier, `after` those that must come later. `held` are the buffers of this computation that a
-    node makes, takes or passes on, `size` their bytes; those that are `kept` stay until the end. `inner` is what the
-    computations that a node calls need while they run.
+    - `members` are the instructions of each node; `node_of` maps an instruction's index to its node.
+    - `before` are the predecessors, `after` the successors of a node.
+    - `buffers` are the buffers of this computation that a node defines, reads, or forwards, `size` their bytes.
+    - `live_out` buffers stay live until the end.
+    - `callee_bytes` is the peak of the computations that a node calls.
     """
 
     members: tuple[tuple[Instruction, ...], ...]
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
-    held: tuple[tuple[int, ...], ...]
+    buffers: tuple[tuple[int, ...], ...]
     size: Mapping[int, int]
-    kept: frozenset[int]
-    inner: tuple[int, ...]
+    live_out: frozenset[int]
+    callee_bytes: tuple[int, ...]
     node_of: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.members)
 
     def nodes(self, order: Iterable[int]) -> list[int]:
-        """The nodes in an order of their instructions, by index; each is held back until what must precede it has come.
+        """Nodes in an order of their instructions, by index; nodes move later where dependencies require it.
 
         >>> graph = Graph(((),) * 3, ((), (0,), ()), ((1,), (), ()), ((),) * 3, {}, frozenset(), (0,) * 3, (0, 1, 2))
         >>> graph.nodes((2, 0, 1)), graph.nodes((1, 2, 0))
@@ -58,21 +59,21 @@ class Graph:
         return stable_order(wanted, self.before) or list(range(len(self)))
 
     def instructions(self, nodes: Iterable[int]) -> tuple[Instruction, ...]:
-        """The instructions of nodes; arguments that stood in front stay, as it is all one where they stand."""
-        return in_front(opcodes.PARAMETER, (member for node in nodes for member in self.members[node]))
+        """Instructions of nodes; leading parameters stay first, as their position has no effect."""
+        return scheduled_first(opcodes.PARAMETER, (member for node in nodes for member in self.members[node]))
 
 
-def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
-    """The order with the arguments, or the constants, in front that stood there before anything that runs.
+def scheduled_first(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ...]:
+    """Order with the parameters or constants first that preceded all other instructions originally.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { a = s32[] constant(1)  b = s32[] negate(a)  c = s32[] constant(2) }"
-    >>> in_front("constant", parse_module(text).entry.instructions[::-1])
+    >>> scheduled_first("constant", parse_module(text).entry.instructions[::-1])
     (<constant a>, <constant c>, <negate b>)
     """
     found = tuple(order)
     given = found[0].computation.instructions if found else ()
-    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP not in each.raw[1], given)
+    leading = takewhile(lambda each: each.opcode in ARGUMENT_OPCODES and _GROUP_ATTRIBUTE not in each.raw[1], given)
     front = {each: None for each in leading if each.opcode == opcode}
     return (*front, *(each for each in found if each not in front)) if front else found
 
@@ -80,7 +81,7 @@ def in_front(opcode: str, order: Iterable[Instruction]) -> tuple[Instruction, ..
 def graph_of(
     computation: Computation, uses: BufferUses, effects: Effects, peaks: Mapping[Computation, int], text: str
 ) -> Graph:
-    """The graph of a computation; `peaks` are the bytes that those it calls need, as far as they run."""
+    """Scheduling graph of a computation; `peaks` are the peak bytes of the computations that it calls."""
     instructions = computation.instructions
     before = _needs(computation, uses, effects, text)
     groups = _groups(computation, text)
@@ -93,22 +94,22 @@ def graph_of(
     for node, needed in enumerate(found):
         for each in needed:
             after[each].append(node)
-    held = tuple(_held(computation, [instructions[index] for index in each], uses) for each in members)
+    buffers = tuple(_buffers(computation, [instructions[index] for index in each], uses) for each in members)
     root = computation.root
     return Graph(
         tuple(tuple([instructions[index] for index in each]) for each in members),
         tuple(map(tuple, found)),
         tuple(map(tuple, after)),
-        held,
+        buffers,
         uses.size,
-        frozenset(uses.taken(root)) if root is not None else frozenset(),
-        tuple(max((_inner(instructions[index], peaks) for index in each), default=0) for each in members),
+        frozenset(uses.buffers_read(root)) if root is not None else frozenset(),
+        tuple(max((_callee_bytes(instructions[index], peaks) for index in each), default=0) for each in members),
         tuple(node_of),
     )
 
 
 def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: str) -> list[tuple[int, ...]]:
-    """For each instruction those that must come before it, by index."""
+    """Indices of the instructions that must precede each instruction."""
     controls = control_predecessors(computation, text)
     last_effect: dict[str, int] = {}
     written: dict[int, int] = {}
@@ -121,13 +122,13 @@ def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: s
             if effect in last_effect:
                 needed.append(last_effect[effect])
             last_effect[effect] = index
-        writes = uses.written(instruction) if shared else set()
+        writes = uses.buffers_written(instruction) if shared else set()
         for buffer in writes:
             needed.extend(readers.pop(buffer, ()))
             if buffer in written:
                 needed.append(written[buffer])
             written[buffer] = index
-        for buffer in uses.taken(instruction) - writes if shared else ():
+        for buffer in uses.buffers_read(instruction) - writes if shared else ():
             if buffer in shared:
                 if buffer in written:
                     needed.append(written[buffer])
@@ -137,13 +138,13 @@ def _needs(computation: Computation, uses: BufferUses, effects: Effects, text: s
 
 
 def _groups(computation: Computation, text: str) -> list[list[int]]:
-    """The instructions that frontend attributes keep together, by index."""
+    """Indices of instructions that a frontend attribute keeps together."""
     groups: dict[str, list[int]] = {}
     span = computation.span
-    if span is None or text.find(_GROUP, span.start, span.end) >= 0:
+    if span is None or text.find(_GROUP_ATTRIBUTE, span.start, span.end) >= 0:
         for index, instruction in enumerate(computation.instructions):
-            if _GROUP in instruction.raw[1]:
-                name = instruction.frontend_attributes.get(_GROUP)
+            if _GROUP_ATTRIBUTE in instruction.raw[1]:
+                name = instruction.frontend_attributes.get(_GROUP_ATTRIBUTE)
                 if name is not None:
                     groups.setdefault(name, []).append(index)
     return [group for group in groups.values() if len(group) > 1]
@@ -152,7 +153,7 @@ def _groups(computation: Computation, text: str) -> list[list[int]]:
 def _grouped(
     count: int, before: Sequence[Iterable[int]], groups: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """The node of each instruction, and the instructions of each: groups are one, unless others must go between."""
+    """Node of each instruction, and instructions of each node; groups are split if others must run between."""
     leader = list(range(count))
     if not groups:
         return leader, [[index] for index in leader]
@@ -173,7 +174,7 @@ def _grouped(
 
 
 def stable_order(nodes: Sequence[int], needed: Sequence[Collection[int]]) -> list[int] | None:
-    """The nodes in an order that may be, the nearest to theirs; None if there is none.
+    """Valid order of the nodes closest to theirs; None if there is none.
 
     >>> stable_order((2, 1, 0), ((), (0,), (1,)))
     [0, 1, 2]
@@ -197,11 +198,11 @@ def stable_order(nodes: Sequence[int], needed: Sequence[Collection[int]]) -> lis
     return order if len(order) == len(nodes) else None
 
 
-def _held(computation: Computation, members: Iterable[Instruction], uses: BufferUses) -> tuple[int, ...]:
-    """The buffers that live in this computation and that the members of a node have to do with."""
-    found = set[int]().union(*(uses.held(member) for member in members))
+def _buffers(computation: Computation, members: Iterable[Instruction], uses: BufferUses) -> tuple[int, ...]:
+    """Buffers whose outermost computation is this one and that the members of a node use."""
+    found = set[int]().union(*(uses.buffers_used(member) for member in members))
     return tuple(sorted(b for b in found if b in uses.size and uses.home[b] is computation))
 
 
-def _inner(instruction: Instruction, peaks: Mapping[Computation, int]) -> int:
+def _callee_bytes(instruction: Instruction, peaks: Mapping[Computation, int]) -> int:
     return max((peaks.get(called, 0) for called in instruction.called_computations), default=0)

@@ -1,4 +1,4 @@
-"""The list scheduler that keeps memory low: always the node that frees most.
+"""List scheduler for low memory: always the node that frees most, with aliased values as one buffer.
 
 Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc.
 """
@@ -11,23 +11,23 @@ from hlo_cli.transform.scheduling.graph import Graph
 from hlo_cli.transform.scheduling.live_memory import LiveMemory
 
 
-def by_buffers(graph: Graph) -> list[int]:
-    """Ready nodes by the bytes that they free less those that they need, then by users, then as they stood.
+def schedule_by_buffers(graph: Graph) -> list[int]:
+    """Orders ready nodes by net bytes freed, then by number of successors, then by their present order.
 
     >>> small, large = (0, 2), (1, 3)
     >>> size = {0: 8, 1: 800}
     >>> held = ((0,), (1,), (0,), (1,))
     >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
-    >>> by_buffers(graph)
+    >>> schedule_by_buffers(graph)
     [0, 2, 1, 3]
     """
-    held = LiveMemory(graph)
+    live_memory = LiveMemory(graph)
     waiting = [len(before) for before in graph.before]
     Key = tuple[int, int, int]
     key: dict[int, Key] = {}
 
     def rank(node: int) -> Key:
-        key[node] = (-held.gains(node), -len(graph.after[node]), node)
+        key[node] = (-live_memory.net_bytes_freed(node), -len(graph.after[node]), node)
         return key[node]
 
     ready = [rank(node) for node in range(len(graph)) if not waiting[node]]
@@ -40,7 +40,7 @@ def by_buffers(graph: Graph) -> list[int]:
             continue  # it has been ranked again since
         del key[node]
         order.append(node)
-        changed = [other for other in held.take(node) if other in key]
+        changed = [other for other in live_memory.schedule(node) if other in key]
         for user in graph.after[node]:
             waiting[user] -= 1
             if not waiting[user]:

@@ -1,6 +1,6 @@
-"""The list scheduler that keeps memory low: always the instruction that frees most.
+"""List scheduler for low memory: always the instruction that frees most.
 
-Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc, its ties and all.
+Mirrors `ListScheduler` of xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc, including its ties.
 """
 
 from __future__ import annotations
@@ -19,45 +19,46 @@ _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 Priority = tuple[int, int]
 
 
-def by_memory(flow: Flow) -> list[int]:
-    """What is ready by the bytes that it frees less those that it makes, then by users; of equals the last to be ready.
+def schedule_by_memory(flow: Flow) -> list[int]:
+    """Orders ready instructions by bytes freed minus bytes defined, then by number of users; on ties, the last to be
+    ready.
 
-    Scalars come as soon as they can. What an instruction would free is counted anew only when one that shares an
-    operand with it has run, as XLA does it.
+    Scalars come as soon as possible. As in XLA, priorities are updated only when an instruction with a common operand
+    has run.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p)  b = f32[16] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
-    >>> by_memory(next(buffer_uses(parse_module(text)).flows()))
+    >>> schedule_by_memory(next(buffer_uses(parse_module(text)).flows()))
     [0, 2, 4, 1, 3, 5]
     """
     return _List(flow).order()
 
 
 class _List:
-    """What is ready, and how often each value is still to be used."""
+    """Ready instructions, and the number of remaining uses of each value."""
 
-    __slots__ = ("_count", "_entered", "_flow", "_heap", "_key", "_left", "_rest", "_stale")
+    __slots__ = ("_entered", "_flow", "_heap", "_key", "_missing", "_outdated", "_user_sum", "_uses_left")
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._left: dict[int, int] = dict.fromkeys(flow.leave, 1)
+        self._uses_left: dict[int, int] = dict.fromkeys(flow.live_out, 1)
         # the sum of those still to use a value: its last user, once there is but one
-        self._rest: dict[int, int] = dict.fromkeys(flow.leave, -1)
+        self._user_sum: dict[int, int] = dict.fromkeys(flow.live_out, -1)
         for index, values in enumerate(flow.used):
             for value in values:
-                self._left[value] = self._left.get(value, 0) + 1
-                self._rest[value] = self._rest.get(value, 0) + index
+                self._uses_left[value] = self._uses_left.get(value, 0) + 1
+                self._user_sum[value] = self._user_sum.get(value, 0) + index
         self._heap: list[tuple[int, int, int, int]] = []
         self._key: dict[int, tuple[int, int, int, int]] = {}
-        self._stale: set[int] = set()
+        self._outdated: set[int] = set()
         self._entered = 0
-        self._count = [len(o) + len(flow.controls.get(i, ())) for i, o in enumerate(flow.operands)]
+        self._missing = [len(o) + len(flow.controls.get(i, ())) for i, o in enumerate(flow.operands)]
 
     def order(self) -> list[int]:
-        """The new order."""
-        for index in [index for index, count in enumerate(self._count) if not count]:
+        """Computes the order."""
+        for index in [index for index, count in enumerate(self._missing) if not count]:
             self._enter(index, self._priority(index))
         order: list[int] = []
         while self._heap:
@@ -66,7 +67,7 @@ class _List:
             if self._key.get(index) != entry:
                 continue  # it has entered again since
             del self._key[index]
-            self._stale.discard(index)
+            self._outdated.discard(index)
             order.append(index)
             self._run(index)
         return order
@@ -74,22 +75,22 @@ class _List:
     def _run(self, index: int) -> None:
         is_last = False
         for value in self._flow.used[index]:
-            self._left[value] -= 1
-            self._rest[value] -= index
-            if self._left[value] == 1:
+            self._uses_left[value] -= 1
+            self._user_sum[value] -= index
+            if self._uses_left[value] == 1:
                 is_last = True
-                if self._rest[value] in self._key:
-                    self._stale.add(self._rest[value])
+                if self._user_sum[value] in self._key:
+                    self._outdated.add(self._user_sum[value])
         for later in (*self._flow.users[index], *self._flow.successors.get(index, ())):
-            self._count[later] -= 1
-            if not self._count[later]:
+            self._missing[later] -= 1
+            if not self._missing[later]:
                 self._enter(later, self._priority(later))
-        if is_last and self._stale:
-            self._count_anew(index)
+        if is_last and self._outdated:
+            self._reprioritize(index)
 
-    def _count_anew(self, index: int) -> None:
-        """Those that share an operand with what has just run enter again, if what they would free has changed."""
-        stale = self._stale
+    def _reprioritize(self, index: int) -> None:
+        """Updates the priorities of ready instructions that share an operand with the last one."""
+        stale = self._outdated
         for operand in self._flow.operands[index]:
             users = self._flow.users[operand]
             if len(stale) < len(users):
@@ -107,13 +108,16 @@ class _List:
         heappush(self._heap, entry)
 
     def _priority(self, index: int) -> Priority:
-        """Bytes made less bytes freed, and users, negative: the smallest comes first."""
+        """Negated bytes freed minus defined, and negated number of users: the smallest comes first."""
         flow = self._flow
         instruction = flow.computation.instructions[index]
         if _is_scalar(instruction):
             return -_FIRST, -_FIRST
-        if (bytes_ := _of_feed(instruction)) is None:
-            bytes_ = sum([flow.size[value] for value in flow.used[index] if self._left[value] == 1]) - flow.made[index]
+        if (bytes_ := _feed_priority(instruction)) is None:
+            bytes_ = (
+                sum([flow.size[value] for value in flow.used[index] if self._uses_left[value] == 1])
+                - flow.defined_bytes[index]
+            )
         return -bytes_, -len(flow.users[index])
 
 
@@ -122,8 +126,9 @@ def _is_scalar(instruction: Instruction) -> bool:
     return isinstance(shape, ArrayShape) and all(bound == 1 for bound in shape.dimensions)
 
 
-def _of_feed(instruction: Instruction) -> int | None:
-    """Outfeeds come early and infeeds late, where they are configured."""
+def _feed_priority(instruction: Instruction) -> int | None:
+    """Priority of a configured outfeed (early) or infeed (late); None for others."""
+    # BytesFreedIfScheduled of ListScheduler: the device or host at the other end gets more time for its work.
     if instruction.opcode == opcodes.OUTFEED and instruction.attribute("outfeed_config"):
         return _MOST
     if instruction.opcode == opcodes.INFEED and instruction.attribute("infeed_config"):

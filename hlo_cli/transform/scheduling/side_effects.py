@@ -1,7 +1,7 @@
-"""What instructions do besides giving a value: instructions with the same effect keep their order.
+"""Side effects of instructions; instructions with the same effect keep their order.
 
-Mirrors `HloInstruction::HasSideEffect` of xla/hlo/ir/hlo_instruction.cc. Collectives count too: all devices must come
-to them in the same order, be they of one program or of several that were compiled together.
+Mirrors `HloInstruction::HasSideEffect` of xla/hlo/ir/hlo_instruction.cc. Collectives count too, as all devices must
+execute them in the same order, also across programs that are compiled together.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, RAND
 Effect = Literal["outside", "random", "collective"]
 
 _NONE: Final = frozenset[Effect]()
-_ANY: Final = frozenset[Effect](get_args(Effect))
-"""Of what does not hold together: nobody knows what it does."""
-_EFFECT: Final[Mapping[str, frozenset[Effect]]] = {
+_ALL_EFFECTS: Final = frozenset[Effect](get_args(Effect))
+"""Effects of an unknown opcode."""
+_EFFECTS_BY_OPCODE: Final[Mapping[str, frozenset[Effect]]] = {
     **dict.fromkeys((*HOST_FEEDS, *CHANNEL_OPCODES), frozenset[Effect](("outside",))),
+    # HasSideEffectNoRecurse counts random numbers too.
     **dict.fromkeys(RANDOM_STATE, frozenset[Effect](("random",))),
     **dict.fromkeys(
         (each for opcode in COLLECTIVES for each in (opcode, f"{opcode}-start")), frozenset[Effect](("collective",))
@@ -30,13 +31,13 @@ _EFFECT: Final[Mapping[str, frozenset[Effect]]] = {
 }
 
 Effects = Mapping[Instruction, frozenset[Effect]]
-"""The instructions that have effects, with these."""
+"""Instructions with side effects."""
 
 
 def effects_of(computations: Iterable[Computation]) -> Effects:
-    """The effects of instructions, those of what they call among them; what is called must stand before what calls it.
+    """Side effects of instructions, including their callees; callees must precede callers.
 
-    What waits for a collective has none: when it waits is its own affair.
+    The done of a collective has no effect, as its position does not matter to other devices.
 
     >>> from hlo_cli import parse_module
     >>> effects_of(parse_module("o = token[] outfeed(f32[] p, token[] t)").computations)
@@ -47,7 +48,7 @@ def effects_of(computations: Iterable[Computation]) -> Effects:
     for computation in computations:
         among: set[Effect] = set()
         for instruction in computation.instructions:
-            effects = _of_opcode(instruction)
+            effects = _opcode_effects(instruction)
             if instruction.called_computations and not is_end(instruction):
                 effects = effects.union(*(inside.get(called, _NONE) for called in instruction.called_computations))
             if effects:
@@ -57,11 +58,11 @@ def effects_of(computations: Iterable[Computation]) -> Effects:
     return found
 
 
-def _of_opcode(instruction: Instruction) -> frozenset[Effect]:
+def _opcode_effects(instruction: Instruction) -> frozenset[Effect]:
     opcode = instruction.opcode
-    if opcode in _EFFECT:
-        return _EFFECT[opcode]
+    if opcode in _EFFECTS_BY_OPCODE:
+        return _EFFECTS_BY_OPCODE[opcode]
     if opcode.endswith(OPAQUE):
-        return _ANY
+        return _ALL_EFFECTS
     has_effect = opcode == opcodes.CUSTOM_CALL and instruction.flag("custom_call_has_side_effect")
-    return _EFFECT["send"] if has_effect else _NONE
+    return _EFFECTS_BY_OPCODE["send"] if has_effect else _NONE

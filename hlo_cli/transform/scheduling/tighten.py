@@ -1,6 +1,6 @@
-"""An order made tighter: what needs memory waits until it is needed, what frees memory comes as soon as it can.
+"""Tightens an order: allocations move later, frees move earlier.
 
-Nothing of XLA's does this; its schedulers decide on each instruction once.
+No counterpart in XLA, whose schedulers decide on each instruction once.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from hlo_cli.transform.scheduling.graph import Graph
 from hlo_cli.transform.scheduling.live_memory import PeakMeasure
 
 
-def tightened(graph: Graph, measure: PeakMeasure, order: Sequence[int], grown: Sequence[int]) -> list[int]:
-    """The order with nodes that take more than they free just before their first users, and others behind their needs.
+def tighten(graph: Graph, measure: PeakMeasure, order: Sequence[int], growth: Sequence[int]) -> list[int]:
+    """Order with allocating nodes right before their first users, then freeing nodes right after their dependencies.
 
-    `grown` are the bytes that each node takes in this order less those that it frees.
+    `growth` are the bytes that each node allocates minus those that it frees.
 
     >>> held, size = ((0,), (1,), (0,), (1,)), {0: 8, 1: 800}
     >>> graph = Graph(((),) * 4, ((), (), (0,), (1,)), ((2,), (3,), (), ()), held, size, frozenset(), (0,) * 4)
     >>> measure = PeakMeasure(graph)
-    >>> tightened(graph, measure, (0, 1, 2, 3), measure.of((0, 1, 2, 3))[1])
+    >>> tighten(graph, measure, (0, 1, 2, 3), measure.peak_of((0, 1, 2, 3))[1])
     [0, 2, 1, 3]
     """
-    late = _pulled(order, graph.after, grown, sign=1)
-    early = _pulled(late[::-1], graph.before, measure.of(late)[1], sign=-1)
+    late = _pull(order, graph.after, growth, sign=1)
+    early = _pull(late[::-1], graph.before, measure.peak_of(late)[1], sign=-1)
     return early[::-1]
 
 
-def _pulled(order: Sequence[int], neighbours: Sequence[Sequence[int]], grown: Sequence[int], *, sign: int) -> list[int]:
-    """Nodes with growth of this sign stand right before the first of their neighbours, which are all behind them."""
+def _pull(order: Sequence[int], neighbors: Sequence[Sequence[int]], growth: Sequence[int], *, sign: int) -> list[int]:
+    """Moves nodes with growth of this sign right before the first of their neighbors, which all follow them."""
     goal = [0] * len(order)
     for place, node in zip(range(len(order) - 1, -1, -1), reversed(order), strict=True):
-        is_pulled = grown[node] * sign > 0 and neighbours[node]
-        goal[node] = min([goal[other] for other in neighbours[node]]) if is_pulled else place
+        is_pulled = growth[node] * sign > 0 and neighbors[node]
+        goal[node] = min([goal[other] for other in neighbors[node]]) if is_pulled else place
     return sorted(order, key=goal.__getitem__)

@@ -1,8 +1,8 @@
-"""What a matrix product is multiplied in, by the types of its operands and the precision that it asks for.
+"""Arithmetic type of a matmul, from its operand types and precision.
 
-GPUs multiply f32 in TF32 unless the highest precision is asked for, as `GetBlasComputationType` of
-xla/service/algorithm_util.cc and xla/stream_executor/gpu decide; TPUs in one product of bf16, in three for high and in
-six for the highest precision. An `algorithm` says it itself, as `PrecisionConfig` of xla/xla_data.proto has them.
+GPUs multiply f32 in TF32 unless the highest precision is set, as in `GetBlasComputationType` of
+xla/service/algorithm_util.cc and xla/stream_executor/gpu. TPUs use one bf16 product, three for high precision, and six
+for highest. An `algorithm` (`PrecisionConfig` of xla/xla_data.proto) determines the type directly.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _ALGORITHM = lazy_regex(
 )
 _CONFIG: Final = ("gemm_backend_config", "precision_config")
 _F32: Final = ("f32", "c64")
-_BY_PRECISION: Final = {"high": "f32 high", "highest": "f32 highest", "mixed": "f32"}
+_TYPE_BY_PRECISION: Final = {"high": "f32 high", "highest": "f32 highest", "mixed": "f32"}
 
 
-def product_type(matmul: Matmul) -> str:
-    """What a chip is asked to multiply in, as `Throughput.flops_of` understands it.
+def matmul_type(matmul: Matmul) -> str:
+    """Type in which a chip multiplies, as accepted by `ChipSpec.flops_of`.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.matmuls import matmul_of
     >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     >>> words = "", ", operand_precision={highest,highest}", ", algorithm=dot_bf16_bf16_f32_x3"
-    >>> [product_type(matmul_of(parse_module(text + more).entry.root)) for more in words]
+    >>> [matmul_type(matmul_of(parse_module(text + more).entry.root)) for more in words]
     ['tf32', 'f32 highest', 'bf16 x3']
     """
     if named := _by_algorithm(_algorithm(matmul.instruction)):
         return named
     lhs, rhs = (shape.element_type.name for shape in (matmul.lhs, matmul.rhs))
     if lhs in _F32 and rhs in _F32:
-        return _BY_PRECISION.get(_precision(matmul.instruction), "tf32")
+        return _TYPE_BY_PRECISION.get(_precision(matmul.instruction), "tf32")
     # of two types the narrower: nobody is slower than with it
     return min((matmul.lhs, matmul.rhs), key=_bits).element_type.name
 
@@ -63,7 +63,7 @@ def _algorithm(instruction: Instruction) -> str:
 
 
 def _precision(instruction: Instruction) -> str:
-    """The precision that both operands ask for: on GPUs the higher counts, but on TPUs each counts for itself."""
+    """Precision of both operands; "mixed" if they differ and one is highest: GPUs use the higher, TPUs both."""
     words = [str(word).lower() for word in instruction.items_of("operand_precision", str)]
     if not words and (config := instruction.backend_config) is not None:
         listed = config.get(*_CONFIG, "operand_precision")

@@ -1,7 +1,7 @@
-"""Values copied before they are overwritten, for what reads them later.
+"""Inserts copies of values before they are overwritten, for later readers.
 
-Mirrors `AddCopiesForAliasedInputOutputs` and `AddCopiesForWhile` of xla/service/copy_insertion.cc: an element of a
-tuple is taken out, copied and put into a tuple of the others.
+Mirrors `AddCopiesForAliasedInputOutputs` and `AddCopiesForWhile` of xla/service/copy_insertion.cc: a tuple element is
+extracted, copied, and put into a new tuple with the other elements.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from hlo_cli.transform.fusing.names import Names
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A reader, or the end of a computation, takes a value as a copy that is made right before an instruction.
+    """Copy of a value for a reader, or for the result of a computation, made right before the instruction `before`.
 
-    `places` are those where it takes it, if not all; operands of `spared_operands` stay.
+    `places` restricts the copy to these positions; operands with `spared_operands` numbers are not replaced.
     """
 
     computation: Computation
@@ -41,9 +41,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is copied: an element of an instruction's result, right before the instruction with an index.
+    """Value to copy: an element of an instruction's result, before the instruction with index `before`.
 
-    Readers share a copy, unless it is made `for_place` alone.
+    Readers share a copy unless it is for a single position, `for_place`.
     """
 
     origin: Instruction
@@ -54,7 +54,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Plan:
-    """What changes in one computation: copies by where they stand, and operands, with the parts that are copies."""
+    """Changes of one computation: the copies by position, and the operands and results with the parts to replace."""
 
     users: Users
     sources: dict[_Source, Instruction | None] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Plan:
 
 
 def with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fix]) -> tuple[Module, list[str]]:
-    """The module with copies, and the names of these."""
+    """Module with copies inserted, and their names."""
     plans: dict[Computation, _Plan] = {}
     for fix in fixes:
         plan = plans.setdefault(fix.computation, _Plan(users_of(fix.computation)))
@@ -74,7 +74,7 @@ def with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fi
     computations: list[Computation] = []
     for old, copy in copies.items():
         if old in plans:
-            computations.append(_Filling(plans[old], copy, names, added).filled(copies))
+            computations.append(_Rewriter(plans[old], copy, names, added).rewrite(copies))
             continue
         for instruction in old.instructions:
             copy.copy(instruction, copy.operands(instruction), copied_calls(instruction, copies))
@@ -83,7 +83,7 @@ def with_copies(module: Module, facts: OrderIndependentFacts, fixes: Iterable[Fi
 
 
 def _add(facts: OrderIndependentFacts, plan: _Plan, fix: Fix) -> None:
-    """Plan one copy, wherever the reader takes the value."""
+    """Plans one copy for every position where the reader uses the value."""
     places, at = facts.places, facts.dataflow.value
     root = fix.computation.root
     if fix.reader is None:
@@ -129,7 +129,7 @@ def _plan(
 def _planned(
     plan: _Plan, origin: Instruction, index: ShapeIndex, before: int, cause: Instruction | None, for_place: int
 ) -> _Source:
-    """A copy of a value that was there before; one that is only passed on later is copied where it comes from."""
+    """Source of a copy; a value that is only forwarded later is copied from its definition."""
     while origin.index >= before:
         if origin.opcode == opcodes.TUPLE and index:
             origin, index = origin.operands[index[0]], index[1:]
@@ -144,15 +144,15 @@ def _planned(
     return source
 
 
-class _Filling:
-    """One computation while it is written anew."""
+class _Rewriter:
+    """Writes one computation with its planned copies."""
 
     def __init__(self, plan: _Plan, copy: ComputationCopy, names: Names, added: list[str]) -> None:
         self._plan, self._copy, self._names, self._added = plan, copy, names, added
         self._made: dict[_Source, Instruction] = {}
 
-    def filled(self, copies: dict[Computation, ComputationCopy]) -> Computation:
-        """The new computation."""
+    def rewrite(self, copies: dict[Computation, ComputationCopy]) -> Computation:
+        """Copies all instructions and returns the new computation."""
         plan, copy, old = self._plan, self._copy, self._copy.original
         at: dict[int, list[_Source]] = {}
         for source in plan.sources:
@@ -192,7 +192,7 @@ class _Filling:
         parts: dict[ShapeIndex, _Source],
         here: Instruction,
     ) -> Instruction:
-        """A value in which some parts are copies."""
+        """Value with some parts replaced by copies."""
         shape = subshape(old.shape, index)
         if index in parts:
             return self._like(self._made[parts[index]], shape, here)
@@ -210,7 +210,7 @@ class _Filling:
         return self._copy.add(self._names.new(opcodes.TUPLE), shape, opcodes.TUPLE, operands, source=here, text=text)
 
     def _like(self, value: Instruction, shape: Shape | None, here: Instruction) -> Instruction:
-        """A copy in the shape that is asked for, if it was made before a bitcast."""
+        """Copy with the required shape: a bitcast follows if the source was before a bitcast."""
         if shape is None or value.shape == shape:
             return value
         text = InstructionText((), span=here.span)

@@ -1,4 +1,4 @@
-"""Writes in place moved behind the reads of what they overwrite, where nothing that is read needs them.
+"""Moves in-place updates after other reads of the overwritten values, where dependencies permit.
 
 Mirrors the edges that `HloScheduleGraph` of xla/service/latency_hiding_scheduler.cc has for in-place updates.
 """
@@ -22,7 +22,7 @@ from hlo_cli.transform.scheduling.side_effects import Effects, effects_of
 
 
 def with_readers_first(facts: OrderIndependentFacts, walk: Walk) -> Module | None:
-    """The module with readers before what overwrites what they read, as far as that can be; None if it cannot.
+    """Module with readers before in-place updates of what they read; None if no order changes.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -60,18 +60,18 @@ def _with(module: Module, orders: Mapping[Computation, Sequence[Instruction]]) -
 
 
 def _order(computation: Computation, accesses: Sequence[Access], effects: Effects, text: str) -> list[int] | None:
-    """A new order, the nearest to that of the text; None if nothing can change."""
-    needed = _Needed(computation, text)
-    needed.keep_effects(effects)
+    """New order closest to that of the text; None if nothing can change."""
+    precedence = _Precedence(computation, text)
+    precedence.order_effects(effects)
     late: list[tuple[int, int]] = []
     for found in _by_buffer(computation, accesses).values():
-        late += needed.keep_buffer(found)
-    moved = [pair for pair in dict.fromkeys(late) if needed.let_wait(*pair)]
-    return stable_order(range(len(needed.before)), needed.before) if moved else None
+        late += precedence.order_buffer(found)
+    moved = [pair for pair in dict.fromkeys(late) if precedence.add_edge(*pair)]
+    return stable_order(range(len(precedence.before)), precedence.before) if moved else None
 
 
 def _by_buffer(computation: Computation, accesses: Sequence[Access]) -> dict[int, list[tuple[int, int, bool]]]:
-    """What is done to each buffer, by the index of the instruction within which it is done, in order."""
+    """Accesses of each buffer in order: index of the instruction in `computation`, value, and whether it is a write."""
     found: dict[int, list[tuple[int, int, bool]]] = {}
     for access in accesses:
         index = next((each.index for each in access.path if each.computation is computation), None)
@@ -81,8 +81,8 @@ def _by_buffer(computation: Computation, accesses: Sequence[Access]) -> dict[int
 
 
 @dataclass(slots=True)
-class _Needed:
-    """For each instruction, by index, those that must come before it."""
+class _Precedence:
+    """Instructions that must precede each instruction, by index."""
 
     computation: Computation
     text: str
@@ -95,8 +95,8 @@ class _Needed:
             for index, instruction in enumerate(self.computation.instructions)
         ]
 
-    def keep_effects(self, effects: Effects) -> None:
-        """What has the same effect keeps its order."""
+    def order_effects(self, effects: Effects) -> None:
+        """Keeps the order of instructions with the same side effect."""
         last: dict[str, int] = {}
         for index, instruction in enumerate(self.computation.instructions):
             for effect in effects.get(instruction, ()):
@@ -104,8 +104,10 @@ class _Needed:
                     self.before[index].add(last[effect])
                 last[effect] = index
 
-    def keep_buffer(self, accesses: Sequence[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
-        """Writes keep their order, reads come before the next write; those that do not yet come back with that."""
+    def order_buffer(self, accesses: Sequence[tuple[int, int, bool]]) -> Iterator[tuple[int, int]]:
+        """Keeps the order of writes, and of reads before the next write; yields pairs of a late reader and its
+        writer.
+        """
         writes = [(index, value) for index, value, is_write in accesses if is_write]
         for (one, _), (other, _) in pairwise(writes):
             if one < other:
@@ -121,8 +123,8 @@ class _Needed:
             elif writer is not None:
                 yield index, writer
 
-    def let_wait(self, reader: int, writer: int) -> bool:
-        """Let a writer wait for a reader, unless that needs it."""
+    def add_edge(self, reader: int, writer: int) -> bool:
+        """Makes a writer depend on a reader, unless the reader depends on the writer; whether it does now."""
         seen, waiting = {reader}, [reader]
         while waiting:
             for index in self.before[waiting.pop()]:

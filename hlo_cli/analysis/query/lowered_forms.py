@@ -1,6 +1,6 @@
-"""What an opcode is called in a module for some target: products that libraries compute, or a TPU's convolutions.
+"""Forms of an opcode after lowering for a target: custom calls to libraries, or convolutions on TPU.
 
-A TPU's compiler writes dots as convolutions; the passes gemm_rewriter.cc, conv_rewriter.cc and the like of
+The TPU compiler turns dots into convolutions. The passes gemm_rewriter.cc and conv_rewriter.cc of
 xla/service/gpu/transforms, and onednn_contraction_rewriter.cc of xla/service/cpu, replace operations by custom calls.
 """
 
@@ -18,7 +18,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.where import Text, Where
 
-_AS_CALLS: Final = {
+_LIBRARY_TARGETS: Final = {
     opcodes.DOT: LIBRARY_DOTS,
     opcodes.SCALED_DOT: LIBRARY_DOTS,
     opcodes.RAGGED_DOT: LIBRARY_DOTS,
@@ -28,55 +28,57 @@ _AS_CALLS: Final = {
     opcodes.SORT: ("__cub$DeviceRadixSort",),
     opcodes.TOPK: ("__gpu$TopK", "TopK"),
 }
-"""Opcodes that libraries take over, and how the targets of the custom calls begin that stand for them."""
+"""Opcodes that libraries implement, with prefixes of the custom-call targets."""
 _DOTS: Final = (opcodes.DOT, opcodes.SCALED_DOT, opcodes.RAGGED_DOT)
 _CALL: Final = opcodes.CUSTOM_CALL
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
-    """An opcode that a condition names, what stands for it in a module, and the first instruction that does.
+class LoweredForm:
+    """Opcode in a condition, its form in the module, and the first instruction of that form.
 
-    `spelled` is an opcode, or the target of a custom call; `count` may be 0 where a target never has the opcode.
+    `form` is an opcode or a custom-call target; `count` is 0 if the target never has the opcode.
     """
 
     opcode: str
-    spelled: str
+    form: str
     count: int
     first: Instruction | None
 
 
-def other_spellings(module: Module, where: Where) -> tuple[Spelling, ...]:
-    """The opcodes that a condition names and does not find, for the module spells them in another way.
+def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
+    """Opcodes of a condition that the module has in another form only.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> shape = "f32[8,128]{1,0:T(8,128)}"
     >>> module = parse_module(f"r = {shape} convolution({shape} a, f32[128,128]{{1,0}} b), dim_labels=bf_io->bf")
-    >>> [(each.opcode, each.spelled) for each in other_spellings(module, parse_where("opcode == dot"))]
+    >>> [(each.opcode, each.form) for each in lowered_forms(module, parse_where("opcode == dot"))]
     [('dot', 'convolution')]
     """
     compared = (each for each in comparisons_in(where.condition) if each.field.name == "opcode")
     named = [value.text for each in compared for value in each.values if isinstance(value, Text)]
-    found = (_spelling(module, opcode, named) for opcode in dict.fromkeys(named) if opcode in _AS_CALLS)
-    return tuple(spelling for spelling in found if spelling is not None)
+    found = (_lowered_form(module, opcode, named) for opcode in dict.fromkeys(named) if opcode in _LIBRARY_TARGETS)
+    return tuple(lowered for lowered in found if lowered is not None)
 
 
-def _spelling(module: Module, opcode: str, named: list[str]) -> Spelling | None:
+def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm | None:
     target = target_of(module)
-    if target is None:  # nothing is spelled for a target yet
+    if target is None:  # nothing is form for a target yet
         return None
     if target == "tpu" and opcode in _DOTS and "convolution" not in named:
         if any(instruction.opcode == opcode for instruction in module.instructions):
             return None
         others = [each for each in module.instructions if each.opcode == opcodes.CONVOLUTION]
-        return Spelling(opcode, "convolution", len(others), next(iter(others), None))
+        return LoweredForm(opcode, "convolution", len(others), next(iter(others), None))
     if _CALL in named:
         return None
     calls = [
-        each for each in module.instructions if each.opcode == _CALL and _target(each).startswith(_AS_CALLS[opcode])
+        each
+        for each in module.instructions
+        if each.opcode == _CALL and _target(each).startswith(_LIBRARY_TARGETS[opcode])
     ]
-    return Spelling(opcode, f"{_CALL} {_target(calls[0])}", len(calls), calls[0]) if calls else None
+    return LoweredForm(opcode, f"{_CALL} {_target(calls[0])}", len(calls), calls[0]) if calls else None
 
 
 def _target(call: Instruction) -> str:
@@ -84,7 +86,7 @@ def _target(call: Instruction) -> str:
 
 
 def is_product_opcode(opcode: str) -> bool:
-    """Whether an opcode is one of those that the field `product` gathers.
+    """Whether the field `product` is true for an opcode.
 
     >>> is_product_opcode("dot"), is_product_opcode("sort")
     (True, False)
