@@ -31,10 +31,7 @@ _MIXED: Final = -1
 
 
 class Access(NamedTuple):
-    """A read of a value from a shared buffer, or a write of a value to it, by the last instruction of a path.
-
-    `end` is the computation whose root is read, None for other accesses.
-    """
+    """A read or write of a value in a shared buffer, by the last instruction of a path, or by the root of `end`."""
 
     path: Path
     end: Computation | None

@@ -30,6 +30,7 @@ def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
         return
     for member in pair.members:
         for called in member.called_computations:
+            # hlo_verifier.cc compares the computations of a chain structurally, not by name.
             if called is not own and not _is_structurally_equal(called, own):
                 message = f"{member.name} runs {called.name}, but {pair.start.name} runs {own.name}"
                 yield Problem(member, message)
@@ -45,6 +46,7 @@ def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterat
     for caller in callers:
         if not caller.opcode.startswith("async-"):
             yield Problem(caller, f"{caller.name} cannot run {own.name}, which {pair.start.name} runs asynchronously")
+    # hlo_verifier.cc of August 2026 lets several starts share a computation; that of jaxlib 0.10.2 does not.
     for start in starts[1:]:
         message = f"{start.name} runs {own.name}, as {pair.start.name} does"
         yield Problem(start, message, "note", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")

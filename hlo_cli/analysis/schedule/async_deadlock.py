@@ -191,6 +191,7 @@ class _Frame:
 
 def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
     """Returns the frame of a called computation; a group of operations has a state of its own."""
+    # hlo_verifier.cc checks an async computation of several operations with a fresh state.
     is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
     return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
 

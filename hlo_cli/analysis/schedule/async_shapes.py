@@ -40,6 +40,8 @@ def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
     """Reports operands that differ from the bound part of the shape or from the computation's parameters."""
     wrapped = _wrapped(pair)
     for member, (bound_operands, output) in _bound_parts(pair):
+        # hlo_verifier.cc: with late binding, the operand tuple may be a prefix of the parameters, and the output may
+        # be ().
         parameters = TupleShape(tuple(parameter.shape for parameter in wrapped.parameters)) if wrapped else None
         if parameters is not None and wrapped is not None and not is_prefix(bound_operands, parameters):
             words = f"the operands in its shape are not the first parameters of {wrapped.name}"
