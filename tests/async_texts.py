@@ -1,4 +1,4 @@
-"""Asynchronous operations in every form that XLA has for them, and such as break their rules."""
+"""Async operations in every form that XLA has for them, and such as break their rules."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def analyse(module: Module) -> None:
     transfers_of(memory.sequence)
     for space in memory.spaces:
         suggestions(space, orders_of(module, data_values(module)))
-        assert sum(value.padded_bytes for value in space.alive_at(space.peak)) == space.peak_bytes
+        assert sum(value.padded_bytes for value in space.live_at(space.peak)) == space.peak_bytes
     fusions = [instruction.name for instruction in module.instructions if instruction.opcode == "fusion"]
     rewrites: tuple[Callable[[], object], ...] = (
         lambda: desugar(module),

@@ -61,7 +61,7 @@ def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
 def test_what_is_moved_and_from_where_on(name: str, spell: Spell) -> None:
     example = EXAMPLES[name]
     found = analyze_overlap(spell(parse_module(example.text)))
-    [flight] = found.flights
+    [flight] = found.intervals
     assert flight.moved_bytes == example.moved_bytes
     assert found.sequence[flight.bound_step].name == example.binding
     assert flight.done_step is not None

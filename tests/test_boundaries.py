@@ -15,6 +15,7 @@ from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.dataflow import transitive_uses
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
+from hlo_cli.lint.structure import structure_of
 from lint_cases import CASES, Case
 from lint_cost_cases import COST_CASES, ROUNDS
 
@@ -297,3 +298,34 @@ def test_offsets_into_a_buffer_are_scalars(offset: str, is_found: bool) -> None:
     exchange = "collective-permute(x, out, at, at), source_target_pairs={{0,1}}, slice_sizes={{4,8}}"
     text = f"HloModule m, replica_count=2  ENTRY e {{ {given}  ROOT y = f32[8,8] {exchange} }}"
     assert ("HLO055" in {found.code for found in lint_module(parse_module(text))}) == is_found
+
+
+@pytest.mark.parametrize(
+    ("more", "is_found"),
+    [
+        ("", False),
+        (', metadata={op_name="other"}', False),
+        (', frontend_attributes={_xla_host_transfer_rendezvous="other"}', True),
+    ],
+)
+def test_transfers_that_share_a_channel_say_the_same_but_for_where_they_come_from(more: str, is_found: bool) -> None:
+    send = "= (f32[2], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true"
+    text = f"HloModule m  ENTRY e {{ x = f32[2] parameter(0)  t = token[] after-all()  s {send}  u {send}{more} }}"
+    assert (
+        "HLO061" in {found.code for found in lint_module(parse_module(text), LintSettings(("HLO061",)))}
+    ) == is_found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "s = ((f32[2]), f32[2], u32[]) async-start(p)  ROOT d = f32[2] async-done(s)",
+        "ROOT d = f32[2] async-done(p)",
+        "u = ((f32[2]), f32[2], u32[]) async-update(p)  ROOT d = f32[2] async-done(u)",
+    ],
+)
+def test_what_wraps_nothing_is_known_by_its_own_opcode(line: str) -> None:
+    module = parse_module(f"HloModule m  ENTRY e {{ p = f32[2]{{0}} parameter(0)  {line} }}")
+    root = module.entry.root
+    assert root is not None
+    assert list(structure_of(module, root))[1] == "async-done f32[2]{0}"

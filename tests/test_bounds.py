@@ -18,7 +18,7 @@ from hlo_cli.analysis.cost.kernel_costs import costs_of_kernels
 from hlo_cli.analysis.cost.roofline import compute_type, roofline
 from hlo_cli.analysis.hardware.chip_specs import chip_spec
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.schedule.async_overlap import blocking_pair
+from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
 from hlo_cli.analysis.schedule.transfer_time import transfer_time
 
 DATA = Path(__file__).parent / "data"
@@ -82,7 +82,7 @@ ENTRY e {{ p = f32[{moved // 4}] parameter(0) ROOT r = f32[{moved // 4}] {opcode
         )
         assert module.entry.root is not None
         chip = chip_spec(CHIPS[row["device"]])
-        found = transfer_time(blocking_pair(module.entry.root), moved, chip, module).seconds
+        found = transfer_time(synchronous_pair(module.entry.root), moved, chip, module).seconds
         assert found is not None
         assert moved / float(row["network_bytes_per_s"]) >= found, row
 

@@ -152,7 +152,7 @@ def test_the_timeline_is_what_is_alive(dump: Dump) -> None:
     """At every position the bytes are those of the values listed there, and the peak is the largest."""
     for space in memory(dump).spaces:
         for position in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
-            assert sum(v.padded_bytes for v in space.alive_at(position)) == space.timeline[position]
+            assert sum(v.padded_bytes for v in space.live_at(position)) == space.timeline[position]
         assert space.peak_bytes == max(space.timeline)
         if space.offsets == "exact":
             assert space.peak_bytes <= sum(a.size for a in memory(dump).allocations if a.space == space.number)

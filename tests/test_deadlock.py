@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli import module_from_bytes, module_to_bytes
-from hlo_cli.analysis.schedule.async_deadlock import Transfer, Unmet, Ways, conflict, deadlocks
+from hlo_cli.analysis.schedule.async_deadlock import SourceTargetPairs, Transfer, Unmatched, conflict, deadlocks
 from hlo_cli.analysis.schedule.async_verifier import DEADLOCK, verify_async
 from hlo_cli.syntax.text.parser import parse_module
 from timing import is_linear
@@ -166,18 +166,18 @@ def test_orders_in_which_devices_wait_for_ever(name: str) -> None:
 
 
 @given(_STEPS, st.randoms(use_true_random=False))
-def test_what_disturbs_is_the_first_that_any_look_finds(steps: list[Ways | None], random: Random) -> None:
-    unmet, plain = Unmet(), list[Transfer]()
+def test_what_disturbs_is_the_first_that_any_look_finds(steps: list[SourceTargetPairs | None], random: Random) -> None:
+    unmet, plain = Unmatched(), list[Transfer]()
     for number, ways in enumerate(steps):
         if ways is not None:
-            other = next((each for each in plain if conflict((*each.ways, *ways)) is not None), None)
-            assert unmet.disturbing(ways) == other
+            other = next((each for each in plain if conflict((*each.pairs, *ways)) is not None), None)
+            assert unmet.conflicting(ways) == other
             transfer = Transfer(_MANY[number], str(ways), ways)
             unmet.add(transfer)
             plain.append(transfer)
         elif plain:
             text = random.choice(plain).text
-            assert unmet.meet(text)
+            assert unmet.match(text)
             plain.remove(next(each for each in plain if each.text == text))
         assert list(unmet.transfers.values()) == plain
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hlo_cli.analysis.placing import fast_merge as merging
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
-from hlo_cli.analysis.placing.free_intervals import Gaps
-from hlo_cli.analysis.placing.heap import Heap, HeapGroup, joined, place
+from hlo_cli.analysis.placing.free_intervals import FreeIntervals
+from hlo_cli.analysis.placing.heap import Heap, HeapGroup, merge_intervals, place_best
 from hlo_cli.analysis.placing.heap_layout import Placed
 from hlo_cli.analysis.placing.heap_layout_runs import PlacedRuns
 from timing import is_linear
@@ -45,13 +45,13 @@ def plain(groups: Sequence[HeapGroup], order: Callable[[HeapGroup], tuple[int, i
     """Best fit by looking at every chunk that was placed."""
     offsets: dict[int, int] = {}
     for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
-        group, free, gaps = groups[number], 0, []
+        group, free, free_intervals = groups[number], 0, []
         used = sorted((o, o + groups[n].largest) for n, o in offsets.items() if meet(groups[n], group))
         for offset, end in used:
             if offset - free >= group.largest:
-                gaps.append((offset - free, free))
+                free_intervals.append((offset - free, free))
             free = max(free, (end + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
-        offsets[number] = min(gaps)[1] if gaps else free
+        offsets[number] = min(free_intervals)[1] if free_intervals else free
     placed = [offsets[n] for n in range(len(groups))]
     return placed, max(o + g.largest for o, g in zip(placed, groups, strict=True))
 
@@ -69,14 +69,14 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
 def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
     """As many groups are split that a few suffice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "_IN_BEST_GAPS", 3)
+        patch.setattr(merging, "_MAX_PLACED_BY_SIZE", 3)
         return fast_split(groups, alignment)
 
 
 @settings(deadline=None)  # the first example loads numpy
 @given(requests())
 def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
-    heap = place(groups, ALIGNMENT)
+    heap = place_best(groups, ALIGNMENT)
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
@@ -86,14 +86,14 @@ def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: 
     times = 1 + max(end for group in groups for _, end in group.intervals)
     chunks, runs = Placed(ALIGNMENT), PlacedRuns(ALIGNMENT, times, smallest, range(0, times, apart))
     for group in groups:
-        spans = joined(group.intervals)
+        spans = merge_intervals(group.intervals)
         offset = chunks.smallest_gap(spans, group.largest + smallest)
         assert runs.smallest_gap(spans, group.largest + smallest) == offset
         for placed in (chunks, runs):
             placed.add(spans, offset, offset + group.largest + smallest)
 
 
-@pytest.mark.parametrize("placing", [place, fast_merge, fast_split, split_early])
+@pytest.mark.parametrize("placing", [place_best, fast_merge, fast_split, split_early])
 @given(groups=requests())
 def test_nothing_overlaps_in_time_and_memory(
     placing: Callable[[Sequence[HeapGroup], int], Heap], groups: list[HeapGroup]
@@ -111,13 +111,13 @@ def test_nothing_overlaps_in_time_and_memory(
 def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
     times = {time for group in groups for interval in group.intervals for time in interval}
     held = max(sum(g.largest for g in groups if any(a <= t <= b for a, b in g.intervals)) for t in times)
-    heap = place(groups, ALIGNMENT)
-    assert heap.held == held
+    heap = place_best(groups, ALIGNMENT)
+    assert heap.live_bytes == held
     assert heap.fragmentation == heap.size - held >= 0
 
 
 def test_an_empty_heap_takes_nothing() -> None:
-    assert place((), ALIGNMENT) == fast_merge((), ALIGNMENT) == Heap((), 0, 0)
+    assert place_best((), ALIGNMENT) == fast_merge((), ALIGNMENT) == Heap((), 0, 0)
 
 
 @given(
@@ -127,18 +127,18 @@ def test_an_empty_heap_takes_nothing() -> None:
 )
 def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
     """Allocations are found just if a value touches what lives there at most."""
-    gaps = Gaps()
-    held: dict[int, list[tuple[int, int]]] = {gaps.open(): [] for _ in range(4)}
+    free_intervals = FreeIntervals()
+    held: dict[int, list[tuple[int, int]]] = {free_intervals.open(): [] for _ in range(4)}
     for allocation, first, more in lives:
         last = first + more
         if all(end < first or begin > last for begin, end in held[allocation]):
             before = max((end for _, end in held[allocation] if end < first), default=None)
             behind = min((begin for begin, _ in held[allocation] if begin > last), default=None)
-            gaps.cut(allocation, before, behind, first, last)
+            free_intervals.cut(allocation, before, behind, first, last)
             held[allocation].append((first, last))
     end = start + length
     free = [a for a in held if all(last <= start or end <= first for first, last in held[a])]
-    assert list(dict.fromkeys(gaps.around(start, end))) == sorted(free, reverse=True)
+    assert list(dict.fromkeys(free_intervals.around(start, end))) == sorted(free, reverse=True)
 
 
 @pytest.mark.slow
@@ -149,6 +149,6 @@ def test_time_is_linear_where_very_many_live_together() -> None:
         sizes = [16 * random.randrange(1, 5000) for _ in range(number)]
         times = enumerate(ends)
         groups = [HeapGroup(size, size, (lives,)) for size, lives in zip(sizes, times, strict=True)]
-        return lambda: place(groups, 64)
+        return lambda: place_best(groups, 64)
 
     assert is_linear(work, 8000, 24_000)

@@ -144,8 +144,8 @@ def test_a_donation_is_worth_a_share_of_what_the_module_takes() -> None:
 @each_compiled
 def test_kernels_beside_a_wait_are_those_that_reach_neither_end(path: Path) -> None:
     overlap = analyze_overlap(parse_module(dump_text(path)))
-    pairs = [(flight.pair.start, flight.pair.dones[0]) for flight in overlap.flights if flight.pair.dones]
-    pairs += [(each, each) for each in overlap.blocking]
+    pairs = [(flight.pair.start, flight.pair.dones[0]) for flight in overlap.intervals if flight.pair.dones]
+    pairs += [(each, each) for each in overlap.synchronous]
     assert independent_kernels(pairs) == {pair: beside(pair) for pair in pairs}
 
 

@@ -15,7 +15,7 @@ from hlo_cli.analysis.dataflow.alias_sets import alias_sets
 from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.in_place import InPlace
-from hlo_cli.analysis.dataflow.phi_graph import simplified
+from hlo_cli.analysis.dataflow.phi_graph import simplify_phis
 from hlo_cli.analysis.dataflow.positions import Positions, places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.hardware.target import Target
@@ -152,7 +152,7 @@ def test_simplified_phis_have_one_source(inputs: dict[int, list[int]]) -> None:
         return {value for value in seen if value not in inputs}
 
     assume(all(sources(phi) for phi in inputs))  # a value comes from somewhere
-    found = simplified(inputs)
+    found = simplify_phis(inputs)
     for phi in inputs:
         if phi in found:
             assert sources(found[phi]) | ({found[phi]} - inputs.keys()) == sources(phi)

@@ -71,3 +71,7 @@ def test_a_shape_loads_no_reader_of_modules(arguments: tuple[str, ...]) -> None:
 
 def test_a_clean_dump_loads_no_compression() -> None:
     assert not loaded("parse", DUMP) & {"bz2", "gzip", "lzma", "glob", "ctypes", "json", "hlo_cli.analysis.cost"}
+
+
+def test_what_is_clean_has_no_fingerprints() -> None:
+    assert "hashlib" not in loaded("lint", DUMP)

@@ -20,11 +20,11 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_limits import arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_limits import arena_bytes, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peak_reduction import suggestions
-from hlo_cli.analysis.memory.turns import timeline, turns
+from hlo_cli.analysis.memory.slot_occupancy import occupancies, timeline
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.cli import main
 from hlo_cli.commands.shared.compiler_memory import compiler_assignment
@@ -75,7 +75,7 @@ def test_what_is_alive_adds_up(folder: Path, compiled: bool) -> None:
         assert totals_of(track.bands, steps) == tuple(track.totals) == space.timeline
         assert {band.label for band in track.bands} == set(map(str, space.values))
         for step in {0, space.peak, steps - 1, *range(0, steps, max(steps // 20, 1))}:
-            alive = space.alive_at(step)
+            alive = space.live_at(step)
             assert sum(value.padded_bytes for value in alive) == space.timeline[step], (space.name, step)
         assert space.peak_bytes == max(space.timeline)
 
@@ -85,7 +85,7 @@ def test_rows_of_the_timeline_say_what_takes_over(folder: Path) -> None:
     """The one named begins where the row ends, in the same place, and with as many rows as say so."""
     for space in memory(folder).spaces:
         lives = {value: (value.start, value.end) for value in space.values}
-        for value, first, last, then in space.turns():
+        for value, first, last, then in space.occupancies():
             assert lives[value][0] <= first
             assert last <= lives[value][1]
             if then is not None:
@@ -105,7 +105,7 @@ def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int,
         alive = {slot: size for start, end, size, slot in lives if size and start <= position <= end}
         plain.append(sum(alive.values()))
     assert timeline(lives, 19) == plain
-    for turn in turns(lives):
+    for turn in occupancies(lives):
         start, end, _, slot = lives[turn.value]
         assert start <= turn.first
         assert turn.last <= end
@@ -236,9 +236,9 @@ def test_the_compilers_places_are_taken_over() -> None:
 
 def test_limits_and_chips() -> None:
     conv = memory(FIXTURES / "tpu" / "v5e_conv")
-    [fit] = fits_of(conv, 200 << 20, None)
+    [fit] = memory_fits(conv, 200 << 20, None)
     assert (fit.space, fit.name, fit.excess_bytes < 0) == (0, "HBM", True)
-    fits = {fit.name: fit for fit in fits_of(conv, None, find_chip("v5e"))}
+    fits = {fit.name: fit for fit in memory_fits(conv, None, find_chip("v5e"))}
     assert fits.keys() == {"HBM", "VMEM"}
     assert fits["VMEM"].limit_bytes == 128 << 20
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.operations import OPERATIONS
 
 PACKAGE = Path(__file__).parent.parent / "hlo_cli"
 TABLE = "ir/operation_table/"
 HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
 MOST_FILES = 12
+_NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 def test_few_files_name_an_opcode() -> None:
@@ -29,6 +32,11 @@ def test_a_new_opcode_touches_three_files_at_most(opcode: str) -> None:
     named = {file for file, text in _texts().items() if name in text}
     assert len(row) == 1
     assert len(row | named | _named()[opcode]) <= 3
+
+
+def test_names_of_opcodes_are_used() -> None:
+    used = {name for file, text in _texts().items() if file not in HOMES for name in _NAME.findall(text)}
+    assert {name for name in vars(opcodes) if name.isupper()} <= used
 
 
 @cache

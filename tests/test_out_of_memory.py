@@ -11,7 +11,7 @@ import pytest
 
 import oom_messages as messages
 from hlo_cli import parse_module
-from hlo_cli.analysis.memory.oom_instructions import instructions_behind
+from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
@@ -160,12 +160,12 @@ def test_the_instructions_behind_opcodes_are_those_of_that_shape_and_op_name() -
     )
     _, message, _ = parse_out_of_memory(Source("error.txt", messages.GPU_RUN), module)
     product, parameter = message.allocations
-    assert [each.name for each in instructions_behind(product, module)] == ["found"]
-    assert [each.name for each in instructions_behind(replace(product, op_name="gone"), module)] == ["near", "found"]
-    assert [each.name for each in instructions_behind(parameter, module)] == ["big"]
-    assert instructions_behind(OomAllocation(8, label="register allocator spill slots"), module) == ()
+    assert [each.name for each in candidate_instructions(product, module)] == ["found"]
+    assert [each.name for each in candidate_instructions(replace(product, op_name="gone"), module)] == ["near", "found"]
+    assert [each.name for each in candidate_instructions(parameter, module)] == ["big"]
+    assert candidate_instructions(OomAllocation(8, label="register allocator spill slots"), module) == ()
     [named] = parse_out_of_memory(Source("error.txt", messages.TPU_OUTPUT.replace("fusion.9", "near")), module)
-    assert [each.name for each in instructions_behind(named.allocations[0], module)] == ["near"]
+    assert [each.name for each in candidate_instructions(named.allocations[0], module)] == ["near"]
 
 
 ALL = "\n".join(value for name, value in vars(messages).items() if name.isupper())

@@ -255,7 +255,7 @@ def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
         given = count(module(dump))
         assert all(peak <= given[space] for space, peak in count(new(dump, "latency")).items())
     before, after = (
-        sum(flight.exposed_bytes for flight in analyze_overlap(each).flights)
+        sum(flight.exposed_bytes for flight in analyze_overlap(each).intervals)
         for each in (module(dump), new(dump, "latency"))
     )
     assert after <= before

@@ -16,7 +16,7 @@ from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli import parse_module
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, inclusive_costs, kernel_costs
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.schedule.async_overlap import BLOCKING, AsyncInterval, OverlapAnalysis, analyze_overlap
+from hlo_cli.analysis.schedule.async_overlap import SYNCHRONOUS, AsyncInterval, OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, verify_async
 from hlo_cli.analysis.schedule.critical_path import critical_path
@@ -62,8 +62,8 @@ def test_every_start_is_found_and_every_member_is_in_one_pair(dump: Dump) -> Non
 @dumps
 def test_steps_stand_in_order(dump: Dump) -> None:
     found = overlap(dump)
-    assert len(found.flights) + len(found.idle) == len(found.pairs.pairs)
-    for flight in found.flights:
+    assert len(found.intervals) + len(found.unexecuted) == len(found.pairs.pairs)
+    for flight in found.intervals:
         assert flight.done_step is not None
         assert flight.start_step <= flight.bound_step < flight.done_step
         assert found.sequence[flight.start_step] is flight.pair.start
@@ -77,7 +77,7 @@ def test_work_between_is_what_stands_between(dump: Dump) -> None:
     found = overlap(dump)
     members = {m for pair in found.pairs.pairs for m in pair.members if pair.spelling != "fusion" or m is pair.start}
     works = kernel_costs(set(found.sequence))
-    for flight in found.flights:
+    for flight in found.intervals:
         between = found.sequence[flight.bound_step + 1 : flight.done_step]
         if {instruction.computation for instruction in between} <= {flight.pair.start.computation}:
             done = (works[i] for i in between if i in works and i not in members and i not in flight.pair.dones)
@@ -90,7 +90,7 @@ def test_work_between_is_what_stands_between(dump: Dump) -> None:
 def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> None:
     """Witness: is_sync in the backend_config of GPU collectives, for which reading the device's number is work."""
     found = overlap(dump)
-    for flight in found.flights:
+    for flight in found.intervals:
         between = {i.opcode for i in found.sequence[flight.start_step : flight.done_step]}
         assert flight.is_sync == (not flight.between.kernels and between.isdisjoint({"partition-id", "replica-id"}))
 
@@ -98,7 +98,7 @@ def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> 
 @dumps
 def test_sugar_changes_nothing(dump: Dump) -> None:
     plain, sweet = analyze_overlap(desugar(module(dump))), analyze_overlap(sugar(module(dump)))
-    assert list(map(what, plain.flights)) == list(map(what, sweet.flights))
+    assert list(map(what, plain.intervals)) == list(map(what, sweet.intervals))
 
 
 @pytest.mark.parametrize("tiling", ["", "{0:T(1024)}"])
@@ -143,14 +143,14 @@ def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump
     found = overlap(dump)
     wrapped = {pair.wrapped for pair in found.pairs.pairs}
     for instruction in found.sequence:
-        if instruction.opcode in BLOCKING:
-            assert (instruction in found.blocking) != (instruction in wrapped)
+        if instruction.opcode in SYNCHRONOUS:
+            assert (instruction in found.synchronous) != (instruction in wrapped)
 
 
 def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
     """The result of an infeed without its token, and what an outfeed is given."""
     found = analyze_overlap(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
-    assert {each.opcode: size for each, size in found.blocking.items()} == {"infeed": 3641, "outfeed": 3640}
+    assert {each.opcode: size for each, size in found.synchronous.items()} == {"infeed": 3641, "outfeed": 3640}
 
 
 @dumps
@@ -178,7 +178,7 @@ def test_examples_of_every_form(name: str) -> None:
     read = parse_module(text)
     assert not read.errors
     [pair] = async_pairs(read).pairs
-    [flight] = analyze_overlap(read).flights
+    [flight] = analyze_overlap(read).intervals
     assert (pair.operation, pair.spelling, [m.name for m in pair.members], flight.moved_bytes) == expected
     assert not list(verify_async(read))
 

@@ -13,7 +13,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.critical_path import critical_path
-from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, known_part, path_seconds
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, path_seconds, sum_known
 
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
@@ -46,9 +46,9 @@ def faster(throughput: ChipSpec, times: float) -> ChipSpec:
 
 
 def adds_up(found: TimeEstimate) -> None:
-    total = found.work_seconds + found.exposed_seconds + known_part(found.blocking_seconds.values())
+    total = found.work_seconds + found.exposed_seconds + sum_known(found.synchronous_seconds.values())
     assert found.seconds == pytest.approx(total, rel=1e-9)
-    for flight in found.flights:
+    for flight in found.intervals:
         if flight.total_seconds is None:
             assert flight.hidden_seconds is flight.exposed_seconds is None
             continue
@@ -69,7 +69,7 @@ def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
     once, twice = on_v5e(dump), estimate_time(overlap(dump), faster(chip_spec("v5e"), 2))
     assert twice.seconds == pytest.approx(once.seconds / 2)
     assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
-    for before, after in zip(once.flights, twice.flights, strict=True):
+    for before, after in zip(once.intervals, twice.intervals, strict=True):
         assert after.between_seconds == pytest.approx(before.between_seconds / 2)
 
 
@@ -88,7 +88,7 @@ def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
 
 @dumps
 def test_times_of_steps_go_on(dump: Dump) -> None:
-    played = on_v5e(dump).playback
+    played = on_v5e(dump).simulation
     begins = list(played.begin_seconds)
     assert begins == sorted(begins)
     assert not begins or begins[-1] <= played.axis_seconds
@@ -107,7 +107,7 @@ def test_no_step_is_shorter_than_its_critical_path(dump: Dump) -> None:
 def test_what_is_exposed_without_a_chip_is_waited_for(dump: Dump) -> None:
     """With no kernel between, a pair hides at most behind what is waited for besides."""
     found = on_v5e(dump)
-    for flight, time in zip(overlap(dump).flights, found.flights, strict=True):
+    for flight, time in zip(overlap(dump).intervals, found.intervals, strict=True):
         if flight.is_exposed and flight.times == 1 and not flight.is_sync:
             assert time.between_seconds == pytest.approx(0, abs=1e-15)
 
@@ -169,7 +169,7 @@ ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
 def test_two_transfers_on_one_wire_share_the_work_between() -> None:
     """Each copy takes 100 s, the kernel 120: it hides the first and a fifth of the second."""
     found = timed(COPIES)
-    assert [flight.exposed_seconds for flight in found.flights] == [0, 80]
+    assert [flight.exposed_seconds for flight in found.intervals] == [0, 80]
     assert (found.work_seconds, found.seconds) == (120, 200)
 
 
@@ -182,8 +182,8 @@ ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
   n = f32[15] negate(q)
   da = f32[25]{0:S(1)} copy-done(a)
   ROOT db = f32[25] all-reduce-done(b) }""")
-    assert [flight.transfer.wire for flight in found.flights] == ["memory", "links"]
-    assert [flight.exposed_seconds for flight in found.flights] == [0, 0]
+    assert [flight.transfer.link for flight in found.intervals] == ["memory", "links"]
+    assert [flight.exposed_seconds for flight in found.intervals] == [0, 0]
     assert found.seconds == found.work_seconds == 120
 
 
@@ -202,10 +202,10 @@ condition {{ y = (f32[25], f32[5]) parameter(0) ROOT is = pred[] constant(false)
 ENTRY e {{ p = (f32[25], f32[5]) parameter(0)
   ROOT w = (f32[25], f32[5]) while(p), condition=condition, body=body,
     backend_config={{"known_trip_count":{{"n":"{rounds}"}}}} }}""")
-    flight = found.flights[0]
+    flight = found.intervals[0]
     assert (flight.between_seconds, flight.total_seconds) == (40, 100 * rounds)
     assert (flight.hidden_seconds, flight.exposed_seconds) == (40 * rounds, 60 * rounds)
-    assert (found.work_seconds, found.seconds, found.playback.axis_seconds) == (40 * rounds, 100 * rounds, 100)
+    assert (found.work_seconds, found.seconds, found.simulation.axis_seconds) == (40 * rounds, 100 * rounds, 100)
 
 
 def test_a_text_may_claim_any_number_of_rounds() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
-from hlo_cli.analysis.schedule.async_overlap import blocking_pair
+from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
 
@@ -27,7 +27,7 @@ sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
 ENTRY e {{ p = f32[6] parameter(0) ROOT r = f32[6] {opcode}(p), {rest} }}"""
     )
     assert module.entry.root is not None
-    return transfer_time(blocking_pair(module.entry.root), 120, CHIP, module)
+    return transfer_time(synchronous_pair(module.entry.root), 120, CHIP, module)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_rings(opcode: str, rest: str, factor: int, devices: int) -> None:
     numbers = list(range(6))
     groups = ",".join(f"{{{','.join(map(str, numbers[at : at + devices]))}}}" for at in range(0, 6, devices))
     found = of_collective(opcode, f"{rest}, replica_groups={{{groups}}}")
-    assert (found.wire, found.devices) == ("links", devices)
-    assert found.wire_bytes == pytest.approx(120 * factor * (devices - 1) / devices)
-    assert found.seconds == pytest.approx(found.wire_bytes / 10)
+    assert (found.link, found.devices) == ("links", devices)
+    assert found.link_bytes == pytest.approx(120 * factor * (devices - 1) / devices)
+    assert found.seconds == pytest.approx(found.link_bytes / 10)
 
 
 def test_a_group_that_is_not_listed_is_all_replicas() -> None:
@@ -65,7 +65,7 @@ def test_others_send_every_byte_once() -> None:
 def test_copies_take_what_they_read_and_write_in_main_memory(given: str, result: str, seconds: float) -> None:
     text = f"p = f32[30]{{0{given}}} parameter(0) s = (f32[30]{{0{result}}}, f32[30]{{0{given}}}, u32[]) copy-start(p)"
     found = of_pair(f"{text} ROOT d = f32[30]{{0{result}}} copy-done(s)")
-    assert (found.wire, found.seconds) == ("memory", seconds)
+    assert (found.link, found.seconds) == ("memory", seconds)
 
 
 @pytest.mark.parametrize(("given", "result"), [("", ":S(5)"), (":S(5)", "")])
@@ -79,7 +79,7 @@ def test_sends_go_to_the_host_or_to_another_device(host: str, wire: str) -> None
     text = f"""p = f32[30] parameter(0) t = token[] after-all()
       s = (f32[30], u32[], token[]) send(p, t), channel_id=1, is_host_transfer={host}
       ROOT d = token[] send-done(s), channel_id=1, is_host_transfer={host}"""
-    assert of_pair(text).wire == wire
+    assert of_pair(text).link == wire
     assert of_pair(text, chip=BLIND).seconds is None
 
 

@@ -130,8 +130,8 @@ def test_what_calculates_at_an_unknown_rate_is_unknown(chip: str) -> None:
     step = estimate_time(analyze_overlap(module), rates)
     assert not step.is_known
     assert {each.name for each in step.unknown} >= {"x"}
-    for each, seconds in step.blocking_seconds.items():
-        assert (seconds is None) is (step.blocking[each].seconds is None)
+    for each, seconds in step.synchronous_seconds.items():
+        assert (seconds is None) is (step.synchronous[each].seconds is None)
 
 
 def test_a_loop_of_unknown_rounds_makes_a_lower_bound() -> None:
@@ -140,7 +140,7 @@ body { x = f32[25] parameter(0) ROOT n = f32[25] negate(x) }
 condition { y = f32[25] parameter(0) ROOT is = pred[] custom-call(y), custom_call_target="f" }
 ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=condition, body=body }"""
     step = estimate_time(analyze_overlap(parse_module(text)), find_chip("v5e").spec)
-    assert step.unknown_rounds == 2
+    assert step.unknown_trip_counts == 2
     assert not step.is_work_known
 
 
@@ -149,4 +149,4 @@ def test_a_step_of_nothing_known_has_no_length() -> None:
 ENTRY e { p = f32[25] parameter(0) ROOT g = f32[50] all-gather(p), dimensions={0}, replica_groups={{0,1}} }"""
     step = estimate_time(analyze_overlap(parse_module(text)), find_chip("t4").spec)
     assert step.least_seconds is None
-    assert list(step.blocking_seconds.values()) == [None]
+    assert list(step.synchronous_seconds.values()) == [None]

@@ -1,6 +1,7 @@
-"""What an analysis says of a module, found once: several others begin with it.
+"""Cache of analysis results per module.
 
-Results live as long as the module they are of, and outside of it; they must not hold it themselves.
+Entries are held weakly by module: a cached result is freed with its module, so it must not refer to the module
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _RESULTS: Final[WeakKeyDictionary[Module, dict[Callable[[Module], object], objec
 
 
 def cached_per_module(analysis: Callable[[Module], Result], module: Module) -> Result:
-    """What an analysis says of a module, which is asked the first time alone.
+    """Returns `analysis(module)`; computes it on the first call only.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { ROOT p = f32[2] parameter(0) }")

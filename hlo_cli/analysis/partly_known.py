@@ -1,4 +1,4 @@
-"""Numbers of which a part is not known, and what can still be said of them: true, false, or None where nobody knows."""
+"""Three-valued comparison of numbers that are known only partly: true, false, or None if undecidable."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """A number that is at least so large; nobody knows by how much it is larger."""
+    """A number of which only a lower bound is known."""
 
     number: float
 
 
 NOT_KNOWN: Final = AtLeast(float("-inf"))
-"""A value of which nothing is known."""
+"""A number without any known bound."""
 
 
 def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | None:
-    """Whether two numbers compare so, None where that hangs on what is not known of them.
+    """Compares two numbers by an operator of `ORDERS`; None if the unknown part of either decides.
 
     >>> compared(">", AtLeast(4), 3), compared("<", AtLeast(4), 3), compared(">", AtLeast(4), 5)
     (True, False, None)
@@ -41,7 +41,7 @@ def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | 
     (True, None)
     """
     if isinstance(other, AtLeast):
-        return None if isinstance(one, AtLeast) else compared(_TURNED.get(sign, sign), other, one)
+        return None if isinstance(one, AtLeast) else compared(_MIRRORED.get(sign, sign), other, one)
     if not isinstance(one, AtLeast):
         return ORDERS[sign](one, other)
     if not ORDERS[">=" if sign in ("<", ">=") else ">"](one.number, other):
@@ -50,7 +50,7 @@ def compared(sign: str, one: float | AtLeast, other: float | AtLeast) -> bool | 
 
 
 def within(sign: str, low: float, high: float, limit: float) -> bool | None:
-    """Whether a number from `low` to `high` compares so with a limit, None where some of them do and others do not.
+    """Compares a number between `low` and `high` with `limit`; None if the result depends on the number.
 
     >>> within("<", 2, 4, 5), within("<", 2, 4, 3), within("==", 2, 4, 5), within("!=", 2, 2, 2)
     (True, None, False, False)
@@ -62,7 +62,7 @@ def within(sign: str, low: float, high: float, limit: float) -> bool | None:
 
 
 def both(answers: Iterable[bool | None]) -> bool | None:
-    """Whether all are true: one that is false decides, whatever is not known.
+    """Logical and of three-valued answers: False if any is False, else None if any is None.
 
     >>> both((True, None)), both((None, False)), both(())
     (None, False, True)
@@ -77,7 +77,7 @@ def both(answers: Iterable[bool | None]) -> bool | None:
 
 
 def either(answers: Iterable[bool | None]) -> bool | None:
-    """Whether any is true: one that is decides, whatever is not known.
+    """Logical or of three-valued answers: True if any is True, else None if any is None.
 
     >>> either((False, None)), either((None, True)), either(())
     (None, True, False)

@@ -1,4 +1,4 @@
-"""A rule of XLA's verifier that an instruction breaks, as checks of fusions and asynchronous operations say it."""
+"""A violation of a rule of XLA's verifier, as reported by checks of fusions and async operations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hlo_cli.source import Diagnostic, Severity, Source
 
 
 class Problem(NamedTuple):
-    """An instruction that breaks a rule, and how; a warning where not every XLA minds, a note where only older does.
+    """A violation: instruction, message, and severity.
 
-    `code` is the rule's, which whoever asks all rules knows.
+    A warning applies to some XLA releases, a note only to older ones. `code` is that of the rule, "" until it is
+    known.
     """
 
     at: Instruction
@@ -21,7 +22,7 @@ class Problem(NamedTuple):
     code: str = ""
 
     def diagnostic(self, source: Source) -> Diagnostic:
-        """The same to be shown: the instruction by its name and its place in the module's text.
+        """Returns the violation as a diagnostic with the instruction's name and its span in `source`.
 
         >>> from hlo_cli import parse_module
         >>> module = parse_module("s = (f32[4], f32[4], u32[]) copy-start(f32[4] p)")

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users
-from hlo_cli.analysis.dataflow.uses import HANDS_ON, uses_of
+from hlo_cli.analysis.dataflow.uses import FORWARDING, uses_of
 from hlo_cli.analysis.fusion.heroes import roots_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -59,7 +59,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     for _ in range(_MOST_STEPS):
         if operand is made:
             return True
-        if operand.opcode not in HANDS_ON or not operand.operands:
+        if operand.opcode not in FORWARDING or not operand.operands:
             return False
         operand = operand.operands[0]
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator
 
-from hlo_cli.analysis.shapes.comparison import shape_difference, shape_question
+from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
@@ -44,7 +44,7 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
     """
     right: set[Hashable] = set()
     for instruction in module.instructions:
-        question = shape_question(instruction), instruction.computation in strictness.fused
+        question = shape_difference_key(instruction), instruction.computation in strictness.fused
         if question in right:
             continue
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from hashlib import sha256
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -55,6 +54,8 @@ class Finding(Diagnostic):
     @property
     def fingerprint(self) -> str:
         """By what the finding is known again: the rule and the structure, so text and proto of a module agree."""
+        from hashlib import sha256  # loads all of OpenSSL, which a clean module need not wait for
+
         known = f"{self.code}\n{self.structure}"
         return sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
 

@@ -89,7 +89,7 @@ def _fused(module: Module, rules: FusionRules) -> FusionResult:
             for producer, consumer, rule in fusion.rejected_pairs()
         ]
     if rules.wrap:
-        executed = contexts_of(module).of
+        executed = contexts_of(module).context_of
         for computation, graph in graphs.items():
             if executed.get(computation) == "global":
                 wrap_lone_operations(graph, rules, names)

@@ -16,11 +16,7 @@ from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, Co
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
 from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, transpose, tuple_
 from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
-from hlo_cli.analysis.cost.elementwise import (
-    FLOP_OPCODES,
-    one_flop_an_element,
-    one_transcendental_an_element,
-)
+from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, one_flop_an_element, one_transcendental_an_element
 from hlo_cli.analysis.cost.fusions import fusion
 from hlo_cli.analysis.cost.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
 from hlo_cli.analysis.cost.traversal import callees_first, post_order

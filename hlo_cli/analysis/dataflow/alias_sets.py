@@ -1,4 +1,4 @@
-"""Alias sets: values that must lie in the same memory, each set one buffer.
+"""Alias sets: values that must share memory. Each set is one buffer.
 
 Mirrors xla/hlo/analysis/hlo_alias_analysis.cc.
 """
@@ -18,24 +18,27 @@ from hlo_cli.ir.operations import IN_PLACE
 
 @dataclass(frozen=True, slots=True)
 class AliasSets:
-    """`buffer[value]` names the set of a value by its first value; `members` has the sets of more than one value,
-    in the order of their ranks.
+    """The alias set of each value.
+
+    `buffer[value]` is the first value of its set. `members` lists the sets of two or more values, in the order of
+    their ranks.
     """
 
     buffer: Mapping[int, int]
     members: Mapping[int, tuple[int, ...]]
 
-    def of(self, value: int) -> tuple[int, ...]:
-        """All values that lie where this one does, itself among them."""
+    def set_of(self, value: int) -> tuple[int, ...]:
+        """Returns all values in the alias set of `value`, itself included."""
         buffer = self.buffer[value]
         return self.members.get(buffer, (buffer,))
 
 
 def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSets:
-    """The buffers of a module."""
+    """Computes the alias sets of a module by union of aliased places."""
     parent = {value: value for value in dataflow.values}
 
     def find(value: int) -> int:
+        """Returns the representative of a set, with path compression."""
         while parent[value] != value:
             parent[value] = parent[parent[value]]
             value = parent[value]
@@ -56,25 +59,28 @@ def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSe
 
 
 def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Iterator[tuple[int, int]]:
-    """Pairs of places that are the same memory."""
+    """Yields pairs of places whose values must share memory."""
     places = dataflow.places
     root, parameters = module.entry.root, module.entry.parameters
+    # hlo_alias_analysis.cc: may-alias and must-alias pairs are united alike.
     for alias in module.input_output_alias:
         if root is None or alias.parameter_number >= len(parameters):
             continue
         parameter = parameters[alias.parameter_number]
         output = places.parts(root).ordinals.get(alias.output_index)
-        given = places.parts(parameter).ordinals.get(alias.parameter_index)
-        if output is not None and given is not None:
-            yield places.first_of(root) + output, places.first_of(parameter) + given
+        operand_ordinal = places.parts(parameter).ordinals.get(alias.parameter_index)
+        if output is not None and operand_ordinal is not None:
+            yield places.first_of(root) + output, places.first_of(parameter) + operand_ordinal
     for instruction in places.instructions:
         opcode = instruction.opcode
         if opcode == opcodes.WHILE:
             yield from _loop(dataflow, instruction)
         elif opcode == opcodes.CONDITIONAL:
+            # hlo_alias_analysis.cc: a branch root shares the buffer of the conditional, but the parameter of a branch
+            # does not.
             for called in instruction.called_computations:
                 if called.root is not None and called in places.base:
-                    yield from _side_by_side(dataflow, instruction, called.root)
+                    yield from _zip_places(dataflow, instruction, called.root)
         elif opcode in IN_PLACE:
             for number, index, output_index in in_place.pairs(instruction):
                 yield from _pair(dataflow, instruction, number, index, output_index)
@@ -84,6 +90,7 @@ def aliased_places(module: Module, dataflow: Dataflow, in_place: InPlace) -> Ite
 
 
 def _loop(dataflow: Dataflow, loop: Instruction) -> Iterator[tuple[int, int]]:
+    """Yields the aliased places of a while loop: operand, parameters, body root, and result."""
     places = dataflow.places
     first, count = places.first_of(loop), len(places.parts(loop))
     if loop.operands:
@@ -92,12 +99,13 @@ def _loop(dataflow: Dataflow, loop: Instruction) -> Iterator[tuple[int, int]]:
     for n, called in enumerate(loop.called_computations):
         if called in places.base:
             for parameter in called.parameters[:1]:
-                yield from _side_by_side(dataflow, loop, parameter)
+                yield from _zip_places(dataflow, loop, parameter)
             if n == 0 and called.root is not None:
-                yield from _side_by_side(dataflow, loop, called.root)
+                yield from _zip_places(dataflow, loop, called.root)
 
 
-def _side_by_side(dataflow: Dataflow, first: Instruction, second: Instruction) -> Iterator[tuple[int, int]]:
+def _zip_places(dataflow: Dataflow, first: Instruction, second: Instruction) -> Iterator[tuple[int, int]]:
+    """Yields the places of two instructions of equal shape, index by index."""
     places = dataflow.places
     here, there = places.first_of(first), places.first_of(second)
     count = min(len(places.parts(first)), len(places.parts(second)))
@@ -107,11 +115,12 @@ def _side_by_side(dataflow: Dataflow, first: Instruction, second: Instruction) -
 def _pair(
     dataflow: Dataflow, instruction: Instruction, number: int, index: tuple[int, ...], output_index: tuple[int, ...]
 ) -> Iterator[tuple[int, int]]:
+    """Yields the places of an in-place pair, if the operand and the output exist."""
     places = dataflow.places
     if number >= len(instruction.operands):
         return
     operand = places.operand_place(instruction, number)
-    given = places.parts(instruction.operands[number]).ordinals.get((*places.index(operand), *index))
+    operand_ordinal = places.parts(instruction.operands[number]).ordinals.get((*places.index(operand), *index))
     output = places.parts(instruction).ordinals.get(output_index)
-    if given is not None and output is not None:
-        yield places.first_of(instruction.operands[number]) + given, places.first_of(instruction) + output
+    if operand_ordinal is not None and output is not None:
+        yield places.first_of(instruction.operands[number]) + operand_ordinal, places.first_of(instruction) + output

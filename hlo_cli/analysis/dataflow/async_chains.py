@@ -1,7 +1,7 @@
-"""Chains of async-start, async-update and async-done: what each has been given so far, and where its computation runs.
+"""Async chains: async-start, async-updates, and async-done with the operands that each binds.
 
-Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.h. Operands may be bound in an update, later than the
-start. A sugared chain (`slice-start`) leaves its computation out of the text; one of a call names what that calls.
+Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.h. An update may bind operands later than the start.
+Sugared syntax (such as `slice-start`) omits the computation; a sugared call refers to the computation that it calls.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, subshape
 
-Given: TypeAlias = tuple[Instruction, int]
-"""What a member of a chain takes: the member, and the position among its operands."""
+BoundOperand: TypeAlias = tuple[Instruction, int]
+"""An operand of a chain: the member that takes it, and its operand number there."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncChain:
-    """The members of one chain in order, the computation it runs, and the operands it is given along the way.
+    """The members of an async chain in order, the wrapped computation, and its operands.
 
-    `computation` is None for a sugared chain, but for one of a call. `binding` is the member at which the computation
-    has all it needs and runs; `buffers` are what updates take besides operands, for an output that comes late.
+    `computation` is None in sugared syntax, except for calls. `binding` is the first member that has bound all
+    operands and the output, before which the computation runs. `buffers` are operands of updates that provide memory
+    for a late output.
     """
 
     members: tuple[Instruction, ...]
     computation: Computation | None
-    operands: tuple[Given, ...]
+    operands: tuple[BoundOperand, ...]
     binding: Instruction
-    buffers: tuple[Given, ...] = ()
+    buffers: tuple[BoundOperand, ...] = ()
 
     @property
     def start(self) -> Instruction:
@@ -42,12 +43,12 @@ class AsyncChain:
 
     @property
     def done(self) -> Instruction:
-        """The async-done; the last member where the text ends before it."""
+        """The async-done, or the last member of an incomplete chain."""
         return self.members[-1]
 
 
 def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, AsyncChain]:
-    """The chain of every asynchronous instruction that belongs to one.
+    """Returns the chain of each async instruction.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -72,32 +73,34 @@ def async_chains(instructions: Iterable[Instruction]) -> Mapping[Instruction, As
 
 @lru_cache(maxsize=1024)
 def is_async_start(opcode: str) -> bool:
-    """Whether an opcode begins a chain: `async-start`, or a sugared one such as `slice-start`."""
+    """Returns whether an opcode starts a chain: `async-start`, or a sugared one such as `slice-start`."""
     return opcode == opcodes.ASYNC_START or (opcode.endswith("-start") and wrapped_opcode(opcode) is not None)
 
 
 @lru_cache(maxsize=1024)
 def is_async_end(opcode: str) -> bool:
-    """Whether an opcode goes on with a chain or ends it: updates and dones, sugared ones included."""
+    """Returns whether an opcode continues or ends a chain: updates and dones, including sugared ones."""
     if not opcode.endswith(("-done", "-update")):
         return False
     return opcode in ASYNC_CONTINUATIONS or wrapped_opcode(opcode) is not None
 
 
 def is_done(instruction: Instruction) -> bool:
-    """Whether a member of a chain ends it."""
+    """Returns whether a member ends its chain."""
     return instruction.opcode.endswith("-done")
 
 
 def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
+    """Returns the chain of these members."""
     computation = None
     if members[0].opcode in (opcodes.ASYNC_START, "call-start"):
         computation = next((called for member in members for called in member.called_computations), None)
-    operands: list[Given] = []
-    buffers: list[Given] = []
+    operands: list[BoundOperand] = []
+    buffers: list[BoundOperand] = []
     for member in members:
         given = [(member, n) for n in range(int(member is not members[0]), len(member.operands))]
         bound = subshape(member.shape, (0,)) if member is not members[0] and not is_done(member) else None
+        # Operands of an update beyond those that its shape binds are buffers for the output (late binding).
         count = len(bound.elements) - len(operands) if isinstance(bound, TupleShape) else len(given)
         operands += given[: max(count, 0)]
         buffers += given[max(count, 0) :]
@@ -105,9 +108,10 @@ def _chain(members: tuple[Instruction, ...]) -> AsyncChain:
 
 
 def _binding(members: tuple[Instruction, ...], computation: Computation | None) -> Instruction:
-    """The first member that has all operands and the output; if only the done says what that is, all operands.
+    """Returns the first member that has bound all operands and the output.
 
-    Without a computation, all is what the last member before the done has.
+    If no member has the output, which then first appears at the done, all operands are sufficient. Without a
+    computation, the last member before the done defines all operands.
     """
     parts = {m: (subshape(m.shape, (0,)), subshape(m.shape, (1,))) for m in members if not is_done(m)}
     root = computation.root if computation is not None else None
@@ -123,7 +127,7 @@ def _binding(members: tuple[Instruction, ...], computation: Computation | None) 
 
 
 def has_same_arrays(first: Shape, second: Shape) -> bool:
-    """Whether two shapes have the same tuples, types and sizes, whatever their layouts.
+    """Returns whether two shapes have equal tuple structure, element types, and dimensions; layouts are ignored.
 
     >>> from hlo_cli import parse_shape
     >>> has_same_arrays(parse_shape("(f32[2]{0:T(128)})"), parse_shape("(f32[2])"))

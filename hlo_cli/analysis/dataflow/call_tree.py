@@ -1,4 +1,4 @@
-"""Who calls what: the kinds of computations, and the tree of loops, branches and calls below the entry."""
+"""Call tree: kinds of computations, and the nested loops, branches, and calls below the entry."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _KIND_OF_CALLER: Final[dict[str, Kind]] = {
     opcodes.ASYNC_UPDATE: "asynchronous",
     opcodes.ASYNC_DONE: "asynchronous",
 }
-_MOST_NODES: Final = 100_000
+_MAX_NODES: Final = 100_000
+"""Limit on the size of the tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallTreeNode:
-    """One computation in the tree of calls, and what it calls in turn.
+    """A computation in the call tree, and its callees.
 
-    `caller` runs it, None for the entry; `branch` numbers the branches of a conditional. `trips` says how often
-    a loop's body runs, None if the text does not tell or it is no loop.
+    `caller` is None for the entry. `branch` is the index of a branch of a conditional. `trips` is the trip count of a
+    loop body, None if unknown or not a loop.
     """
 
     computation: Computation | None
@@ -42,7 +43,7 @@ class CallTreeNode:
 
 
 def computation_kinds(module: Module) -> dict[Computation, Kind]:
-    """What every computation is for, after the first instruction that calls it."""
+    """Returns the kind of each computation, by the first instruction that calls it."""
     kinds: dict[Computation, Kind] = {module.entry: "entry"}
     for instruction in module.instructions:
         for position, called in enumerate(instruction.called_computations):
@@ -52,7 +53,7 @@ def computation_kinds(module: Module) -> dict[Computation, Kind]:
 
 
 def loop_computations(module: Module) -> frozenset[Computation]:
-    """What runs again and again: the bodies and conditions of loops, and whatever these call.
+    """Returns the bodies and conditions of loops, and all computations reachable from them.
 
     >>> from hlo_cli import parse_module
     >>> loop_computations(parse_module("r = f32[2] negate(f32[2] p)"))
@@ -70,12 +71,13 @@ def loop_computations(module: Module) -> frozenset[Computation]:
 
 
 def call_tree(module: Module) -> CallTreeNode:
-    """The entry with the loops, branches and calls below it; fused and applied computations are left out."""
-    budget = iter(range(_MOST_NODES))
+    """Returns the call tree of the entry; fused computations and reducers are omitted."""
+    budget = iter(range(_MAX_NODES))
     return CallTreeNode(module.entry, children=tuple(_children(module.entry, budget, ())))
 
 
 def _kind(caller: Instruction, position: int) -> Kind:
+    """Returns the kind of the computation that `caller` calls at a position."""
     opcode = wrapped_opcode(caller.opcode) or caller.opcode
     if opcode == opcodes.WHILE:
         return "body" if position == 0 else "condition"
@@ -87,6 +89,7 @@ def _kind(caller: Instruction, position: int) -> Kind:
 def _children(
     computation: Computation, budget: Iterator[int], above: tuple[Computation, ...]
 ) -> Iterator[CallTreeNode]:
+    """Yields the tree nodes of the callees of a computation."""
     path = (*above, computation)
     for instruction in computation.instructions:
         called = instruction.called_computations
@@ -103,5 +106,5 @@ def _children(
 
 
 def _below(computation: Computation, budget: Iterator[int], path: tuple[Computation, ...]) -> tuple[CallTreeNode, ...]:
-    """The children of a computation; none where it calls itself, which only broken modules do."""
+    """Returns the children of a computation; none if it is recursive, which only malformed modules are."""
     return () if computation in path else tuple(_children(computation, budget, path))

@@ -1,4 +1,4 @@
-"""Operations that compute each element from the elements at the same place: they may overwrite what they read.
+"""Elementwise instructions: each element of the result depends only on the operands' elements at the same index.
 
 Mirrors `HloInstruction::IsElementwiseOnOperand` of xla/hlo/ir/hlo_instruction.cc.
 """
@@ -17,7 +17,7 @@ _ELEMENTWISE: Final = ELEMENTWISE - {opcodes.BITCAST_CONVERT} | {opcodes.MAP, op
 
 
 def is_elementwise_on(instruction: Instruction, position: int) -> bool:
-    """Whether each element of the result is computed from the operand's element at the same place.
+    """Returns whether an instruction is elementwise on the operand at a position.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
@@ -27,6 +27,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
     if instruction.opcode in _ELEMENTWISE:
         return True
     match instruction.opcode:
+        # hlo_instruction.cc, IsElementwiseOnOperand: a dynamic-update-slice counts as elementwise on operand 0.
         case opcodes.DYNAMIC_UPDATE_SLICE:
             return position == 0
         case "bitcast-convert":
@@ -42,7 +43,7 @@ def is_elementwise_on(instruction: Instruction, position: int) -> bool:
 
 
 def _is_fused_elementwise(fusion: Instruction, position: int) -> bool:
-    """Whether all operations from the parameter on are elementwise."""
+    """Returns whether all instructions from a fusion's parameter to its root are elementwise."""
     called = fusion.called_computations[:1]
     if not called or position >= len(called[0].parameters):
         return False

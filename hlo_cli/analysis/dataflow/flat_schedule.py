@@ -1,6 +1,6 @@
-"""The flattened schedule: all that runs, in one line, computations laid out before the instruction that calls them.
+"""The flattened schedule: all executed instructions as one sequence, callees inlined before their callers.
 
-Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop bodies stand once.
+Mirrors `HloLiveRange::FlattenSchedule` of xla/hlo/utils/hlo_live_range.cc. Loop bodies appear once.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hlo_cli.ir.operations import wrapped_opcode
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A computation in the flattened schedule: it runs from `start` up to, not including, `end`.
+    """A computation in the flattened schedule, at positions `start` to `end`, exclusive.
 
-    `caller` is None for the entry; `depth` counts the callers around it.
+    `caller` is None for the entry; `depth` is the number of enclosing callers.
     """
 
     computation: Computation
@@ -33,11 +33,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FlatSchedule:
-    """Every instruction that runs, by position, and the computations in the order in which they begin.
+    """Every executed instruction by position, and the computations in the order of their starts.
 
-    `ticks[n]` is the position of instruction number n of the places, or -1 if it does not run by itself. A sugared
-    asynchronous start stands several times, as the parameters and the operation that it hides take positions too; the
-    last one is its own.
+    `ticks[n]` is the position of instruction number n of `Positions`, -1 if it is not executed on its own. A sugared
+    async-start occupies several positions, for the parameters and the operation that its syntax omits; its own is the
+    last.
     """
 
     sequence: tuple[Instruction, ...]
@@ -47,12 +47,14 @@ class FlatSchedule:
 
     @property
     def end(self) -> int:
-        """One past the last position: when the program has ended."""
+        """One past the last position: the end of the program."""
         return len(self.sequence)
 
 
 @dataclass(slots=True)
 class _Frame:
+    """A computation whose instructions are being appended."""
+
     computation: Computation
     caller: Instruction | None
     start: int
@@ -66,7 +68,7 @@ def flat_schedule(
     chains: Mapping[Instruction, AsyncChain],
     orders: Mapping[Computation, Sequence[Instruction]] | None = None,
 ) -> FlatSchedule:
-    """The flattened schedule of the computations below the entry, each in its order, or else in that of its text.
+    """Flattens the computations reachable from the entry; `orders` replace the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.positions import places_of
@@ -82,7 +84,7 @@ def flat_schedule(
     runs: list[Run | None] = [None]
     placed = {entry}
     frames = [_Frame(entry, None, 0, 0)]
-    unplaced: dict[Instruction, Iterator[Computation]] = {}
+    remaining: dict[Instruction, Iterator[Computation]] = {}
     while frames:
         frame = frames[-1]
         instructions = (orders or {}).get(frame.computation, frame.computation.instructions)
@@ -91,8 +93,10 @@ def flat_schedule(
         for n in range(frame.next, len(instructions)):
             instruction = instructions[n]
             if instruction.opcode in CONTROL_FLOW:
-                left = unplaced.setdefault(instruction, iter(_runs(instruction, chains)))
-                called = next((c for c in left if c not in placed and c in places.base), None)
+                remaining_callees = remaining.setdefault(instruction, iter(_executed_callees(instruction, chains)))
+                # hlo_live_range.cc, FlattenSchedule: a computation with several callers is placed once, before the
+                # first of them.
+                called = next((c for c in remaining_callees if c not in placed and c in places.base), None)
                 is_sugared = instruction in chains and wrapped_opcode(instruction.opcode) is not None
                 if called is not None:
                     sequence.extend([instruction] * (len(chains[instruction].operands) if is_sugared else 0))
@@ -114,10 +118,12 @@ def flat_schedule(
     return FlatSchedule(tuple(sequence), finished, {run.computation: run for run in finished}, tuple(ticks))
 
 
-def _runs(caller: Instruction, chains: Mapping[Instruction, AsyncChain]) -> tuple[Computation, ...]:
-    """The computations that run just before an instruction."""
+def _executed_callees(caller: Instruction, chains: Mapping[Instruction, AsyncChain]) -> tuple[Computation, ...]:
+    """Returns the computations that execute right before an instruction."""
     match caller.opcode:
         case opcodes.WHILE:
+            # hlo_live_range.cc, FlattenSchedule: the condition comes before the body; called_computations lists the
+            # body first.
             return caller.called_computations[::-1]
         case opcodes.CALL | opcodes.CONDITIONAL:
             return caller.called_computations

@@ -1,7 +1,7 @@
-"""Which parts of its result an instruction only passes on, and where they come from.
+"""Forwarding: which parts of a result are forwarded from operands or callees, and from which place.
 
-Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place whose source is itself defines a value;
-a place in `phis` gets whatever comes by one of several ways.
+Mirrors the update rules of xla/hlo/analysis/hlo_dataflow_analysis.cc. A place that is its own source defines a value;
+a place in `phis` merges several sources.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 
 
 class Sources:
-    """Where the value at each place comes from, filled instruction by instruction.
+    """The source of the value at each place.
 
-    `source[place]` is the place it is passed on from, or the place itself; `phis[place]` lists the ways instead.
+    `source[place]` is the place that its value is forwarded from, or the place itself; `phis[place]` lists several
+    sources instead.
     """
 
     __slots__ = ("_chains", "_places", "phis", "source")
@@ -39,30 +40,30 @@ class Sources:
                 rule(self, instruction)
             elif is_async_start(instruction.opcode) or is_async_end(instruction.opcode):
                 self.asynchronous(instruction)
-        for computation, context in places.contexts.of.items():
+        for computation, context in places.contexts.context_of.items():
             if context == "global" and computation in places.contexts.callers:
                 self.parameters(computation, places.contexts.callers[computation])
 
     def forward(self, first: int, origin: int, count: int) -> None:
-        """`count` places from `first` on pass on those from `origin` on, unless shapes that do not fit cut them."""
+        """Forwards `count` places from `origin` to `first`; fewer if shapes in a malformed module differ."""
         last = self._places.first[self._places.owner[origin] + 1]
         count = min(count, last - origin)
         self.source[first : first + count] = range(origin, origin + count)
 
     def whole(self, instruction: Instruction) -> None:
-        """The whole result is that of the operand."""
+        """Forwards the whole operand."""
         if instruction.operands:
             origin = self._places.operand_place(instruction, 0)
             self.forward(self._places.first_of(instruction), origin, len(self._places.parts(instruction)))
 
     def below_top(self, instruction: Instruction) -> None:
-        """A copy of a tuple is a new tuple of the same elements."""
+        """Forwards the elements of a copied tuple, whose table is new."""
         if isinstance(instruction.shape, TupleShape) and instruction.operands:
             origin = self._places.operand_place(instruction, 0)
             self.forward(self._places.first_of(instruction) + 1, origin + 1, len(self._places.parts(instruction)) - 1)
 
     def element(self, instruction: Instruction) -> None:
-        """An element of a tuple."""
+        """Forwards an element of the operand tuple."""
         if not instruction.operands:
             return
         match = _INDEX.match(instruction.raw[1])
@@ -77,31 +78,31 @@ class Sources:
             )
 
     def elements(self, instruction: Instruction) -> None:
-        """A tuple of its operands."""
+        """Forwards the operands as elements of a new tuple."""
         self._elements(instruction, (), [(instruction, n) for n in range(len(instruction.operands))])
 
     def called_root(self, instruction: Instruction) -> None:
-        """What the called computation returns."""
+        """Forwards the root of the called computation."""
         for called in instruction.called_computations[:1]:
             if called.root is not None and called in self._places.base:
                 count = len(self._places.parts(instruction))
                 self.forward(self._places.first_of(instruction), self._places.first_of(called.root), count)
 
     def loop(self, instruction: Instruction) -> None:
-        """What the body returns, or what went in."""
+        """Merges the body root and the operand of a while loop."""
         body = instruction.called_computations[0].root if instruction.called_computations else None
         if instruction.operands and body is not None and body.computation in self._places.base:
-            ways = (self._places.first_of(body), self._places.operand_place(instruction, 0))
-            self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), ways)
+            origins = (self._places.first_of(body), self._places.operand_place(instruction, 0))
+            self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), origins)
 
     def branches(self, instruction: Instruction) -> None:
-        """What one of the branches returns."""
+        """Merges the roots of the branches."""
         roots = [c.root for c in instruction.called_computations if c.root is not None and c in self._places.base]
-        ways = tuple(map(self._places.first_of, roots))
-        self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), ways)
+        origins = tuple(map(self._places.first_of, roots))
+        self._phi(self._places.first_of(instruction), len(self._places.parts(instruction)), origins)
 
     def operands_at(self, instruction: Instruction, index: ShapeIndex) -> None:
-        """The operand, or the operands one by one, stand at this index of the result."""
+        """Forwards the operand, or the operands as elements, to `index` of the result."""
         operands = [(instruction, n) for n in range(len(instruction.operands))]
         if len(operands) == 1 or instruction.opcode == opcodes.SEND:
             self._elements(instruction, index[:-1], operands[:1], index[-1])
@@ -109,7 +110,7 @@ class Sources:
             self._elements(instruction, index, operands)
 
     def from_operand(self, instruction: Instruction, index: ShapeIndex, at: ShapeIndex) -> None:
-        """What stands in the operand at `index` stands in the result at `at`; a tuple that is all of it is new."""
+        """Forwards the operand's part at `index` to the result's part at `at`; a tuple at the root is new."""
         if not instruction.operands:
             return
         below = self._places.parts(instruction).below(at)
@@ -122,7 +123,7 @@ class Sources:
             self.source[first] = first
 
     def asynchronous(self, instruction: Instruction) -> None:
-        """Operands, as far as they are bound, and what the wrapped computation returns; tables of tuples are new."""
+        """Forwards bound operands and the output of an async instruction; its tuple tables are new."""
         chain = self._chains.get(instruction)
         if chain is None:
             return
@@ -139,7 +140,7 @@ class Sources:
                 self.source[first + n] = first + n
 
     def _contexts(self, update: Instruction) -> None:
-        """An update that binds nothing keeps the contexts of its operand, unless it says that its own alias them."""
+        """Forwards the contexts of an update that binds nothing, unless it declares aliases of its own."""
         if update.operands[0].shape != update.shape or "output_to_operand_aliasing" in update.raw[1]:
             return
         parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
@@ -147,25 +148,25 @@ class Sources:
         self.forward(self._places.first_of(update) + behind, operand + behind, len(parts) - behind)
 
     def parameters(self, computation: Computation, callers: Sequence[Instruction]) -> None:
-        """What callers hand to the parameters of a computation."""
+        """Forwards or merges the operands of all callers to the parameters of a computation."""
         for number, parameter in enumerate(computation.parameters):
-            ways: list[int] = []
+            origins: list[int] = []
             is_loop = False
             for caller in callers:
                 if caller.computation not in self._places.base:
-                    continue  # it is fused, and may call nothing that runs
-                ways.extend(self._handed(caller, computation, number))
+                    continue  # a caller in a fused computation executes nothing
+                origins.extend(self._passed_places(caller, computation, number))
                 if caller.opcode == opcodes.WHILE and caller.called_computations[0].root not in (None, parameter):
-                    ways.append(self._places.first_of(caller.called_computations[0].root))
+                    origins.append(self._places.first_of(caller.called_computations[0].root))
                     is_loop = True
             first, count = self._places.first_of(parameter), len(self._places.parts(parameter))
-            if len(ways) == 1 and not is_loop:
-                self.forward(first, ways[0], count)
-            elif ways:
-                self._phi(first, count, tuple(ways))
+            if len(origins) == 1 and not is_loop:
+                self.forward(first, origins[0], count)
+            elif origins:
+                self._phi(first, count, tuple(origins))
 
-    def _handed(self, caller: Instruction, computation: Computation, number: int) -> Iterable[int]:
-        """The places of what one caller hands to the parameter of this number."""
+    def _passed_places(self, caller: Instruction, computation: Computation, number: int) -> Iterable[int]:
+        """Returns the places that one caller passes to a parameter."""
         operands = [(caller, n) for n in range(len(caller.operands))]
         if caller.opcode == opcodes.CONDITIONAL:
             branches = enumerate(caller.called_computations, 1)
@@ -178,7 +179,7 @@ class Sources:
     def _elements(
         self, instruction: Instruction, index: ShapeIndex, operands: Sequence[tuple[Instruction, int]], start: int = 0
     ) -> None:
-        """The operands stand one by one as elements of the tuple at `index`."""
+        """Forwards operands to the elements of the tuple at `index`, from element `start` on."""
         first, parts = self._places.first_of(instruction), self._places.parts(instruction)
         for number, operand in enumerate(operands, start):
             below = parts.below((*index, number))
@@ -186,7 +187,7 @@ class Sources:
                 self.forward(first + below.start, self._places.operand_place(*operand), len(below))
 
     def _output(self, instruction: Instruction, chain: AsyncChain, below: range) -> None:
-        """What the wrapped computation returns; for a sugared chain, what the first that binds it holds."""
+        """Forwards the output of the wrapped computation; in sugared syntax, that of the first member that binds it."""
         places, first = self._places, self._places.first_of(instruction)
         if not below:
             return
@@ -200,14 +201,21 @@ class Sources:
                     return
         elif has_same_arrays(places.parts(instruction).shapes[below.start], root.shape):
             origin = places.first_of(root)
+            # hlo_dataflow_analysis.cc: a start whose computation is a dynamic-update-slice forwards its operand 0,
+            # which is updated in place.
             if instruction is chain.start and root.opcode == opcodes.DYNAMIC_UPDATE_SLICE:
                 origin = places.operand_place(instruction, 0)
             self.forward(first + below.start, origin, len(below))
 
-    def _phi(self, first: int, count: int, ways: tuple[int, ...]) -> None:
-        rests = [self._places.first[self._places.owner[way] + 1] - way for way in ways]
+    def _phi(self, first: int, count: int, origins: tuple[int, ...]) -> None:
+        """Merges several sources into `count` places from `first` on."""
+        counts = [self._places.first[self._places.owner[origin] + 1] - origin for origin in origins]
         for n in range(count):
-            self.phis[first + n] = tuple(way + n for way, rest in zip(ways, rests, strict=True) if n < rest)
+            # hlo_dataflow_analysis.cc: the inputs of a phi are a list. Equal inputs make a phi too, which
+            # hlo_phi_graph.cc may remove.
+            self.phis[first + n] = tuple(
+                origin + n for origin, available in zip(origins, counts, strict=True) if n < available
+            )
 
 
 _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
@@ -218,6 +226,7 @@ _RULES: Final[dict[str, Callable[[Sources, Instruction], None]]] = {
     opcodes.WHILE: Sources.loop,
     opcodes.CONDITIONAL: Sources.branches,
     opcodes.CALL: Sources.called_root,
+    # copy-start returns (destination, source, context): the operand is element 1, unlike in other starts.
     opcodes.COPY_START: lambda sources, i: sources.operands_at(i, (1,)),
     opcodes.ALL_GATHER_START: lambda sources, i: sources.operands_at(i, (0,)),
     opcodes.COLLECTIVE_PERMUTE_START: lambda sources, i: sources.operands_at(i, (0,)),

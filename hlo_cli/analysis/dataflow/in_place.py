@@ -1,4 +1,4 @@
-"""In-place operations: which elements of their results must lie where their operands do.
+"""In-place pairs: elements of operands that an instruction overwrites with elements of its result.
 
 Mirrors `GetInPlaceInputOutputPairs` of xla/hlo/analysis/alias_info.cc.
 """
@@ -14,7 +14,8 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
-_PLAIN = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
+_OVERWRITTEN_OPERAND = {opcodes.DYNAMIC_UPDATE_SLICE: 0, opcodes.SET_DIMENSION_SIZE: 0, opcodes.RAGGED_ALL_TO_ALL: 1}
+"""Operand number that an instruction overwrites."""
 _ALIASING = "output_to_operand_aliasing"
 
 
@@ -27,9 +28,9 @@ class InPlacePair(NamedTuple):
 
 
 class InPlace:
-    """Finds the in-place pairs of instructions, those of each fused computation once.
+    """Finds in-place pairs; those of fused computations are cached.
 
-    `through` are the opcodes that a fusion's body may have between a parameter and the operation in place.
+    `through` are the opcodes allowed between a fused parameter and the in-place operation.
     """
 
     __slots__ = ("_fused", "_through")
@@ -39,7 +40,7 @@ class InPlace:
         self._fused: dict[Computation, tuple[InPlacePair, ...]] = {}
 
     def pairs(self, instruction: Instruction) -> tuple[InPlacePair, ...]:
-        """The pairs of an instruction that is not asynchronous.
+        """Returns the pairs of a synchronous instruction.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root
@@ -48,13 +49,13 @@ class InPlace:
         """
         match instruction.opcode:
             case opcodes.DYNAMIC_UPDATE_SLICE | "set-dimension-size" | "ragged-all-to-all":
-                return (InPlacePair(_PLAIN[instruction.opcode], (), ()),)
+                return (InPlacePair(_OVERWRITTEN_OPERAND[instruction.opcode], (), ()),)
             case opcodes.SCATTER:
-                return _one_by_one(len(instruction.operands) // 2)
+                return _pairs_in_order(len(instruction.operands) // 2)
             case opcodes.ALL_REDUCE_START:
-                return _one_by_one(len(instruction.operands))
+                return _pairs_in_order(len(instruction.operands))
             case opcodes.COLLECTIVE_PERMUTE | opcodes.COLLECTIVE_PERMUTE_START:
-                return tuple(_permuted(instruction))
+                return tuple(_collective_permute_pairs(instruction))
             case opcodes.CUSTOM_CALL:
                 return tuple(_declared(instruction))
             case opcodes.FUSION:
@@ -62,16 +63,17 @@ class InPlace:
         return ()
 
     def of_body(self, fusion: Instruction) -> tuple[InPlacePair, ...]:
-        """The pairs that follow from what a fusion's computation does."""
+        """Returns the pairs that follow from the body of a fusion."""
         if not fusion.called_computations:
             return ()
         computation = fusion.called_computations[0]
         if computation not in self._fused:
-            self._fused[computation] = ()  # for computations that call themselves, in broken modules
+            self._fused[computation] = ()  # for recursive computations in malformed modules
             self._fused[computation] = tuple(self._pairs_of_body(computation))
         return self._fused[computation]
 
     def _pairs_of_body(self, computation: Computation) -> Iterator[InPlacePair]:
+        """Yields the pairs of a fused computation, from its outputs to its parameters."""
         if computation.root is None:
             return
         for output_index, _ in computation.root.shape.leaves:
@@ -81,8 +83,8 @@ class InPlace:
             if pair is None or pair.operand_number >= len(found.operands):
                 continue
             found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
-            crossed = self.pairs(found) if found.opcode == opcodes.FUSION else ()
-            for nested in crossed:
+            nested_pairs = self.pairs(found) if found.opcode == opcodes.FUSION else ()
+            for nested in nested_pairs:
                 if nested.output_index == index:
                     found, index = self._origin(found.operands[nested.operand_number], nested.operand_index)
                     break
@@ -90,7 +92,9 @@ class InPlace:
                 yield InPlacePair(computation.parameters.index(found), index, output_index)
 
     def _origin(self, instruction: Instruction, index: ShapeIndex) -> tuple[Instruction, ShapeIndex]:
-        """Where an element comes from, through tuples, then elements of tuples, then bitcasts."""
+        """Follows an element through tuples, then get-tuple-elements, then bitcasts, to its producer."""
+        # alias_info.cc: one pass through tuples, then get-tuple-elements, then bitcasts; the sequence is not
+        # repeated.
         while instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             instruction, index = instruction.operands[index[0]], index[1:]
         while instruction.opcode == opcodes.GET_TUPLE_ELEMENT and instruction.operands:
@@ -102,7 +106,7 @@ class InPlace:
 
 
 def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair]:
-    """The pairs of a member of an asynchronous chain: a done repeats those of the start's output."""
+    """Yields the pairs of a member of an async chain; a done repeats those of the start's output."""
     if member is start or member.opcode.endswith("-update"):
         yield from _declared(member)
         return
@@ -112,19 +116,21 @@ def async_pairs(member: Instruction, start: Instruction) -> Iterator[InPlacePair
 
 
 def _declared(instruction: Instruction) -> Iterator[InPlacePair]:
+    """Yields the pairs in the attribute output_to_operand_aliasing."""
     if _ALIASING in instruction.raw[1]:
         for alias in instruction.items_of(_ALIASING, OutputOperandAlias):
             yield InPlacePair(alias.operand_number, alias.operand_index, alias.output_index)
 
 
-def _one_by_one(count: int) -> tuple[InPlacePair, ...]:
+def _pairs_in_order(count: int) -> tuple[InPlacePair, ...]:
+    """Returns pairs of the first `count` operands with the elements of the result."""
     if count == 1:
         return (InPlacePair(0, (), ()),)
     return tuple(InPlacePair(n, (), (n,)) for n in range(count))
 
 
-def _permuted(instruction: Instruction) -> Iterator[InPlacePair]:
-    """With slices the second operand is overwritten, element by element if it is a tuple."""
+def _collective_permute_pairs(instruction: Instruction) -> Iterator[InPlacePair]:
+    """Yields the pairs of a collective-permute with slices, which writes into its second operand."""
     if len(instruction.operands) != 4 or "slice_sizes" not in instruction.raw[1]:
         return
     place: ShapeIndex = (1,) if instruction.opcode.endswith("-start") else ()

@@ -1,7 +1,6 @@
-"""Phis that are no choice: those whose inputs all come to one value. Mirrors `PhiGraph::Optimize` of hlo_phi_graph.cc.
+"""Removal of redundant phis, whose inputs all resolve to one value.
 
-XLA does not hand the users of a phi on to what it is replaced with, so that a phi may go on asking for one that is long
-replaced, and stays a phi although all its inputs come to one value. Buffers depend on it, so it is done here as there.
+Mirrors `PhiGraph::Optimize` of xla/service/hlo_phi_graph.cc.
 """
 
 from __future__ import annotations
@@ -10,22 +9,22 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 
-def simplified(inputs: Mapping[int, Iterable[int]]) -> dict[int, int]:
-    """For every phi that stands for another value, that value; the phis left out remain.
+def simplify_phis(inputs: Mapping[int, Iterable[int]]) -> dict[int, int]:
+    """Returns the value that replaces each redundant phi; other phis are omitted.
 
-    `inputs` has the inputs of every phi, in the order of XLA; an input that is not a key is a value of its own.
+    `inputs` lists the inputs of every phi in XLA's order; an input that is not a key is an ordinary value.
 
-    >>> simplified({1: (1, 7), 2: (7, 8), 3: (2, 2), 4: (5, 9), 5: (4, 9)})
+    >>> simplify_phis({1: (1, 7), 2: (7, 8), 3: (2, 2), 4: (5, 9), 5: (4, 9)})
     {1: 7, 3: 2, 4: 9, 5: 9}
     """
     graph = _PhiGraph(inputs)
-    while graph.improve():
+    while graph.simplify_once():
         pass
-    return {phi: graph.final(phi) for phi in inputs if phi in graph.replaced}
+    return {phi: graph.resolve(phi) for phi in inputs if phi in graph.replaced}
 
 
 class _PhiGraph:
-    """The phis by now: operands as they are written, and the users that XLA knows of."""
+    """The current operands of each phi, and the users as XLA records them."""
 
     __slots__ = ("operands", "replaced", "users")
 
@@ -37,14 +36,14 @@ class _PhiGraph:
             for given in listed:
                 self.users.setdefault(given, []).append(phi)
 
-    def final(self, value: int) -> int:
-        """What a value stands for by now."""
+    def resolve(self, value: int) -> int:
+        """Returns the value that currently replaces a value."""
         while value in self.replaced:
             value = self.replaced[value]
         return value
 
-    def improve(self) -> bool:
-        """Replace what can be, each phi looked at once; whether anything was."""
+    def simplify_once(self) -> bool:
+        """Visits every phi once and replaces the redundant ones; returns whether any was replaced."""
         changed = False
         checked: set[int] = set()
         for phi, listed in self.operands.items():
@@ -56,11 +55,11 @@ class _PhiGraph:
             if listed and all(each == listed[0] for each in listed):
                 changed |= self._replace(phi, listed[0])
             elif phi not in checked:
-                changed |= self._close(phi, checked)
+                changed |= self._replace_closed_group(phi, checked)
         return changed
 
-    def _close(self, phi: int, checked: set[int]) -> bool:
-        """Replace phis that hang together with the only other value among them."""
+    def _replace_closed_group(self, phi: int, checked: set[int]) -> bool:
+        """Replaces a closed group of phis by the only other value among their inputs."""
         seen: dict[int, None] = {}
         waiting = deque((phi,))
         source: int | None = None
@@ -82,8 +81,12 @@ class _PhiGraph:
         return sum(self._replace(each, source) for each in found) > 0
 
     def _replace(self, phi: int, value: int) -> bool:
-        if (value := self.final(value)) == phi:  # only where a broken module goes in a circle
+        """Replaces a phi by a value; returns whether it did."""
+        if (value := self.resolve(value)) == phi:  # only in cycles of malformed modules
             return False
+        # hlo_phi_graph.cc, PhiGraph::ReplaceNodeWith: users of the replaced phi are not added to those of its
+        # replacement. A phi may therefore keep a replaced operand and remain, although all its inputs resolve to one
+        # value. Buffers depend on it.
         for user in self.users.get(phi, ()):
             if user in self.operands:
                 self.operands[user] = [value if each == phi else each for each in self.operands[user]]

@@ -1,4 +1,4 @@
-"""Places: every instruction with every index of its shape, as one number, so that analyses need no objects for them."""
+"""Places: each instruction with each index of its shape (XLA's `HloPosition`), numbered from 0 over the module."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from hlo_cli.ir.shape import Shape, ShapeIndex
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The places of the computations that are not fused, in the order of the text.
+    """The places of all computations that are not fused, in the order of the text.
 
-    The places of instruction number n are `range(first[n], first[n + 1])`, one for each part of its shape in pre-order;
-    `owner` leads from a place back to the number of its instruction; `text` is the module's source.
+    Instructions are numbered too. Instruction number n has the places `range(first[n], first[n + 1])`, one for each
+    part of its shape in pre-order. `owner[place]` is the number of its instruction, `base` the number of a
+    computation's first instruction. `tables` are keyed by `id(shape)`. `text` is the source of the module.
     """
 
     contexts: ComputationContexts
@@ -34,19 +35,19 @@ class Positions:
         return len(self.owner)
 
     def number(self, instruction: Instruction) -> int:
-        """The number of an instruction."""
+        """Returns the number of an instruction."""
         return self.base[instruction.computation] + instruction.index
 
     def first_of(self, instruction: Instruction) -> int:
-        """The place of an instruction's whole result."""
+        """Returns the place of an instruction's whole result."""
         return self.first[self.base[instruction.computation] + instruction.index]
 
     def parts(self, instruction: Instruction) -> Subshapes:
-        """The parts of an instruction's shape."""
+        """Returns the parts of an instruction's shape."""
         return self.tables[id(instruction.shape)]
 
     def operand_place(self, instruction: Instruction, position: int) -> int:
-        """The place of what an instruction takes as its operand."""
+        """Returns the place of an operand; with nested operands, that of an element of the operand's result."""
         operand = instruction.operands[position]
         place = self.first_of(operand)
         if instruction.computation.operand_indices:
@@ -54,18 +55,18 @@ class Positions:
         return place
 
     def index(self, place: int) -> ShapeIndex:
-        """The index of a place in its instruction's shape."""
+        """Returns the shape index of a place."""
         number = self.owner[place]
         return self.tables[id(self.instructions[number].shape)].indices[place - self.first[number]]
 
     def shape(self, place: int) -> Shape:
-        """The shape at a place."""
+        """Returns the shape at a place."""
         number = self.owner[place]
         return self.tables[id(self.instructions[number].shape)].shapes[place - self.first[number]]
 
 
 def places_of(module: Module) -> Positions:
-    """The places of a module.
+    """Returns the places of a module.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT t = (f32[2], f32[2]) tuple(p, p) }")
@@ -77,10 +78,11 @@ def places_of(module: Module) -> Positions:
 
 
 def _places(module: Module) -> Positions:
+    """Numbers instructions and places."""
     contexts = contexts_of(module)
     base: dict[Computation, int] = {}
     instructions: list[Instruction] = []
-    for computation, context in contexts.of.items():
+    for computation, context in contexts.context_of.items():
         if context != "fused":
             base[computation] = len(instructions)
             instructions.extend(computation.instructions)

@@ -1,4 +1,8 @@
-"""The order in which XLA walks a computation: users after operands. Mirrors xla/hlo/ir/hlo_computation.cc."""
+"""Post-order of a computation, operands before users.
+
+Mirrors `HloComputation::MakeInstructionPostOrder` of xla/hlo/ir/hlo_computation.cc.
+
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ _CONTROL: Final = "control-predecessors"
 
 
 def instruction_post_order(computation: Computation, *, text: str = "") -> tuple[int, ...]:
-    """The indices of a computation's instructions in post-order (`MakeInstructionPostOrder`).
+    """Returns the indices of a computation's instructions in post-order.
 
-    Depth first from each instruction without users: before it stand its control predecessors, the last first, then its
-    operands, the first first. The module's `text`, where it is at hand, saves looking for control predecessors in
-    computations that have none.
+    The traversal is depth first from each instruction without users. It visits control predecessors from last to
+    first, then operands from first to last. `text` is the module's source, used to skip the search for control
+    predecessors.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { b = f32[] parameter(1) a = f32[] parameter(0) ROOT c = f32[] add(a, b) }"
@@ -36,7 +40,7 @@ def instruction_post_order(computation: Computation, *, text: str = "") -> tuple
     for first in range(len(instructions)):
         if not used[first]:
             _visit(instructions, before, first, done, order)
-    for first in range(len(instructions)):  # what only a cycle reaches, in broken modules
+    for first in range(len(instructions)):  # instructions in cycles of malformed modules
         _visit(instructions, before, first, done, order)
     return tuple(order)
 
@@ -44,23 +48,23 @@ def instruction_post_order(computation: Computation, *, text: str = "") -> tuple
 def _visit(
     instructions: tuple[Instruction, ...], before: dict[int, list[int]], first: int, done: bytearray, order: list[int]
 ) -> None:
-    """Appends what an instruction needs and then itself; `done` is 1 while it waits, 2 behind that."""
-    waiting = [first]
-    while waiting:
-        at = waiting[-1]
+    """Appends the predecessors of an instruction, then itself; `done` is 1 while it is on the stack, 2 afterwards."""
+    stack = [first]
+    while stack:
+        at = stack[-1]
         if done[at]:
-            waiting.pop()
+            stack.pop()
             if done[at] == 1:
                 done[at] = 2
                 order.append(at)
             continue
         done[at] = 1
         needed = [operand.index for operand in reversed(instructions[at].operands)]
-        waiting.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
+        stack.extend(n for n in (*needed, *before.get(at, ())) if not done[n])
 
 
 def control_predecessors(computation: Computation, text: str = "") -> dict[int, list[int]]:
-    """By the index of an instruction the indices of its control predecessors, where it has any.
+    """Returns the indices of the control predecessors of each instruction that has any.
 
     >>> from hlo_cli import parse_module
     >>> text = "a = f32[] parameter(0) b = f32[] negate(a) ROOT c = f32[] sine(a), control-predecessors={b}"

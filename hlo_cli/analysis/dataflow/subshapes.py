@@ -1,4 +1,4 @@
-"""Every part of a shape, tuples and leaves, numbered as XLA walks them. Mirrors xla/shape_tree.h."""
+"""The parts of a shape, tuples and leaves, in pre-order. Mirrors xla/shape_tree.h."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hlo_cli.ir.shape import Shape, ShapeIndex, TupleShape
 
 @dataclass(frozen=True, slots=True)
 class Subshapes:
-    """The parts of one shape in pre-order: the shape itself first, each tuple before its elements.
+    """The parts of a shape in pre-order: each tuple before its elements.
 
-    `elements[i]` is where element i of the shape begins, for tuples one entry more than they have elements.
+    `ordinals` is the inverse of `indices`. `elements[i]` is the ordinal of element i of a tuple shape, with one
+    further entry for the end.
     """
 
     indices: tuple[ShapeIndex, ...]
@@ -24,7 +25,7 @@ class Subshapes:
         return len(self.indices)
 
     def below(self, index: ShapeIndex) -> range:
-        """The ordinals of the part at an index and of all that is in it; none if there is no such part."""
+        """Returns the ordinals of the part at an index and of all its subparts; empty if there is no such part."""
         first = self.ordinals.get(index)
         if first is None:
             return range(0)
@@ -35,7 +36,7 @@ class Subshapes:
 
 
 def subshapes_of(shape: Shape) -> Subshapes:
-    """The parts of a shape.
+    """Returns the parts of a shape.
 
     >>> from hlo_cli import parse_shape
     >>> parts = subshapes_of(parse_shape("(f32[], (s8[2], token[]))"))

@@ -1,4 +1,4 @@
-"""How often a loop runs, where its text tells. Mirrors xla/service/while_loop_analysis.h."""
+"""Trip counts of while loops. Mirrors xla/service/while_loop_analysis.h."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.lazy_regex import lazy_regex
 
 _KNOWN: Final = lazy_regex(r'"known_trip_count":\{"n":"?([0-9]{1,18})"?')
-_PASSED_ON: Final = frozenset(
+_FORWARDING: Final = frozenset(
     (opcodes.COPY, opcodes.BITCAST, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.CONVERT, opcodes.RESHAPE)
 )
 _MIRRORED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
-_MOST_STEPS: Final = 100
+_MAX_STEPS: Final = 100
+"""Limit on the number of forwarding instructions to follow."""
 
 Place = tuple[Instruction, ShapeIndex]
-"""An instruction, and which part of its result."""
+"""An instruction and an index of its shape."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Test:
-    """That a loop goes on while element `index` of what it carries compares so to `limit`."""
+class _Condition:
+    """The loop condition: carried element `index` compared with a constant `limit`."""
 
     index: int
     direction: str
@@ -32,9 +33,10 @@ class _Test:
 
 
 def trip_count(loop: Instruction) -> int | None:
-    """How often the body of a while loop runs, or None where that hangs on a computed value.
+    """Returns the trip count of a while loop, or None if it depends on computed values.
 
-    Reads what the compiler noted in backend_config, else the counter: its start, its step and the loop's condition.
+    Reads `known_trip_count` from backend_config, else derives it from the induction variable: initial value, step,
+    and condition.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module('''HloModule m
@@ -51,7 +53,7 @@ def trip_count(loop: Instruction) -> int | None:
     if len(loop.called_computations) != 2 or len(loop.operands) != 1:
         return None
     body, condition = loop.called_computations
-    test = _test_of(condition)
+    test = _condition_of(condition)
     if test is None:
         return None
     begin = (loop.operands[0], (*loop.operand_index(0), test.index))
@@ -59,7 +61,8 @@ def trip_count(loop: Instruction) -> int | None:
     return _count(start, step, test) if start is not None and step else None
 
 
-def _count(start: int, step: int, test: _Test) -> int | None:
+def _count(start: int, step: int, test: _Condition) -> int | None:
+    """Returns the number of values from `start` by `step` that meet the condition, None if it is unsupported."""
     limit, direction = test.limit, test.direction
     if step < 0:
         start, step, limit, direction = -start, -step, -limit, _MIRRORED[direction]
@@ -70,7 +73,8 @@ def _count(start: int, step: int, test: _Test) -> int | None:
     return max(-((start - limit) // step), 0) if direction == "LT" else None
 
 
-def _test_of(condition: Computation) -> _Test | None:
+def _condition_of(condition: Computation) -> _Condition | None:
+    """Returns the condition of a loop, or None if it is not a comparison with a constant."""
     root = condition.root
     outer: Instruction | None = None
     if root is not None and root.opcode == opcodes.FUSION and root.called_computations:
@@ -78,16 +82,16 @@ def _test_of(condition: Computation) -> _Test | None:
     if root is None or root.opcode != opcodes.COMPARE or len(root.operands) != 2:
         return None
     direction = root.attribute("direction") or ""
-    left, right = (_outside(_operand(root, position), outer) for position in (0, 1))
-    for counter, limit, way in ((left, right, direction), (right, left, _MIRRORED.get(direction, ""))):
+    left, right = (_outside_fusion(_operand(root, position), outer) for position in (0, 1))
+    for counter, limit, comparison in ((left, right, direction), (right, left, _MIRRORED.get(direction, ""))):
         index, value = _carried_index(counter), _integer(limit)
-        if index is not None and value is not None and way:
-            return _Test(index, way, value)
+        if index is not None and value is not None and comparison:
+            return _Condition(index, comparison, value)
     return None
 
 
 def _step_of(body: Computation, index: int) -> int | None:
-    """What a body adds to an element of what it carries."""
+    """Returns the constant that a body adds to a carried element, or None."""
     if body.root is None:
         return None
     added, rest = _origin((body.root, (index,)))
@@ -96,7 +100,7 @@ def _step_of(body: Computation, index: int) -> int | None:
         outer, (added, rest) = added, _origin((added.called_computations[0].root, rest))
     if rest or added.opcode not in ("add", "subtract") or len(added.operands) != 2:
         return None
-    left, right = (_outside(_operand(added, position), outer) for position in (0, 1))
+    left, right = (_outside_fusion(_operand(added, position), outer) for position in (0, 1))
     if added.opcode == "add" and _carried_index(left) != index:
         left, right = right, left
     step = _integer(right)
@@ -105,8 +109,8 @@ def _step_of(body: Computation, index: int) -> int | None:
     return step if added.opcode == "add" else -step
 
 
-def _outside(place: Place, outer: Instruction | None) -> Place:
-    """What a parameter of a fused computation stands for in the computation around it."""
+def _outside_fusion(place: Place, outer: Instruction | None) -> Place:
+    """Replaces a parameter of a fused computation by the operand of the fusion."""
     instruction, index = _origin(place)
     number = instruction.parameter_number
     if outer is None or number is None or number >= len(outer.operands):
@@ -115,12 +119,13 @@ def _outside(place: Place, outer: Instruction | None) -> Place:
 
 
 def _carried_index(place: Place) -> int | None:
-    """Which element of the computation's parameter this is, if it is one."""
+    """Returns the index of the carried element at a place, or None."""
     instruction, index = _origin(place)
     return index[0] if instruction.opcode == opcodes.PARAMETER and len(index) == 1 else None
 
 
 def _integer(place: Place) -> int | None:
+    """Returns the value of an integer constant, or None."""
     instruction, index = _origin(place)
     if instruction.opcode != opcodes.CONSTANT or index:
         return None
@@ -129,12 +134,13 @@ def _integer(place: Place) -> int | None:
 
 
 def _operand(instruction: Instruction, position: int) -> Place:
+    """Returns the place of an operand."""
     return instruction.operands[position], instruction.operand_index(position)
 
 
 def _origin(place: Place) -> Place:
-    """What is behind copies, bitcasts, and tuples that are made and taken apart."""
-    for _ in range(_MOST_STEPS):
+    """Follows a place through copies, conversions, and tuples to its producer."""
+    for _ in range(_MAX_STEPS):
         instruction, index = place
         if not instruction.operands:
             break
@@ -145,7 +151,7 @@ def _origin(place: Place) -> Place:
             place = (instruction.operands[0], (*instruction.operand_index(0), int(number), *index))
         elif instruction.opcode == opcodes.TUPLE and index and index[0] < len(instruction.operands):
             place = (instruction.operands[index[0]], (*instruction.operand_index(index[0]), *index[1:]))
-        elif instruction.opcode in _PASSED_ON:
+        elif instruction.opcode in _FORWARDING:
             place = (instruction.operands[0], (*instruction.operand_index(0), *index))
         else:
             break

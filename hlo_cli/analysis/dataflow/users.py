@@ -1,4 +1,4 @@
-"""Who uses whom within a computation, and who is how many steps away. Mirrors `HloInstruction::users`."""
+"""Use-def chains within a computation. Mirrors `HloInstruction::users`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
 Users = dict[Instruction, tuple[Instruction, ...]]
+"""The users of each instruction."""
 
 
 def users_of(computation: Computation) -> Users:
-    """The instructions that take the value of each, every user once, in the order of the text.
+    """Returns the users of each instruction, each user once, in the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[] parameter(0)  ROOT q = f32[] add(p, p) }").entry
@@ -22,7 +23,7 @@ def users_of(computation: Computation) -> Users:
 
 
 def users_among(instructions: Sequence[Instruction]) -> Users:
-    """Which of the instructions take the value of each, of however many computations they are."""
+    """Returns the users of each instruction among `instructions`, which may belong to several computations."""
     users: dict[Instruction, dict[Instruction, None]] = {instruction: {} for instruction in instructions}
     for user in instructions:
         for operand in user.operands:
@@ -36,7 +37,9 @@ def reached(
     *,
     steps: int | None = None,
 ) -> dict[Instruction, None]:
-    """The instructions that a number of steps lead to, or any number; the starts are among them.
+    """Returns the instructions within a number of steps, or any number, of the starts, which are included.
+
+    `next_to` returns the neighbors of an instruction.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[] parameter(0)  ROOT q = f32[] add(p, p) }").entry
@@ -44,10 +47,10 @@ def reached(
     [<add q>, <parameter p>]
     """
     found = dict.fromkeys(starts)
-    edge = list(found)
-    while edge and steps != 0:
-        new = dict.fromkeys(other for instruction in edge for other in next_to(instruction) if other not in found)
+    frontier = list(found)
+    while frontier and steps != 0:
+        new = dict.fromkeys(other for instruction in frontier for other in next_to(instruction) if other not in found)
         found |= new
-        edge = list(new)
+        frontier = list(new)
         steps = None if steps is None else steps - 1
     return found

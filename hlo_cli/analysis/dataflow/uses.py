@@ -1,4 +1,4 @@
-"""Who uses a value, also under the other names that it is handed on by."""
+"""Uses of a value through instructions that forward it, such as bitcasts and get-tuple-elements."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
-HANDS_ON: Final = frozenset(
+FORWARDING: Final = frozenset(
     (opcodes.BITCAST, opcodes.GET_TUPLE_ELEMENT, opcodes.COPY_DONE, opcodes.ASYNC_DONE, opcodes.OPT_BARRIER)
 )
-"""Opcodes that give what they are given, or an element of it."""
+"""Opcodes that forward their operand or one of its elements."""
 
 
 def producer_of(instruction: Instruction) -> Instruction:
-    """The instruction that made a value, which others only hand on."""
-    while instruction.opcode in HANDS_ON and instruction.operands:
+    """Returns the instruction that computes a value, through all forwarding ones."""
+    while instruction.opcode in FORWARDING and instruction.operands:
         instruction = instruction.operands[0]
     return instruction
 
 
-def uses_of(made: Instruction, users: Users) -> tuple[Instruction, ...]:
-    """The instructions that do something with a value, be it under another name."""
+def uses_of(definer: Instruction, users: Users) -> tuple[Instruction, ...]:
+    """Returns the instructions that use a value, directly or through forwarding ones."""
     found: dict[Instruction, None] = {}
-    waiting, seen = [made], {made}
-    while waiting:
-        for user in users.get(waiting.pop(), ()):
-            if user.opcode not in HANDS_ON:
+    worklist, seen = [definer], {definer}
+    while worklist:
+        for user in users.get(worklist.pop(), ()):
+            if user.opcode not in FORWARDING:
                 found[user] = None
             elif user not in seen:
                 seen.add(user)
-                waiting.append(user)
+                worklist.append(user)
     return tuple(found)

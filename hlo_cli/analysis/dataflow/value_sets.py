@@ -1,7 +1,7 @@
-"""Which value is at each place: the one defined there, or one that comes from elsewhere.
+"""Dataflow: the value at each place, either defined there or forwarded from elsewhere.
 
-Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in its static single assignment form. A value is known by the place
-that defines it; a phi, which comes from several, by the place where they meet.
+Mirrors xla/hlo/analysis/hlo_dataflow_analysis.cc in static single assignment form. A value is identified by the place
+that defines it, a phi by the place where several values merge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain
 from hlo_cli.analysis.dataflow.forwarding import Sources
-from hlo_cli.analysis.dataflow.phi_graph import simplified
+from hlo_cli.analysis.dataflow.phi_graph import simplify_phis
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.dataclass import dataclass
@@ -19,8 +19,10 @@ from hlo_cli.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Dataflow:
-    """`value[place]` is the value there; `values` are all of them in XLA's order, which `rank` counts; `phis` those
-    that come from several places. `position[n]` is the place of instruction number n in its computation's post-order.
+    """The value at each place.
+
+    `value[place]` is the value there. `values` lists all values in XLA's order; `rank` is the inverse. `phis` are the
+    values that merge several. `position[n]` is the post-order position of instruction number n in its computation.
     """
 
     places: Positions
@@ -33,7 +35,7 @@ class Dataflow:
 
 
 def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> Dataflow:
-    """The values of a module.
+    """Computes the values of a module.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.positions import places_of
@@ -42,18 +44,20 @@ def dataflow_of(places: Positions, chains: Mapping[Instruction, AsyncChain]) -> 
     (0, 1, 0, 0)
     """
     sources = Sources(places, chains)
-    resolved = _resolved(sources.source)
+    resolved = _resolve(sources.source)
     inputs = {phi: tuple(resolved[way] for way in ways) for phi, ways in sources.phis.items()}
-    final = simplified(inputs)
+    final = simplify_phis(inputs)
     value = tuple(final.get(place, place) for place in resolved)
     phis = frozenset(phi for phi in inputs if phi not in final)
     position, ordered = _in_post_order(places)
+    # hlo_dataflow_analysis.cc numbers values in the order of their definitions; phis are made, and numbered,
+    # afterwards.
     values = (*(p for p in ordered if value[p] == p and p not in phis), *(p for p in ordered if p in phis))
     return Dataflow(places, chains, value, values, {value: n for n, value in enumerate(values)}, phis, position)
 
 
-def _resolved(source: list[int]) -> list[int]:
-    """The place where each chain of places that pass a value on begins; where a broken module runs in a circle, one."""
+def _resolve(source: list[int]) -> list[int]:
+    """Returns the place where each chain of forwarding places begins; cycles of malformed modules are cut."""
     seen_from = [-1] * len(source)
     for place in range(len(source)):
         at, path = place, list[int]()
@@ -70,7 +74,7 @@ def _resolved(source: list[int]) -> list[int]:
 
 
 def _in_post_order(places: Positions) -> tuple[tuple[int, ...], list[int]]:
-    """The post-order position of every instruction in its computation, and all places in that order."""
+    """Returns the post-order position of every instruction in its computation, and all places in that order."""
     position = [0] * len(places.instructions)
     ordered: list[int] = []
     for computation, base in places.base.items():

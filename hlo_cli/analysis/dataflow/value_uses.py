@@ -1,6 +1,6 @@
-"""What does something with a value, wherever it stands: under other names, in tuples, in what is called.
+"""Uses of a value at all its places: through forwarding instructions, tuples, and called computations.
 
-Mirrors `HloValue::GetUses` of xla/service/hlo_value.cc, less the uses that only hand the value on.
+Mirrors `HloValue::GetUses` of xla/service/hlo_value.cc, without uses that only forward the value.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
 NO_USE: Final = frozenset((opcodes.TUPLE, opcodes.DOMAIN))
-"""Opcodes that look at nothing of what they take, unless they return it."""
+"""Opcodes that do not use their operands, unless the result is the root."""
 
 TOP_ONLY: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.COPY))
-"""Opcodes that look at the table of a tuple alone."""
+"""Opcodes that use only the table of an operand tuple."""
 
 
 def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) -> int | None:
-    """The value that stands in an instruction's result at an index; None if there is no such place.
+    """Returns the value at an index of an instruction's result; None if there is no such place.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -36,9 +36,9 @@ def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) ->
 
 
 def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
-    """The instructions that do something with a value, in the order of the text.
+    """Returns the instructions that use a value, in the order of the text.
 
-    What only hands it on is none of them, but where it is made, the root that returns it is.
+    Forwarding instructions do not count, except the root of the computation that defines the value.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -50,22 +50,22 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
     [(<negate c>,), (<add d>,)]
     """
     places, at, found = dataflow.places, dataflow.value, dict[int, Instruction]()
-    holders = {places.owner[place] for place, standing in enumerate(at) if standing == value}
-    made_in = places.instructions[places.owner[value]].computation
+    holders = {places.owner[place] for place, value_there in enumerate(at) if value_there == value}
+    defined_in = places.instructions[places.owner[value]].computation
     inside = dict.fromkeys(places.instructions[number].computation for number in holders)
     for computation in inside:
         for number, user in enumerate(computation.instructions, places.base[computation]):
-            is_result = user is computation.root and computation is made_in
+            is_result = user is computation.root and computation is defined_in
             if not is_result and (number in holders or user.opcode in NO_USE):
                 continue
-            if any(_takes(dataflow, user, n, value) for n in range(len(user.operands))):
+            if any(_uses(dataflow, user, n, value) for n in range(len(user.operands))):
                 found[number] = user
     return tuple(found[number] for number in sorted(found))
 
 
-def _takes(dataflow: Dataflow, user: Instruction, position: int, value: int) -> bool:
-    """Whether the value is what an instruction looks at in its operand at a position."""
+def _uses(dataflow: Dataflow, user: Instruction, position: int, value: int) -> bool:
+    """Returns whether an instruction uses the value in its operand at a position."""
     places = dataflow.places
     place = places.operand_place(user, position)
-    behind = place + 1 if user.opcode in TOP_ONLY else places.first[places.number(user.operands[position]) + 1]
-    return value in dataflow.value[place:behind]
+    end = place + 1 if user.opcode in TOP_ONLY else places.first[places.number(user.operands[position]) + 1]
+    return value in dataflow.value[place:end]

@@ -1,7 +1,7 @@
-"""Values: the arrays that instructions make anew, as against those they only pass on.
+"""Arrays that instructions define, as opposed to those that they forward.
 
-Follows `HloDataflowAnalysis::InitializeInstructionValueSets` of xla/hlo/analysis/hlo_dataflow_analysis.cc. What
-stands inside a fusion or a reducer is never in memory and does not count.
+Mirrors `HloDataflowAnalysis::InitializeInstructionValueSets` of xla/hlo/analysis/hlo_dataflow_analysis.cc. Arrays in
+fused computations and reducers are not in memory and are omitted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, DONES, FORWARDING, RUNNERS, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 
-_FORWARD: Final = (
+_FORWARDING: Final = (
     FORWARDING
     | DONES
     | frozenset("after-all async-update call conditional get-tuple-element partition-id-done tuple while".split())
 )
+"""Opcodes that define no arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One array that an instruction makes, at an index of its result.
+    """An array that an instruction defines, at an index of its result.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
@@ -41,7 +42,7 @@ class Value:
 
     @property
     def is_context(self) -> bool:
-        """Whether it is a semaphore or the like, which an asynchronous operation keeps behind its data."""
+        """Whether the array is a context of an async operation, such as a semaphore."""
         opcode = self.instruction.opcode
         first = 1 if opcode in CHANNEL_STARTS else 2
         return (opcode.endswith("-start") or first == 1) and len(self.index) > 0 and self.index[0] >= first
@@ -51,46 +52,47 @@ class Value:
 
 
 def values_of(module: Module) -> Iterator[Value]:
-    """The arrays that a run of the module puts into memory, computation by computation."""
+    """Yields the arrays that an execution of the module puts into memory, computation by computation."""
     for computation in sequentially_executed(module):
         for instruction in computation.instructions:
             yield from values_made_by(instruction)
 
 
 def values_made_by(instruction: Instruction) -> Iterator[Value]:
-    """The arrays that one instruction makes."""
+    """Yields the arrays that one instruction defines."""
     opcode = instruction.opcode
-    if opcode in _FORWARD or _is_sugared_end(opcode):
+    if opcode in _FORWARDING or _is_sugared_end(opcode):
         return
     if opcode == opcodes.PARAMETER and not instruction.computation.is_entry:
         return
     for index, leaf in instruction.shape.leaves:
         array = leaf.array if isinstance(leaf, BufferShape) else leaf
-        if isinstance(array, ArrayShape) and not _passes_on(instruction, index):
+        if isinstance(array, ArrayShape) and not _is_forwarded(instruction, index):
             yield Value(instruction, index, array)
 
 
 def sequentially_executed(module: Module) -> tuple[Computation, ...]:
-    """The computations whose instructions run one by one: the entry, and bodies of loops, branches and calls."""
+    """Returns the computations that execute instruction by instruction: entry, loop bodies, branches, and callees."""
     found = {module.entry: None}
-    waiting = [module.entry]
-    while waiting:
-        for instruction in waiting.pop().instructions:
+    worklist = [module.entry]
+    while worklist:
+        for instruction in worklist.pop().instructions:
             if executes_callees(instruction):
                 for called in instruction.called_computations:
                     if called not in found:
                         found[called] = None
-                        waiting.append(called)
+                        worklist.append(called)
     return tuple(computation for computation in module.computations if computation in found)
 
 
 def executes_callees(instruction: Instruction) -> bool:
-    """Whether the called computations are run as they stand, not fused into a kernel or applied element by element."""
+    """Returns whether an instruction executes its callees as control flow, neither fused nor per element."""
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode
     return opcode in RUNNERS and bool(instruction.called_computations)
 
 
-def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
+def _is_forwarded(instruction: Instruction, index: ShapeIndex) -> bool:
+    """Returns whether an instruction forwards the array at an index of its result."""
     match instruction.opcode:
         case opcodes.COPY_START:
             return index == (1,)
@@ -107,4 +109,5 @@ def _passes_on(instruction: Instruction, index: ShapeIndex) -> bool:
 
 
 def _is_sugared_end(opcode: str) -> bool:
+    """Returns whether an opcode is a sugared update or done."""
     return opcode.endswith(("-done", "-update")) and wrapped_opcode(opcode) is not None

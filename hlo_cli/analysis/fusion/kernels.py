@@ -79,7 +79,7 @@ def times_run_of(module: Module) -> Mapping[Computation, int | None]:
     >>> list(times_run_of(parse_module(text)).values())
     [2, 1]
     """
-    contexts = contexts_of(module).of
+    contexts = contexts_of(module).context_of
     order = [c for c in callees_first((module.entry,)) if contexts.get(c) == "global"]
     times: dict[Computation, int | None] = {module.entry: 1}
     for computation in reversed(order):

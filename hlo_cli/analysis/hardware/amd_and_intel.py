@@ -18,6 +18,7 @@ _XE: Final = (
 
 
 def _mi300(name: str, aliases: str, memory_gib: int, bandwidth: float) -> Chip:
+    """Returns the row of a chip of the MI300 series."""
     page = f"{_AMD}mi300/{name}.html"
     flops = products(page, 1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
     links, host = (page, 0.448), (page, 0.064)
@@ -27,6 +28,7 @@ def _mi300(name: str, aliases: str, memory_gib: int, bandwidth: float) -> Chip:
 def _mi350(
     name: str, aliases: str, usable: tuple[int, str] | None, bf16: float, *, f4: float, f32: float, f64: float
 ) -> Chip:
+    """Returns the row of a chip of the MI350 series."""
     page = f"{_AMD}mi350/{name}.html"
     flops = products(page, bf16, f8=2 * bf16, f6=f4, f4=f4, s8=2 * bf16, f32=f32, f64=f64)
     flops |= rates_from(_HIP, {"tf32": bf16 / 3})  # emulated, by three products

@@ -1,7 +1,7 @@
-"""How many bytes a buffer takes: the elements alone, or what the target makes of them.
+"""Sizes of buffers in bytes: of the elements alone, and with the padding of the target.
 
-Mirrors `ShapeUtil::ByteSizeOf` of xla/shape_util.h and the backends' size functions; those of TPUs are not public and
-were measured.
+Mirrors `ShapeUtil::ByteSizeOf` of xla/shape_util.h and the size functions of the backends; those of TPU are not
+public and were measured.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _SPARSE_CORE: Final = '"sparse_core_config"'
 _CMEM: Final = f"S({TpuMemorySpace.CMEM})"
 _TILED_CMEM: Final = re.compile(rf":T\([^{{}}\n]{{0,80}}{re.escape(_CMEM)}")
 _TILES: Final = (Tile((1024,)), Tile((8, 128)))
-"""Those of arrays below rank 2, and of others."""
+"""Default tiles of untiled arrays on TPU: below rank 2, and from rank 2."""
 
 
 def logical_bytes(shape: Shape) -> int:
-    """The bytes of the elements without padding; of a tuple, those of its table of pointers.
+    """Returns the bytes of the elements without padding; for a tuple, of its table of pointers.
 
     >>> from hlo_cli import parse_shape
     >>> logical_bytes(parse_shape("f32[3]{0:T(128)}")), logical_bytes(parse_shape("(f32[3], token[])"))
@@ -37,7 +37,7 @@ def logical_bytes(shape: Shape) -> int:
 
 
 def generation_of(module: Module) -> str:
-    """The TPU generation as far as the text tells, which is seldom: a guess that has the usual sizes.
+    """Returns the TPU generation, which the text rarely determines; otherwise a guess with the most common sizes.
 
     >>> from hlo_cli import parse_module
     >>> generation_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)S(3)} parameter(0) }"))
@@ -54,7 +54,9 @@ def generation_of(module: Module) -> str:
 
 
 def prefetched_space(target: Target | None, generation: str) -> int | None:
-    """The memory space that is filled ahead of time, CMEM or VMEM, whose offsets no text tells; older TPUs have none.
+    """Returns the memory space that memory-space assignment fills (CMEM or VMEM), None if there is none.
+
+    Its offsets are not in the text. TPU v2 and v3 have no such memory space.
 
     >>> prefetched_space("tpu", "v4"), prefetched_space("tpu", "v2"), prefetched_space("gpu", "v5e")
     (<TpuMemorySpace.CMEM: 3>, None, None)
@@ -63,7 +65,7 @@ def prefetched_space(target: Target | None, generation: str) -> int | None:
 
 
 def buffer_bytes(shape: Shape, target: Target | None, generation: str = USUAL_TPU) -> int:
-    """The bytes of the buffer that holds this shape alone; of a tuple, those of its table of pointers.
+    """Returns the bytes of the buffer of a shape, with padding; for a tuple, of its table of pointers.
 
     >>> from hlo_cli import parse_shape
     >>> shape = parse_shape("(f32[3]{0:T(128)})")
@@ -83,8 +85,10 @@ def buffer_bytes(shape: Shape, target: Target | None, generation: str = USUAL_TP
 
 
 def _tpu_array(shape: ArrayShape) -> ArrayShape:
-    """The array as its buffer is measured: synchronisation flags are not tiled, others at least by default."""
+    """Returns the array with the layout that determines its buffer size on TPU."""
     space = memory_space(shape.memory_space, "tpu")
+    # Measured on libtpu: S(2) arrays are printed with a tile, but a scalar takes 4 bytes; untiled arrays in S(0),
+    # S(4), and S(6) take whole default tiles.
     if space is not None and space.tiles == "never":
         return replace(shape, layout=replace(shape.layout, tiles=()))
     if space is not None and space.tiles == "by default" and not shape.layout.tiles:
@@ -93,7 +97,7 @@ def _tpu_array(shape: ArrayShape) -> ArrayShape:
 
 
 def table_bytes(elements: int, target: Target | None, generation: str = USUAL_TPU) -> int:
-    """The bytes of a tuple's table of pointers: TPUs have short ones, and round up by generation.
+    """Returns the bytes of a tuple's table of pointers; on TPU, rounded up to the granule of the generation.
 
     >>> table_bytes(3, "cpu"), table_bytes(9, "tpu", "v6e")
     (24, 64)

@@ -1,7 +1,7 @@
-"""What a row of the tables of chips holds: names, memories, what compilers do alike for a TPU generation, and rates.
+"""Types of the chip tables: names, memories, properties of TPU generations, and peak rates.
 
-All numbers are of one device as XLA counts them: one core of TPU v2, v3 and 7x, one die of an AMD MI250, else a whole
-chip. Nominal is what the vendor states; usable is what XLA takes for itself to work with, which is less.
+All numbers are per device as XLA counts them: one core of TPU v2, v3, and 7x, one die of an AMD MI250, otherwise a
+whole chip. Nominal capacity is the vendor's; usable capacity is what XLA can allocate, which is less.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPECS: Final = "https://github.com/openxla/xla/blob/main/xla/backends/gpu/targe
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A number of bytes, and where it is published."""
+    """A number of bytes and its public source."""
 
     bytes: int
     source: str
@@ -34,11 +34,11 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class TpuGeneration:
-    """What compilers for a generation of TPUs do. It is not public: it was measured, or stands in libtpu's log.
+    """Properties of the compiler for a TPU generation, measured or taken from libtpu's log.
 
-    Tables of pointers are rounded up to `table_granule` bytes. All allocations of the main memory together may take
-    `heap_limit` bytes before the next way of filling it is tried; None if that is not known. `prefetched` is the memory
-    that is filled ahead of time. Smallest tiles that are large are two words high, and narrow types take a byte there.
+    Tuple tables are rounded up to `table_granule` bytes. If main-memory allocations exceed `heap_limit` bytes, the
+    next strategy is tried; None if unknown. `prefetched` is the memory that memory-space assignment fills. With
+    `has_large_tiles`, the smallest tile is two words high, and narrow types take a byte.
     """
 
     name: str
@@ -51,10 +51,10 @@ class TpuGeneration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chip:
-    """A chip, what else it is called, its memories by memory space, and what it can do in a second.
+    """A chip: its names, its capacity by memory space, and its peak rates.
 
-    `fast_bytes` are what a kernel can find or leave beside the main memory: the last cache of a GPU, VMEM and CMEM of a
-    TPU. `meaning` says which of several chips of this name it is.
+    `fast_bytes` is the size of the memory near the cores: the last-level cache of a GPU, VMEM and CMEM of a TPU.
+    `meaning` distinguishes several chips of one name.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Chip:
 
     @property
     def fast_bytes(self) -> int:
-        """The bytes that a kernel can keep beside the main memory."""
+        """The bytes of cache or scratch memory beside main memory."""
         return self.spec.cache_bytes
 
     @property
     def generation(self) -> str | None:
-        """Which TPU it is, as far as compilers make a difference; None for others.
+        """The TPU generation, None for other chips.
 
         >>> from hlo_cli.analysis.hardware.chips import find_chip
         >>> find_chip("v4-core").generation, find_chip("7x").generation, find_chip("h100").generation
@@ -82,7 +82,7 @@ class Chip:
         return self.tpu.name if self.tpu is not None else None
 
     def limit(self, space: int = MemorySpace.MAIN) -> Capacity | None:
-        """How much a program can have of a memory space; None where the chip has no such space, or nobody says.
+        """Returns the bytes available in a memory space; None if the chip does not have it or its size is unknown.
 
         >>> from hlo_cli.analysis.hardware.chips import find_chip
         >>> find_chip("v5e").limit().bytes, find_chip("v5e").limit(1).bytes, find_chip("v5e").limit(3)
@@ -94,7 +94,7 @@ class Chip:
 
 
 def xla_spec(spec: str) -> str:
-    """Where XLA's file on a GPU is published.
+    """Returns the address of XLA's target file for a GPU.
 
     >>> xla_spec("b200").rpartition("/")[2]
     'b200.txtpb'
@@ -118,8 +118,10 @@ def gpu(
     adds_in_switches: bool = False,
     meaning: str = "",
 ) -> Chip:
-    """The row of a GPU: its main memory in GiB and where that is published, what XLA's file of a name calls usable, and
-    what all `parts` of it can do in a second, of which the device is one.
+    """Returns the row of a GPU.
+
+    `memory` is in GiB with its source, `usable` in bytes with the name of XLA's target file. Rates are those of all
+    `parts`, of which a device is one.
     """
     whole = spec_from(flops, bandwidth, links, host)
     return Chip(

@@ -1,4 +1,4 @@
-"""Chips of one's own, and better numbers for known ones, from a file."""
+"""Chip specifications read from a TOML file: new chips, and other rates for known ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KEYS: Final = ("flops", *_WIRES, "source")
 
 
 def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, ChipSpec]:
-    """The chips that a TOML text tells of; HloError for what cannot be read.
+    """Reads chip specifications from TOML text; raises HloError if it is invalid.
 
-    A table `[chip.NAME]` for each, with `flops`, a table of flops a second by element type (`f32`, `bf16`, `f8`, `s8`
-    …), `memory`, `links` and `host` in bytes a second, and `source`. What the table of a known chip leaves out stays as
-    it is known; of any other, `memory` must be there.
+    Each table `[chip.NAME]` has `flops` (a table of FLOP/s by element type, such as `f32`, `bf16`, `f8`, or `s8`),
+    `memory`, `links`, and `host` in bytes per second, and `source`. Keys that the table of a known chip omits keep
+    their known values; for other chips, `memory` is required.
 
     >>> own = read_throughputs('''
     ... [chip.mine]
@@ -48,6 +48,7 @@ def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, 
 
 
 def _read_chip(name: str, table: object, source: str) -> ChipSpec:
+    """Reads the table of one chip."""
     where = f"{source}: [chip.{name}]"
     if not isinstance(table, dict):
         raise HloError(f"{where} is no table")
@@ -74,6 +75,7 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
 
 
 def _known(name: str) -> ChipSpec | None:
+    """Returns the specification of a known chip, None for other names."""
     try:
         return find_chip(name).spec
     except HloError:
@@ -81,6 +83,7 @@ def _known(name: str) -> ChipSpec | None:
 
 
 def _read_rate(name: str, value: object, where: str, told: str) -> Rate:
+    """Reads a positive number as a rate."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _MOST:
         raise HloError(f"{where}: expected a number from 1 to 1e30 for {name}, found {value}")
     return Rate(float(value), told)

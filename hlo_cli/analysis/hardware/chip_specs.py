@@ -1,7 +1,7 @@
-"""How much chips can calculate and move in a second: of a known chip, or of one from a file.
+"""Peak rates of chips, known or read from a file.
 
-All numbers are of one device as XLA counts them, as in `chip.py`. Flops are peaks of dense products, without sparsity;
-links count one direction, all together, and so does the way to the host.
+All numbers are per device as XLA counts them, as in `chip.py`. FLOP/s are peaks of dense matmuls without sparsity.
+Link rates are the sum of all links in one direction; the rate to the host is in one direction too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ChipSpec", "Rate", "chip_spec"]
 
 
 def chip_spec(chip: str, own: Mapping[str, ChipSpec] | None = None) -> ChipSpec:
-    """The throughput of a chip, however its name is written; `own` goes before what is known here.
+    """Returns the specification of a chip by any of its names; `own` takes precedence over the known ones.
 
     >>> chip_spec("TPU v5p").memory
     Rate(per_second=2765000000000.0, source='https://docs.cloud.google.com/tpu/docs/v5p')

@@ -1,7 +1,4 @@
-"""The chips that are known, and how to find one, or a generation of TPUs, by its name.
-
-Their rows are only loaded when one is asked for.
-"""
+"""Lookup of known chips and TPU generations by name; the tables are loaded on first use."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip import Chip, TpuGeneration
 
 USUAL_TPU: Final = "v5e"
-"""The generation that is assumed where nothing tells: it has the usual sizes."""
+"""The generation assumed if the text does not determine it; it has the most common sizes."""
 
 _VENDORS = re.compile(r"google|cloud|tpu|gpu|intel|nvidia|tesla|amd|instinct|geforce|[^a-z0-9]")
 
 
 def known_chips() -> tuple[Chip, ...]:
-    """Every chip that is known.
+    """Returns all known chips.
 
     >>> [chip.name for chip in known_chips()][:3]
     ['v2', 'v3', 'v4']
@@ -33,7 +30,7 @@ def known_chips() -> tuple[Chip, ...]:
 
 
 def find_chip(name: str) -> Chip:
-    """The chip of this name, however it is written; HloError with the nearest name, or all that it may mean.
+    """Returns the chip of a name in any form; raises HloError with the nearest name or with all possible ones.
 
     >>> find_chip("TPU v5 lite").name, find_chip("NVIDIA H100 80GB HBM3").name
     ('v5e', 'h100')
@@ -56,7 +53,7 @@ def find_chip(name: str) -> Chip:
 
 
 def tpu_generations() -> tuple[TpuGeneration, ...]:
-    """The generations of TPUs, each once, the oldest first.
+    """Returns the TPU generations, oldest first.
 
     >>> [generation.name for generation in tpu_generations()]
     ['v2', 'v3', 'v4', 'v5e', 'v5p', 'v6e', '7x']
@@ -67,7 +64,7 @@ def tpu_generations() -> tuple[TpuGeneration, ...]:
 
 
 def tpu_generation(name: str) -> TpuGeneration:
-    """The generation that a name means, as people, Cloud and devices write it; HloError for one that is not known.
+    """Returns the TPU generation of a name in any form; raises HloError if it is unknown.
 
     >>> [tpu_generation(name).name for name in ("v7x", "TPU v5 lite", "V4", "6e")]
     ['7x', 'v5e', 'v4', 'v6e']
@@ -85,20 +82,21 @@ def tpu_generation(name: str) -> TpuGeneration:
 
 
 def has_large_tiles(generation: str) -> bool:
-    """Whether the smallest tiles of a generation are two words high, and narrow types take a byte there.
+    """Returns whether the smallest tile of a generation is two words high, and narrow types take a byte.
 
     >>> has_large_tiles("v3"), has_large_tiles(USUAL_TPU)
     (True, False)
     """
-    return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the usual one loads no row
+    return generation != USUAL_TPU and tpu_generation(generation).has_large_tiles  # the most common one needs no table
 
 
 @lru_cache(maxsize=1024)
 def _plain(name: str) -> str:
-    """A chip's name without its vendor, spaces and signs: people and devices write it in many ways."""
+    """Returns a chip's name without vendor, spaces, and punctuation."""
     return _VENDORS.sub("", name.casefold())
 
 
 @lru_cache(maxsize=8)
 def _by_name(chips: Sequence[Chip]) -> Mapping[str, Chip]:
+    """Returns the chips by plain name and alias."""
     return {_plain(name): chip for chip in chips for name in (chip.name, *chip.aliases)}

@@ -1,6 +1,6 @@
-"""Which tile a TPU's compiler gives to an array whose layout nobody chose.
+"""Default tiles of TPU layouts.
 
-The compiler is not in the open; the rule was measured over v2 to 7x and agrees with it on every default layout seen.
+The compiler is not public. The rule was measured on v2 to 7x and agrees with every default layout observed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ WORD_BITS: Final = 32
 def default_layout(
     shape: ArrayShape, *, generation: str = USUAL_TPU, minor_to_major: tuple[int, ...] | None = None
 ) -> Layout:
-    """The layout with a TPU's default tiles, in the given order of dimensions or the shape's own.
+    """Returns the layout with the default tiles of a TPU generation; `minor_to_major` replaces the shape's own order.
 
-    Everything else that the layout says (memory space, padding) stays. HloError for an unknown generation.
+    Memory space and padding of the layout are kept. Raises HloError for an unknown generation.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> str(default_layout(parse_shape("bf16[300,70]"))), str(default_layout(parse_shape("s8[3]"), generation="v3"))
@@ -38,7 +38,7 @@ def default_layout(
 
 
 def width_of(element_type: PrimitiveType) -> int:
-    """How many bits an element can be packed into: a power of two; truths and types of six bits need a byte.
+    """Returns the bits that an element occupies when packed, a power of two; pred and 6-bit types take a byte.
 
     >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
     >>> [width_of(PRIMITIVE_TYPES[name]) for name in ("pred", "s2", "f6e2m3fn", "c64")]
@@ -49,7 +49,7 @@ def width_of(element_type: PrimitiveType) -> int:
 
 
 def least_rows(bits: int, *, is_old: bool) -> int:
-    """How many rows a tile has at the least: those that make up a word, on old TPUs two words.
+    """Returns the minimum number of rows of a tile: as many as a 32-bit word packs, twice that on v2 and v3.
 
     >>> least_rows(16, is_old=False), least_rows(16, is_old=True), least_rows(2, is_old=True)
     (2, 4, 8)
@@ -58,7 +58,7 @@ def least_rows(bits: int, *, is_old: bool) -> int:
 
 
 def power_of_two(size: int) -> int:
-    """The smallest power of two that is not below a size.
+    """Returns the smallest power of two that is at least `size`.
 
     >>> power_of_two(1), power_of_two(5)
     (1, 8)
@@ -67,7 +67,7 @@ def power_of_two(size: int) -> int:
 
 
 def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
-    """Tiles for sizes that stand most minor first."""
+    """Returns the tiles for dimension sizes in minor-to-major order."""
     if 0 in sizes:
         return ()
     packed = _packed(max(bits, 8) if is_old else bits)
@@ -83,7 +83,7 @@ def _tiles(sizes: list[int], bits: int, *, is_old: bool) -> tuple[Tile, ...]:
 
 
 def _rows(size: int, bits: int, *, is_old: bool) -> int:
-    """How many rows a tile has, for the second most minor size."""
+    """Returns the number of rows of a tile; `size` is that of the second most minor dimension."""
     packed, least = _packed(bits), least_rows(bits, is_old=is_old)
     if is_old and bits <= 8:
         return max(SUBLANES, packed)
@@ -93,4 +93,5 @@ def _rows(size: int, bits: int, *, is_old: bool) -> int:
 
 
 def _packed(bits: int) -> int:
+    """Returns the number of elements in a 32-bit word, at least 1."""
     return max(WORD_BITS // bits, 1)

@@ -1,10 +1,10 @@
-"""GPUs of NVIDIA, one row each, with the public source of every number: what the vendor says, and XLA's target files.
+"""GPUs of NVIDIA, one row each, with the public source of every number: the vendor, or XLA's target files.
 
-The bandwidth of a main memory is that of XLA's file where it has the chip, which is the clock that the driver reports
-times the width of the bus, where vendors round. Of two peaks for products the higher counts, so that a bound is one:
-XLA's file has the A100 PCIe at 1.11 GHz, but it boosts to the 1.41 GHz of the vendor's page. Two exceptions: the f64
-peak of B300 and GB300 is the vendor's, as XLA's files repeat the units of B200, which these chips do not have; and what
-XLA's files say of the way to the host (2 GiB/s for GB200) is passed over for what the vendor says of the bus.
+Main memory bandwidth is XLA's if available: the memory clock that the driver reports times the bus width, whereas
+vendors round. Of two matmul peaks the higher counts, so that it is an upper bound: XLA's file has the A100 PCIe at
+1.11 GHz, but it boosts to the 1.41 GHz of the vendor's page. Exceptions: the f64 peak of B300 and GB300 is the
+vendor's, because XLA's files repeat the units of B200, which these chips do not have; and the host bandwidth in XLA's
+files (2 GiB/s for GB200) is replaced by the vendor's bus rate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _V100_FLOPS: Final = rates_from(_VOLTA, {"f16": 125, "f32": 15.7, "f64": 7.8})
 _A100_FLOPS: Final = products(_A100, 312, s8=624, tf32=156, f32=19.5, f64=19.5) | rates_from(_AMPERE, {"s4": 1248})
 _HOPPER: Final = products(_H100, 989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
 _FASTER: Final = rates_from(_MEASURED, {"f8": 2620.5})
-"""What XLA has measured on `sm_90`, although no peak explains it."""
+"""Rate that XLA has measured on `sm_90`, above the published peak."""
 
 NVIDIA_GPUS: Final = (
     gpu(

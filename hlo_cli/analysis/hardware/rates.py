@@ -1,4 +1,4 @@
-"""How much a chip can calculate and move in a second: the figures of one, and which of them a kind of product takes."""
+"""Peak rates of a chip, and the rate that applies to matmuls of an element type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from hlo_cli.dataclass import dataclass
 
 Published: TypeAlias = tuple[str, float]
-"""Where a rate is published, and the rate in units of 10¹² a second."""
+"""Source of a rate, and the rate in units of 10¹² per second."""
 
 _NARROW: Final = ("bf16", "f16", "f32")
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
@@ -27,12 +27,12 @@ _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "f32 high": ("tf32", "f32", "bf16 x3"),
     "f32 highest": ("f32", "bf16 x6"),
 }
-"""What a chip multiplies in, the first that it has; `x3` takes three products of that type for one."""
+"""Types in which a chip multiplies, in order of preference; `x3` takes three matmuls of that type for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Flops or bytes a second, and where the number is published."""
+    """FLOP/s or bytes per second, and the public source of the number."""
 
     per_second: float
     source: str
@@ -40,11 +40,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ChipSpec:
-    """What a chip can do in a second: flops by element type, bytes of its main memory, over its links, and to its host.
+    """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
 
-    What nobody publishes is None. `fastest` has products that were measured faster than the peak. `cache_bytes` can be
-    kept beside the main memory: a cache, or memories of the program's own. Where the links' switches add up, each byte
-    of an all-reduce leaves a device once.
+    Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
+    caches or scratch memory beside main memory. If `adds_in_switches`, switches reduce, so that each byte of an
+    all-reduce leaves a device once.
     """
 
     chip: str
@@ -57,10 +57,10 @@ class ChipSpec:
     adds_in_switches: bool = False
 
     def flops_of(self, element_type: str) -> Rate | None:
-        """The peak for products of this type, or of the type that the chip multiplies instead; None if there is none.
+        """Returns the peak for matmuls of a type, or of the type that the chip uses instead; None if there is none.
 
-        TPUs multiply f32 as bf16 unless more precision is asked for; `tf32`, `f32 high`, `f32 highest` and `bf16 x3`
-        are products of f32 that ask for some, as `matmul_type` finds them.
+        TPUs multiply f32 as bf16 unless a higher precision is requested. `tf32`, `f32 high`, `f32 highest`, and `bf16
+        x3` are f32 matmuls with higher precision, as returned by `matmul_type`.
 
         >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
         >>> v5e, h100 = chip_spec("v5e"), chip_spec("h100")
@@ -76,12 +76,13 @@ class ChipSpec:
         return _of(self.flops, element_type)
 
     def at_most(self, element_type: str) -> Rate | None:
-        """The rate that a bound may rest on: the peak, or what was measured if that was faster."""
+        """Returns the upper bound of the rate: the peak, or the measured rate if that is higher."""
         peak, seen = self.flops_of(element_type), self.fastest.get(_plain(element_type))
         return peak if peak is None or seen is None or seen.per_second <= peak.per_second else seen
 
 
 def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
+    """Returns the rate of a type or of its substitute."""
     name, _, times = _plain(element_type).partition(" x")
     if times and name in flops:
         return Rate(flops[name].per_second / int(times), flops[name].source)
@@ -93,18 +94,18 @@ def _of(flops: Mapping[str, Rate], element_type: str) -> Rate | None:
 
 
 def _plain(element_type: str) -> str:
-    """What the figures call a type: all types of eight bits are one, signed and unsigned are one."""
+    """Returns the type as a key of the rates: all 8-bit floats are one, signed and unsigned integers are one."""
     name = element_type.replace("u", "s", 1) if element_type.startswith("u") else element_type
     return name[:2] if name[:3] in ("f4e", "f6e", "f8e") else name
 
 
 def rates_from(source: str, numbers: Mapping[str, float]) -> dict[str, Rate]:
-    """Rates of one source, in units of 10¹² a second."""
+    """Returns rates of one source; numbers are in units of 10¹² per second."""
     return {kind: rate_from(source, number) for kind, number in numbers.items()}
 
 
 def rate_from(source: str, number: float) -> Rate:
-    """One rate, in units of 10¹² a second.
+    """Returns one rate; the number is in units of 10¹² per second.
 
     >>> rate_from("a page", 0.819)
     Rate(per_second=819000000000.0, source='a page')
@@ -115,20 +116,21 @@ def rate_from(source: str, number: float) -> Rate:
 def spec_from(
     flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
 ) -> ChipSpec:
-    """What a device can do in a second, whose name is not known yet."""
+    """Returns peak rates without a chip name, which the caller adds."""
     wires = [None if wire is None else rate_from(*wire) for wire in (links, host)]
     return ChipSpec("", flops, rate_from(*memory), wires[0], wires[1])
 
 
 def products(source: str, both: float, **others: float) -> dict[str, Rate]:
-    """Rates of one source, where bf16 and f16 are equally fast."""
+    """Returns matmul rates of one source; `both` is the rate of bf16 and f16."""
     return rates_from(source, {"bf16": both, "f16": both, **others})
 
 
 def part_of(whole: ChipSpec, parts: int = 2) -> ChipSpec:
-    """One of the devices that a chip consists of: each has an equal part of everything."""
+    """Returns the specification of one of the devices of a chip; each has an equal part of every rate."""
 
     def share(rate: Rate | None) -> Rate | None:
+        """Returns the part of a rate that one device has."""
         return None if rate is None else Rate(rate.per_second / parts, rate.source)
 
     flops = {kind: Rate(rate.per_second / parts, rate.source) for kind, rate in whole.flops.items()}

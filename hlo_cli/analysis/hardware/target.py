@@ -1,4 +1,4 @@
-"""What a module was compiled for, as far as its text tells."""
+"""Target of a module, as far as its text determines it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:  # the names of memory spaces are asked for where there is no 
 
 Target = Literal["tpu", "gpu", "cpu"]
 
-_LOOKED_AT: Final = 20_000
+_MAX_SHAPES_SCANNED: Final = 20_000
+"""Limit on the number of shapes to search for tiles."""
 _CALLS = 'custom_call_target="'
 _TPU: Final = ('"flag_configs"', '"scoped_memory_configs"', '"dma_priority"', f'{_CALLS}tpu_custom_call"')
 _GPU: Final = (
@@ -39,9 +40,9 @@ _CPU: Final = (
 
 
 def target_of(module: Module) -> Target | None:
-    """What the module was compiled for, or None where the text does not tell, as before optimization.
+    """Returns the target of a module, None if the text does not determine it, as before optimization.
 
-    Tiles are laid out for TPUs alone; the others leave their mark in backend_config and custom calls.
+    Only TPU layouts have tiles; GPU and CPU dumps have characteristic backend_config keys and custom-call targets.
 
     >>> from hlo_cli import parse_module
     >>> target_of(parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }"))
@@ -51,7 +52,8 @@ def target_of(module: Module) -> Target | None:
 
 
 def _target(module: Module) -> Target | None:
-    if any(shape.layout.tiles for shape in islice(_arrays(module), _LOOKED_AT)):
+    """Detects the target."""
+    if any(shape.layout.tiles for shape in islice(_arrays(module), _MAX_SHAPES_SCANNED)):
         return "tpu"
     text = module.source.text
     if _holds_any(text, _TPU):
@@ -64,19 +66,20 @@ def _target(module: Module) -> Target | None:
 
 
 def is_old_tpu(module: Module) -> bool:
-    """Whether tiles are those of TPU v2 and v3, whose smallest tile is twice as large: an f32 scalar takes T(256)."""
-    for shape in islice(_arrays(module), _LOOKED_AT):
+    """Returns whether tiles are those of TPU v2 and v3, whose smallest tile is doubled: an f32 scalar has T(256)."""
+    for shape in islice(_arrays(module), _MAX_SHAPES_SCANNED):
         if not shape.dimensions and shape.element_bits == 32 and shape.layout.tiles and not shape.memory_space:
             return shape.layout.tiles[0].dimensions == (256,)
     return False
 
 
 def _holds_any(text: str, marks: tuple[str, ...]) -> bool:
-    """Whether one of the marks stands in a text; looking for each by itself is ten times faster than for a pattern."""
+    """Returns whether a text contains any of `marks`; ten times faster than one regular expression."""
     return any(mark in text for mark in marks)
 
 
 def _arrays(module: Module) -> Iterator[ArrayShape]:
+    """Yields the array shapes of a module, each distinct object once."""
     seen: set[int] = set()  # by identity: a module's equal shapes are one object
     for instruction in module.instructions:
         if id(instruction.shape) not in seen:

@@ -1,7 +1,7 @@
 """TPUs, one row each: everything that differs between generations and chips.
 
-The table of a tuple's pointers, the limit of a heap (2.5 GiB less than there is) and which memory is prefetched were
-found by looking at what libtpu 0.0.51 and 0.0.52 make and log.
+Granule of tuple tables, heap limit (capacity less 2.5 GiB), and prefetched memory were measured on libtpu 0.0.51 and
+0.0.52 or read from its log.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def _tpu(
     cmem: int = 0,
     told: str = _COMPILER,
 ) -> Chip:
+    """Returns the row of a TPU."""
     memories: dict[int, Capacity] = {TpuMemorySpace.HBM: hbm, TpuMemorySpace.VMEM: Capacity(vmem, _PALLAS)}
     memories[TpuMemorySpace.SMEM] = Capacity(smem, _PALLAS)
     if cmem:

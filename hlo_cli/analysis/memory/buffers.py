@@ -1,7 +1,7 @@
-"""Buffers: alias sets with their sizes, their memory space, and what they hold.
+"""Buffers: alias sets with size, memory space, and kind.
 
-Mirrors `HloBuffer` of xla/service/hlo_buffer.h and the colouring of xla/service/buffer_assignment.cc. TPUs and GPUs
-place a buffer where the layout of one of its arrays says; tuples and CPUs know the main memory alone.
+Mirrors `HloBuffer` of xla/service/hlo_buffer.h and the coloring of xla/service/buffer_assignment.cc. On TPU and GPU,
+the layout of an array in the buffer gives its memory space; tuple tables and all CPU buffers are in main memory.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Values that are the same memory, in the order of their ranks.
+    """Values that share one memory location, in the order of their ranks.
 
-    `parameter` is the place of the entry parameter that it holds, `is_live_out` says that a part of the result lies in
-    it, `is_local` that it belongs to an applied computation, which keeps it to itself.
+    `size` is in bytes. `parameter` is the place of the entry parameter in the buffer, if any. `is_live_out` marks
+    buffers that hold part of the entry result, `is_local` buffers of embedded computations (such as reducers), which
+    are thread-local.
     """
 
     values: tuple[int, ...]
@@ -46,7 +47,7 @@ class Buffer:
 def buffers_of(
     module: Module, dataflow: Dataflow, aliases: AliasSets, target: Target | None, generation: str
 ) -> tuple[Buffer, ...]:
-    """The buffers of a module, in the order of their first values."""
+    """Returns the buffers of a module, in the order of their first values."""
     places = dataflow.places
     root = module.entry.root
     result: set[int] = set()
@@ -69,45 +70,47 @@ def buffers_of(
                 is_tuple = True
             elif isinstance(shape, ArrayShape | BufferShape) and target != "cpu":
                 space = shape.layout.memory_space or space
-            maker = places.instructions[places.owner[value]]
-            if maker.opcode == opcodes.CONSTANT:
+            definer = places.instructions[places.owner[value]]
+            if definer.opcode == opcodes.CONSTANT:
                 is_constant = True
-            elif maker.opcode == opcodes.PARAMETER and maker.computation is module.entry and parameter is None:
+            elif definer.opcode == opcodes.PARAMETER and definer.computation is module.entry and parameter is None:
                 parameter = value
-        maker = places.instructions[places.owner[name]]
-        is_local = places.contexts.of[maker.computation] != "global"
+        definer = places.instructions[places.owner[name]]
+        is_local = places.contexts.context_of[definer.computation] != "global"
         found.append(Buffer(values, size, space, parameter, is_constant, is_tuple, name in result, is_local))
     return tuple(found)
 
 
 def assignment_order(dataflow: Dataflow, module: Module, buffers: tuple[Buffer, ...]) -> list[int]:
-    """The numbers of the buffers in the order in which they get memory.
+    """Returns buffer indices in the order of assignment on CPU and GPU.
 
-    Large ones come first, then those that are part of the result, then by position: the entry first, and callers before
-    what they call.
+    Sorted by size (descending), live-out buffers first, then post-order position of the defining instruction;
+    computations in reverse post-order of the call graph, the entry first.
     """
     places = dataflow.places
-    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.of))}
+    depth = {called: n for n, called in enumerate(_callers_first(module, places.contexts.context_of))}
 
     def position(value: int) -> tuple[int, int]:
+        """Returns the sort key of a value: index of its computation, then post-order position."""
         number = places.owner[value]
-        maker = places.instructions[number]
-        if maker in depth and value != places.first[number] and places.index(value)[0] == 1:
-            return depth[maker], 0
-        return depth.get(maker.computation, len(depth)), dataflow.position[number]
+        definer = places.instructions[number]
+        if definer in depth and value != places.first[number] and places.index(value)[0] == 1:
+            return depth[definer], 0
+        return depth.get(definer.computation, len(depth)), dataflow.position[number]
 
     keys = [(-b.size, not b.is_live_out, min(map(position, b.values))) for b in buffers]
     return sorted(range(len(buffers)), key=keys.__getitem__)
 
 
 def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference: Interference) -> list[int]:
-    """Numbers of buffers in the order in which compilers for TPUs give them memory: as they come to life.
+    """Returns buffer indices in the order of assignment on TPU: by start of the live range.
 
-    Large ones come first, then those that are part of the result, then by the rank of their first value.
+    Ties are sorted by size (descending), live-out buffers first, then rank of the first value.
     """
     start, rank = interference.ranges.start, interference.dataflow.rank
 
     def key(number: int) -> tuple[int, int, bool, int]:
+        """Returns the sort key of a buffer; buffers without a live range come first."""
         buffer = buffers[number]
         begin = min((start[value] for value in buffer.values if value in start), default=-1)
         return begin, -buffer.size, not buffer.is_live_out, rank[buffer.values[0]]
@@ -116,7 +119,10 @@ def time_order(numbers: Iterable[int], buffers: tuple[Buffer, ...], interference
 
 
 def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[Computation | Instruction]:
-    """Computations in reverse post-order of the call graph; a sugared start stands for the one that it hides."""
+    """Returns computations in reverse post-order of the call graph.
+
+    A sugared async start takes the position of the computation that its syntax omits.
+    """
     order: list[Computation | Instruction] = []
     seen: set[Computation | Instruction] = {module.entry}
     waiting: list[tuple[Computation | Instruction, list[Computation | Instruction]]] = [
@@ -140,7 +146,7 @@ def _callers_first(module: Module, contexts: Mapping[Computation, str]) -> list[
 
 
 def _called(instructions: tuple[Instruction, ...]) -> list[Computation | Instruction]:
-    """What the instructions run, the last first."""
+    """Returns the computations that instructions call, in reverse order."""
     found: list[Computation | Instruction] = []
     for instruction in instructions:
         if instruction.opcode.endswith("-start") and wrapped_opcode(instruction.opcode) is not None:

@@ -1,4 +1,7 @@
-"""Memory with the compiler's own numbers: where its buffer assignment lies beside the dump, offsets are known."""
+"""Memory analysis that takes allocations and offsets from the compiler's own buffer assignment.
+
+The assignment is a sibling file of the dump, or part of its proto.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _Key = tuple[Instruction, ShapeIndex, bool]
 
 @dataclass(frozen=True, slots=True)
 class AssignedBuffer:
-    """Where the compiler put a value: the number of its allocation, the distance from its start, and its bytes."""
+    """Where the compiler stored a value: allocation index, offset in the allocation, and size, both in bytes."""
 
     allocation: int
     offset: int
@@ -29,7 +32,7 @@ class AssignedBuffer:
 
 
 def memory_from_assignment(module: Module, assignment: BufferAssignment | None) -> MemoryAnalysis:
-    """What fills memory: as the compiler itself says where its assignment is at hand, else as the text tells.
+    """Returns the memory analysis of a module, from the compiler's assignment if given, else estimated.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m, is_scheduled=true  ENTRY e { ROOT p = f32[8] parameter(0) }")
@@ -42,20 +45,21 @@ def memory_from_assignment(module: Module, assignment: BufferAssignment | None) 
 
 
 def compiled_memory(memory: MemoryAnalysis, assignment: BufferAssignment) -> MemoryAnalysis:
-    """The same memory with allocations, offsets and totals of temporary values as the compiler made them.
+    """Replaces allocations, offsets, and temporary totals of an analysis by those of the compiler.
 
-    Lives stay as they were computed, as a buffer assignment does not tell them; what shares a place counts once.
+    Live ranges stay as computed, because a buffer assignment does not contain them. Values at the same offset share a
+    slot.
     """
     assigned = assigned_values(assignment)
     slots: dict[tuple[int, int], int] = {}
-    values = tuple(_placed(value, assigned, slots) for value in memory.values)
+    values = tuple(_with_assignment(value, assigned, slots) for value in memory.values)
     allocations = tuple(_allocations(memory, assignment, values))
     spaces = tuple(_space(space, values, assignment) for space in memory.spaces)
     return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_told=True)
 
 
 def assigned_generation(assignment: BufferAssignment) -> str | None:
-    """A TPU generation that has tables of pointers as large as the compiler made them; None where there are none."""
+    """Returns a TPU generation whose tuple tables have the sizes in the assignment; None without tuple tables."""
     sizes = dict[int, int]()
     for allocation in assignment.allocations:
         for each in allocation.assigned:
@@ -69,7 +73,7 @@ def assigned_generation(assignment: BufferAssignment) -> str | None:
 
 
 def _generations() -> list[str]:
-    """One generation of each size of tables, that with the largest memory; the usual one first."""
+    """Returns one TPU generation per size of tuple tables, the one with the largest heap; the most common first."""
     largest = dict[int, TpuGeneration]()
     for each in sorted(tpu_generations(), key=lambda each: each.heap_limit or 0):
         largest[each.table_granule] = each
@@ -77,7 +81,7 @@ def _generations() -> list[str]:
 
 
 def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, AssignedBuffer]:
-    """Where each value lies, by the instruction that defines it, the index there, and whether several flow into it."""
+    """Returns the assigned buffer of each value, by defining instruction, shape index, and `is_phi`."""
     found: dict[_Key, AssignedBuffer] = {}
     for allocation in assignment.allocations:
         for each in allocation.assigned:
@@ -89,12 +93,14 @@ def assigned_values(assignment: BufferAssignment) -> Mapping[_Key, AssignedBuffe
 
 
 def value_key(value: LiveValue) -> _Key:
-    """What identifies a value to `assigned_values`."""
+    """Returns the key of a value in `assigned_values`."""
     return value.instruction, value.index, value.is_phi
 
 
-def _placed(value: LiveValue, assigned: Mapping[_Key, AssignedBuffer], slots: dict[tuple[int, int], int]) -> LiveValue:
-    """The value where the compiler put it; what lies at the same place shares a slot."""
+def _with_assignment(
+    value: LiveValue, assigned: Mapping[_Key, AssignedBuffer], slots: dict[tuple[int, int], int]
+) -> LiveValue:
+    """Returns the value with the compiler's allocation and offset; values at one offset share a slot."""
     place = assigned.get(value_key(value))
     if place is None:
         return replace(value, slot=-1 - value.slot, allocation=-1, offset=None)
@@ -105,6 +111,7 @@ def _placed(value: LiveValue, assigned: Mapping[_Key, AssignedBuffer], slots: di
 def _allocations(
     memory: MemoryAnalysis, assignment: BufferAssignment, values: tuple[LiveValue, ...]
 ) -> Iterator[Allocation]:
+    """Yields the compiler's allocations with their values."""
     inside: dict[int, list[LiveValue]] = {}
     for value in values:
         inside.setdefault(value.allocation, []).append(value)
@@ -126,6 +133,7 @@ def _allocations(
 
 
 def _kind(allocation: BufferAllocation) -> Kind:
+    """Returns what an allocation of the compiler is for."""
     if allocation.is_constant:
         return "constant"
     if allocation.parameter_number is not None:
@@ -136,6 +144,7 @@ def _kind(allocation: BufferAllocation) -> Kind:
 
 
 def _space(space: SpaceUsage, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> SpaceUsage:
+    """Returns the usage of a memory space with the compiler's heap size and fragmentation."""
     heaps = {
         a.index: a.size_bytes for a in assignment.allocations if a.is_preallocated_temp and a.color == space.number
     }

@@ -1,4 +1,4 @@
-"""The life of buffers as the heap sees it: allocated, shared, freed, each at a time of the heap's own clock.
+"""Allocation, sharing, and free events of heap buffers, in the order of the heap's own clock.
 
 Mirrors `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simulator.cc.
 """
@@ -19,7 +19,7 @@ from hlo_cli.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class HeapRequest:
-    """What a heap has to place: groups in the order of their leaders' ids, and the values of each."""
+    """The input of a heap algorithm: sharing groups in the order of their leaders' ranks, and the values of each."""
 
     groups: tuple[HeapGroup, ...]
     values: tuple[tuple[int, ...], ...]
@@ -33,14 +33,14 @@ def heap_request(
     ranges: LiveRanges,
     sharing: OperandSharing,
 ) -> HeapRequest:
-    """What the values ask of a heap; `size` has the bytes of the buffer of each."""
+    """Returns the sharing groups of values; `size[value]` is the size of its buffer in bytes."""
     replay = _Replay(dataflow, aliases, ranges, sharing, size)
     replay.run(values)
     return replay.request()
 
 
 class _Replay:
-    """Plays the lives of values through, position by position."""
+    """Replays live ranges position by position; each allocation, share, and free advances the clock by one."""
 
     __slots__ = ("_aliases", "_candidates", "_clock", "_dataflow", "_leader", "_ranges", "_sharing", "_size", "_times")
 
@@ -63,10 +63,11 @@ class _Replay:
         self._leader: dict[int, int] = {}
 
     def run(self, values: Iterable[int]) -> None:
-        """Allocates, shares and frees all values."""
+        """Allocates, shares, and frees all values."""
         start, end, rank = self._ranges.start, self._ranges.end, self._dataflow.rank
 
         def order(value: int) -> tuple[int, int, int]:
+            """Returns the order in which values of one position start and end."""
             return start[value], end[value], rank[value]
 
         starting: dict[int, list[int]] = {}
@@ -76,22 +77,22 @@ class _Replay:
             ending.setdefault(end[value], {})[value] = None
         first_of_buffer: dict[int, int] = {}
         for position in sorted(starting.keys() | ending.keys()):
-            leaving = ending.get(position, {})
+            ending_here = ending.get(position, {})
             for value in starting.get(position, ()):
                 first = first_of_buffer.setdefault(self._aliases.buffer[value], value)
                 if first != value:
                     self._begin(value, first)
-                elif (operand := self._dying_operand(value, leaving)) is not None:
+                elif (operand := self._reusable_operand(value, ending_here)) is not None:
                     self._free(operand)
-                    del leaving[operand]
+                    del ending_here[operand]
                     self._begin(value, operand)
                 else:
                     self._begin(value, value)
-            for value in leaving:
+            for value in ending_here:
                 self._free(value)
 
     def request(self) -> HeapRequest:
-        """The groups that were shared, without those that have no bytes."""
+        """Returns the sharing groups; groups of 0 bytes are omitted."""
         members: dict[int, list[int]] = {}
         for value in self._times:
             members.setdefault(self._leader_of(value), []).append(value)
@@ -104,45 +105,52 @@ class _Replay:
         return HeapRequest(tuple(groups), tuple(tuple(members[leader]) for leader in leaders))
 
     def _leader_of(self, value: int) -> int:
+        """Returns the first value of a sharing group."""
         while self._leader[value] != value:
             value = self._leader[value]
         return value
 
     def _begin(self, value: int, leader: int) -> None:
+        """Starts the interval of a value, in the group of `leader`."""
         if self._size[value]:
             self._leader[value] = leader
             self._times[value] = (self._clock, -1)
             self._clock += 1
 
     def _free(self, value: int) -> None:
+        """Ends the interval of a value."""
         if self._size[value]:
             self._times[value] = (self._times[value][0], self._clock)
             self._clock += 1
 
-    def _dying_operand(self, value: int, leaving: Mapping[int, None]) -> int | None:
-        """An operand that dies as the value begins, and whose place it may take."""
+    def _reusable_operand(self, value: int, ending_here: Mapping[int, None]) -> int | None:
+        """Returns an operand that is last used here and whose memory the value may reuse."""
         places, aliases = self._dataflow.places, self._aliases
+        # heap_simulator.cc, RunComputation: neither the value nor the operand may be in an alias set of several values,
+        # and a copy never reuses its operand, although CanShareOperandBufferWithUser would allow it.
         if aliases.buffer[value] in aliases.members:
             return None
         instruction = places.instructions[places.owner[value]]
         if instruction.opcode == opcodes.COPY:
             return None
-        index, dying = places.index(value), self._dying(instruction, leaving)
-        for n, operand in enumerate(dying):
-            if operand in leaving and self._sharing.may_share(operand, instruction, index):
-                del dying[n]
+        index, candidates = places.index(value), self._ending_operands(instruction, ending_here)
+        for n, operand in enumerate(candidates):
+            if operand in ending_here and self._sharing.may_share(operand, instruction, index):
+                del candidates[n]
                 return operand
         return None
 
-    def _dying(self, instruction: Instruction, leaving: Mapping[int, None]) -> list[int]:
-        """The operands of an instruction that nothing has been put in place of yet, found once for all its values."""
-        taker, then, found = self._candidates
-        if taker is not instruction or then is not leaving:
+    def _ending_operands(self, instruction: Instruction, ending_here: Mapping[int, None]) -> list[int]:
+        """Returns the operands that end at this position and are not yet reused; cached per instruction."""
+        user, then, found = self._candidates
+        if user is not instruction or then is not ending_here:
             places, aliases = self._dataflow.places, self._aliases
-            taken = (places.operand_place(instruction, position) for position in range(len(instruction.operands)))
-            values = dict.fromkeys(self._dataflow.value[place] for place in taken)
-            alone = [v for v in values if v in leaving and aliases.buffer[v] not in aliases.members]
-            makers = set(instruction.operands)
-            found = [v for v in alone if places.instructions[places.owner[v]] in makers]
-            self._candidates = instruction, leaving, found
+            operand_places = (
+                places.operand_place(instruction, position) for position in range(len(instruction.operands))
+            )
+            values = dict.fromkeys(self._dataflow.value[place] for place in operand_places)
+            candidates_alone = [v for v in values if v in ending_here and aliases.buffer[v] not in aliases.members]
+            operands = set(instruction.operands)
+            found = [v for v in candidates_alone if places.instructions[places.owner[v]] in operands]
+            self._candidates = instruction, ending_here, found
         return found

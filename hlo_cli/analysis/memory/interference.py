@@ -1,4 +1,7 @@
-"""Do two values ever need their memory at the same time? Mirrors `LiveRangeInterferes` of buffer_assignment.cc."""
+"""Interference: whether the live ranges of two values overlap.
+
+Mirrors `BufferAssigner::LiveRangeInterferes` and `MaybeAssignBuffer` of xla/service/buffer_assignment.cc.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,30 @@ from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.memory.live_ranges import LiveRanges
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
-from hlo_cli.analysis.placing.free_intervals import Gaps
+from hlo_cli.analysis.placing.free_intervals import FreeIntervals
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 
 _START, _END = itemgetter(0), itemgetter(1)
 
 Release = Literal["0.10.2", "2026-08"]
-"""Whose rules are followed where releases of XLA differ: those of jaxlib 0.10.2, or of the source of August 2026."""
+"""The XLA release whose rules apply where releases differ: jaxlib 0.10.2, or the source of August 2026."""
 
 
 @dataclass(slots=True)
 class AllocationValues:
-    """The values that share one allocation, with start and end, by start; as they follow each other, by end as well.
+    """The values in one allocation as (start, end, value), sorted by start; they do not overlap, so also by end.
 
-    `number` is that of the allocation among those whose gaps are known.
+    `number` is the index of the allocation in `FreeIntervals`.
     """
 
     number: int
-    lives: list[tuple[int, int, int]] = field(default_factory=list)
+    live_ranges: list[tuple[int, int, int]] = field(default_factory=list)
     values: set[int] = field(default_factory=set)
 
 
 class Interference:
-    """Answers for the values of one module."""
+    """Interference queries on the values of one module."""
 
     __slots__ = ("_positions", "aliases", "dataflow", "ranges", "release", "sharing")
 
@@ -55,67 +58,79 @@ class Interference:
         self._positions: dict[int, list[int]] | None = None
 
     def interferes(self, first: int, second: int) -> bool:
-        """Whether two values are alive together; one may end where the other begins if that may take its place."""
+        """Returns whether two values need memory at the same time.
+
+        Live ranges that touch do not interfere if the later value may overwrite the earlier one in place.
+        """
         start, end = self.ranges.start, self.ranges.end
         if start[first] > end[second] or start[second] > end[first]:
             return False
         if end[first] == start[second]:
-            return not self._takes_over(first, second)
+            return not self._can_overwrite(first, second)
         if end[second] == start[first]:
-            return not self._takes_over(second, first)
+            return not self._can_overwrite(second, first)
         return True
 
-    def is_free(self, tenants: AllocationValues, values: Iterable[int]) -> bool:
-        """Whether an allocation may take these values too."""
-        places, start, end, lives = self.dataflow.places, self.ranges.start, self.ranges.end, tenants.lives
+    def is_free(self, occupants: AllocationValues, values: Iterable[int]) -> bool:
+        """Returns whether an allocation may also hold these values."""
+        places, start, end, live_ranges = (
+            self.dataflow.places,
+            self.ranges.start,
+            self.ranges.end,
+            occupants.live_ranges,
+        )
         for value in values:
             if value not in start:
                 continue
-            at = bisect_left(lives, start[value], key=_END)
-            while at < len(lives) and lives[at][0] <= end[value]:
-                if self.interferes(lives[at][2], value):
+            at = bisect_left(live_ranges, start[value], key=_END)
+            while at < len(live_ranges) and live_ranges[at][0] <= end[value]:
+                if self.interferes(live_ranges[at][2], value):
                     return False
                 at += 1
-            maker = places.instructions[places.owner[value]]
+            definer = places.instructions[places.owner[value]]
             if (
-                maker.opcode == opcodes.COPY
-                and maker.operands
-                and self.dataflow.value[places.operand_place(maker, 0)] in tenants.values
+                definer.opcode == opcodes.COPY
+                and definer.operands
+                and self.dataflow.value[places.operand_place(definer, 0)] in occupants.values
             ):
                 return False
         return True
 
-    def enter(self, tenants: AllocationValues, values: Iterable[int], gaps: Gaps) -> None:
-        """Puts values into an allocation."""
-        start, end, lives = self.ranges.start, self.ranges.end, tenants.lives
+    def enter(self, occupants: AllocationValues, values: Iterable[int], free_intervals: FreeIntervals) -> None:
+        """Adds values to an allocation."""
+        start, end, live_ranges = self.ranges.start, self.ranges.end, occupants.live_ranges
         for value in values:
             if value in start:
                 begin, last = start[value], end[value]
-                at = bisect_right(lives, begin, key=_START)
-                while at > 0 and lives[at - 1][1] > last:
+                at = bisect_right(live_ranges, begin, key=_START)
+                while at > 0 and live_ranges[at - 1][1] > last:
                     at -= 1
-                before = lives[at - 1][1] if at else None
-                behind = lives[at][0] if at < len(lives) else None
-                gaps.cut(tenants.number, before, behind, begin, last)
-                lives.insert(at, (begin, last, value))
-                tenants.values.add(value)
+                before = live_ranges[at - 1][1] if at else None
+                behind = live_ranges[at][0] if at < len(live_ranges) else None
+                free_intervals.cut(occupants.number, before, behind, begin, last)
+                live_ranges.insert(at, (begin, last, value))
+                occupants.values.add(value)
 
-    def _takes_over(self, earlier: int, later: int) -> bool:
-        """Whether the later value may be written where the earlier one is read last; copies never are."""
+    def _can_overwrite(self, earlier: int, later: int) -> bool:
+        """Returns whether the instruction of `later` may write its result over its operand `earlier`."""
         places = self.dataflow.places
+        # buffer_assignment.cc, LiveRangeInterferes and MaybeAssignBuffer: a copy never shares a buffer with its
+        # operand.
         user, index = places.instructions[places.owner[later]], places.index(later)
         return user.opcode != opcodes.COPY and any(
-            self.sharing.first_at(user, places.instructions[places.owner[place]]) is not None
+            self.sharing.first_operand_number(user, places.instructions[places.owner[place]]) is not None
             and self.sharing.may_share(place, user, index)
-            for place in self._asked(earlier)
+            for place in self._checked_places(earlier)
         )
 
-    def _asked(self, value: int) -> Iterable[int]:
-        """The places of a value where the later one may take over: the last alone, in newer releases all."""
+    def _checked_places(self, value: int) -> Iterable[int]:
+        """Returns the places of a value at which in-place reuse is checked."""
+        # buffer_assignment.cc, LiveRangeInterferes: jaxlib 0.10.2 checks only the position at which the live range ends
+        # (`end_position`); the source of August 2026 checks every position of the value.
         if self.release == "0.10.2":
-            return (self.ranges.last[value],)
+            return (self.ranges.last_place[value],)
         if self._positions is None:
             self._positions = {}
-            for place, standing in enumerate(self.dataflow.value):
-                self._positions.setdefault(standing, []).append(place)
+            for place, value_there in enumerate(self.dataflow.value):
+                self._positions.setdefault(value_there, []).append(place)
         return self._positions[value]

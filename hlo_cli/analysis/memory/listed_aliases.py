@@ -1,4 +1,4 @@
-"""Which operands and results compilers for TPUs say share memory: `aliasing_operands` in backend_config."""
+"""Operands and results that share memory according to `aliasing_operands` in the backend_config of TPU dumps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MARK: Final = '"aliasing_operands":'
 
 
 def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...] | None:
-    """Lists of leaves that may share memory, numbered through the arrays of all operands and then those of the result.
+    """Returns the groups of array leaves that may share memory; None without `aliasing_operands`.
 
-    None where the text says nothing of it.
+    Leaves are numbered through the arrays of all operands, then those of the result.
 
     >>> from hlo_cli import parse_module
     >>> config = '{"aliasing_operands":{"lists":[{"indices":["0","1"]}]}}'
@@ -30,6 +30,7 @@ def listed_aliases(instruction: Instruction) -> tuple[frozenset[int], ...] | Non
 
 
 def _numbers(lists: Sequence[object]) -> Iterator[frozenset[int]]:
+    """Yields the leaf numbers of each group."""
     for listed in lists:
         indices = listed.get("indices") if isinstance(listed, Mapping) else None
         if isinstance(indices, Sequence):
@@ -38,18 +39,18 @@ def _numbers(lists: Sequence[object]) -> Iterator[frozenset[int]]:
 
 
 def operand_leaf(instruction: Instruction, position: int, index: ShapeIndex) -> int:
-    """The number of an array of an operand."""
+    """Returns the leaf number of an array of an operand."""
     before = sum(len(_arrays(operand.shape)) for operand in instruction.operands[:position])
     return before + _arrays(instruction.operands[position].shape).get(index, -1 - before)
 
 
 def result_leaf(instruction: Instruction, index: ShapeIndex) -> int:
-    """The number of an array of the result, which is counted behind those of the operands."""
+    """Returns the leaf number of an array of the result; results are numbered after all operands."""
     before = sum(len(_arrays(operand.shape)) for operand in instruction.operands)
     return before + _arrays(instruction.shape).get(index, -1 - before)
 
 
 def _arrays(shape: Shape) -> dict[ShapeIndex, int]:
-    """The arrays of a shape, numbered."""
+    """Returns the ordinal of each array leaf of a shape, by shape index."""
     found = (index for index, leaf in shape.leaves if isinstance(leaf, ArrayShape))
     return {index: number for number, index in enumerate(found)}

@@ -1,6 +1,6 @@
-"""When each value is alive: from which position of the flattened schedule to which.
+"""Live ranges: from which to which position of the flattened schedule each value is live.
 
-Mirrors xla/hlo/utils/hlo_live_range.cc, and gives what its dump `-live-range.txt` says.
+Mirrors xla/hlo/utils/hlo_live_range.cc and reproduces the dump file `-live-range.txt`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ _NO_USE: Final = NO_USE | {opcodes.CALL}
 
 @dataclass(frozen=True, slots=True)
 class LiveRanges:
-    """`start` and `end` of every value that runs, both positions included, and the moment that XLA calls the peak.
+    """`start` and `end` positions of each value, both inclusive, and XLA's peak position.
 
-    `last` is the place where the value stands at the latest position, the first of these if there are several.
+    `last` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in the
+    text.
     """
 
     start: Mapping[int, int]
     end: Mapping[int, int]
-    last: Mapping[int, int]
+    last_place: Mapping[int, int]
     peak: int
 
-    def alive_at(self, position: int) -> tuple[int, ...]:
-        """The values alive at a position."""
+    def live_at(self, position: int) -> tuple[int, ...]:
+        """Returns the values live at a position."""
         end = self.end
         return tuple(value for value, start in self.start.items() if start <= position <= end[value])
 
@@ -46,22 +47,22 @@ class LiveRanges:
 def live_ranges(
     module: Module, dataflow: Dataflow, schedule: FlatSchedule, aliases: AliasSets, target: Target | None
 ) -> LiveRanges:
-    """The live ranges of the values that the flattened schedule makes."""
-    start = _starts(dataflow, schedule, target)
-    end, last = _positions(dataflow, schedule, start)
-    _uses(dataflow, schedule, end)
-    _late_outputs(dataflow, schedule, end)
-    _arguments_stay(module, dataflow, schedule, end)
+    """Returns the live ranges of all values that instructions of the flattened schedule define."""
+    start = _start_ticks(dataflow, schedule, target)
+    end, last_place = _position_ends(dataflow, schedule, start)
+    _extend_to_uses(dataflow, schedule, end)
+    _extend_late_outputs(dataflow, schedule, end)
+    _extend_arguments(module, dataflow, schedule, end)
     for members in aliases.members.values():
-        _normalise([value for value in members if value in start], start, end)
-    return LiveRanges(start, end, last, _peak(dataflow, schedule, start, end))
+        _normalize_aliased([value for value in members if value in start], start, end)
+    return LiveRanges(start, end, last_place, _peak(dataflow, schedule, start, end))
 
 
-def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -> dict[int, int]:
-    """Own tick; for parameters when their computation begins.
+def _start_ticks(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -> dict[int, int]:
+    """Returns the start of each value: the tick of its instruction, or the start of the computation for parameters.
 
-    On TPUs what a wrapped computation returns is there from the asynchronous start on, if that has all operands; behind
-    a sugared start the hidden operation runs one tick before it.
+    On TPU, the result of an async computation starts at the async-start, if that binds all operands. The omitted
+    operation of a sugared start has the tick before it.
     """
     places, start = dataflow.places, dict[int, int]()
     spans = {computation: run.start for computation, run in schedule.spans.items()}
@@ -78,57 +79,62 @@ def _starts(dataflow: Dataflow, schedule: FlatSchedule, target: Target | None) -
         if chain.computation is None:
             for output in places.parts(member).below((1,)):
                 start[dataflow.value[places.first_of(member) + output]] = tick if target == "tpu" else tick - 1
-        elif target == "tpu" and _binds(member, chain) and chain.computation.root is not None:
+        # Measured on libtpu: the result is live from the async-start, not from the root's own tick as in
+        # hlo_live_range.cc.
+        elif target == "tpu" and _is_fully_bound_start(member, chain) and chain.computation.root is not None:
             root = chain.computation.root
             for place in range(places.first_of(root), places.first_of(root) + len(places.parts(root))):
-                maker = places.instructions[places.owner[dataflow.value[place]]]
-                if maker.computation is chain.computation:
+                definer = places.instructions[places.owner[dataflow.value[place]]]
+                if definer.computation is chain.computation:
                     start[dataflow.value[place]] = tick
     return start
 
 
-def _binds(member: Instruction, chain: AsyncChain) -> bool:
-    """Whether a start has all that the wrapped computation needs; what a sugared call names is called by that one."""
+def _is_fully_bound_start(member: Instruction, chain: AsyncChain) -> bool:
+    """Returns whether an async-start binds all operands of its computation; False for a sugared call-start."""
     return chain.binding is member and member.opcode == opcodes.ASYNC_START
 
 
-def _positions(
+def _position_ends(
     dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The last position where each value stands, and at which place; what a root holds stands until its run ends.
+    """Returns the tick of the last position of each value, and the place of that position.
 
-    Of places at the same position the first in the order of the text counts: a callee's root, not the call behind it.
+    A value held by a root is live until its computation ends. Of places at one tick, the first in the text counts:
+    the root of a callee, not the call after it.
     """
     places, at, ticks = dataflow.places, dataflow.value, schedule.ticks
-    first, end, last = places.first, dict[int, int](), dict[int, int]()
+    first, end, last_place = places.first, dict[int, int](), dict[int, int]()
     roots = {run.computation.root: run.end for run in schedule.spans.values()}
-    done = _done(dataflow, schedule)
+    done = _done_ticks(dataflow, schedule)
     for value in start:
-        maker = places.instructions[places.owner[value]]
-        own = roots[maker] if maker in roots else ticks[places.owner[value]]
-        end[value] = max(own, done.get(maker.computation, 0)) if done else own
-        last[value] = value
+        definer = places.instructions[places.owner[value]]
+        own = roots[definer] if definer in roots else ticks[places.owner[value]]
+        end[value] = max(own, done.get(definer.computation, 0)) if done else own
+        last_place[value] = value
     for computation, base in places.base.items():
         run, root = schedule.spans.get(computation), computation.root
         for number, instruction in enumerate(computation.instructions if run else (), base):
+            # hlo_live_range.cc, ComputeValueLiveRangeEnd: a position at a root counts as the end of its computation,
+            # and only a strictly later position replaces an earlier one.
             tick = run.end if run and instruction is root else ticks[number]
             for place in range(first[number], first[number + 1]):
                 value = at[place]
                 if value in end and end[value] < tick:
                     end[value] = tick
-                    last[value] = place
-    return end, last
+                    last_place[value] = place
+    return end, last_place
 
 
-def _uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """Values live until the last instruction that uses them."""
+def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
+    """Extends live ranges to the last instruction that uses each value."""
     places, at, first = dataflow.places, dataflow.value, dataflow.places.first
     for run in schedule.spans.values():
         for number, instruction in enumerate(run.computation.instructions, places.base[run.computation]):
             opcode = instruction.opcode
             if opcode in _NO_USE:
                 continue
-            tick = schedule.ticks[number] if opcode != opcodes.WHILE else _loop_begin(dataflow, schedule, instruction)
+            tick = schedule.ticks[number] if opcode != opcodes.WHILE else _loop_start(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
                 behind = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
@@ -138,16 +144,17 @@ def _uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> No
                         end[value] = tick
 
 
-def _loop_begin(dataflow: Dataflow, schedule: FlatSchedule, loop: Instruction) -> int:
-    """What goes into a loop dies when its body takes it."""
+def _loop_start(dataflow: Dataflow, schedule: FlatSchedule, loop: Instruction) -> int:
+    """Returns the tick of the body's parameter, where the live range of a loop's initial value ends."""
+    # hlo_live_range.cc, GetLastUsageTime: the use by the while itself is moved to the body's parameter.
     for body in loop.called_computations[:1]:
         if body.parameters and body in schedule.spans:
             return schedule.ticks[dataflow.places.number(body.parameters[0])]
     return schedule.ticks[dataflow.places.number(loop)]
 
 
-def _done(dataflow: Dataflow, schedule: FlatSchedule) -> dict[Computation, int]:
-    """What runs asynchronously keeps its values until the done: when that is, for every computation that does."""
+def _done_ticks(dataflow: Dataflow, schedule: FlatSchedule) -> dict[Computation, int]:
+    """Returns the tick of the async-done for each computation that runs asynchronously."""
     places, done = dataflow.places, dict[Computation, int]()
     for run in schedule.runs:
         if run.caller is None:
@@ -159,19 +166,21 @@ def _done(dataflow: Dataflow, schedule: FlatSchedule) -> dict[Computation, int]:
     return done
 
 
-def _late_outputs(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """A buffer that an update hands over to be written lives until the done."""
+def _extend_late_outputs(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
+    """Extends output buffers that an async-update passes in until the async-done."""
     places = dataflow.places
     for member, chain in dataflow.chains.items():
-        for taker, position in chain.buffers if member is chain.start else ():
-            value = dataflow.value[places.operand_place(taker, position)]
+        for update, position in chain.buffers if member is chain.start else ():
+            value = dataflow.value[places.operand_place(update, position)]
             if value in end:
                 end[value] = max(end[value], schedule.ticks[places.number(chain.done)])
 
 
-def _arguments_stay(module: Module, dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
-    """Arguments live until the program ends, but for those that a result overwrites."""
+def _extend_arguments(module: Module, dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, int]) -> None:
+    """Extends entry parameters to the end of the program, except those that the result overwrites."""
     places = dataflow.places
+    # hlo_live_range.cc, CalculateBufferStartEndMap: a parameter without input_output_alias at that exact index is
+    # read-only and live until the program ends, even if it is donated.
     aliased = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
     for number, parameter in enumerate(module.entry.parameters):
         first = places.first_of(parameter)
@@ -180,8 +189,8 @@ def _arguments_stay(module: Module, dataflow: Dataflow, schedule: FlatSchedule, 
                 end[first + n] = schedule.end
 
 
-def _normalise(values: list[int], start: Mapping[int, int], end: dict[int, int]) -> None:
-    """Values of one buffer follow each other: each ends where the next begins."""
+def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[int, int]) -> None:
+    """Makes the live ranges of one buffer disjoint: each ends where the next starts."""
     values.sort(key=lambda value: (start[value], end[value]))
     for value, later in pairwise(values):
         end[later] = max(end[value], end[later])
@@ -189,14 +198,13 @@ def _normalise(values: list[int], start: Mapping[int, int], end: dict[int, int])
 
 
 def _peak(dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], end: Mapping[int, int]) -> int:
-    """The first position where most is alive, as XLA counts.
-
-    Every value counts with the bytes of its instruction's whole shape, and for one position more than it lives.
-    """
+    """Returns the first position with the largest number of live bytes, by XLA's count."""
     places, change = dataflow.places, [0] * (schedule.end + 3)
     bytes_of: dict[int, int] = {}
     for value, begin in start.items():
         instruction = places.instructions[places.owner[value]]
+        # hlo_live_range.cc, ComputePeakMemoryMoment: each value counts with the bytes of its instruction's whole shape
+        # and is subtracted one tick after its end, so this sum chooses a moment but is not a memory size.
         chain = dataflow.chains.get(instruction)
         is_hidden = chain is not None and chain.computation is None and places.index(value)[:1] == (1,)
         shape = places.shape(value) if is_hidden else instruction.shape
@@ -204,9 +212,9 @@ def _peak(dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], 
             bytes_of[id(shape)] = logical_bytes(shape)
         change[begin] += bytes_of[id(shape)]
         change[end[value] + 2] -= bytes_of[id(shape)]
-    most, peak, alive = 0, 0, 0
+    most, peak, live = 0, 0, 0
     for position, changed in enumerate(change):
-        alive += changed
-        if alive > most:
-            most, peak = alive, position
+        live += changed
+        if live > most:
+            most, peak = live, position
     return peak

@@ -1,4 +1,4 @@
-"""From a module to what fills its memory: puts the analyses together and adds up.
+"""Memory analysis of a module: runs the analyses of this package in order and adds up their results.
 
 Mirrors `BufferAssigner::Run` of xla/service/buffer_assignment.cc and `CompiledMemoryStats` of
 xla/pjrt/pjrt_executable.h.
@@ -14,9 +14,9 @@ from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, logical_bytes, prefetched_space
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
-from hlo_cli.analysis.memory.drafts import Assigned
 from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.memory_model import (
@@ -29,7 +29,7 @@ from hlo_cli.analysis.memory.memory_model import (
     Totals,
 )
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.turns import timeline
+from hlo_cli.analysis.memory.slot_occupancy import timeline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.memory_space import space_name
@@ -45,9 +45,10 @@ def memory_analysis(
     generation: str | None = None,
     release: Release = "0.10.2",
 ) -> MemoryAnalysis:
-    """What fills memory while a module runs; `target` and `generation` where the text does not tell them.
+    """Computes buffers, live ranges, allocations, and peak usage of a module.
 
-    A module without schedule is taken to run in the order of its text, and `order` says so.
+    `target` and `generation` override what is detected from the text. Without a schedule, the order of the text is
+    used, and the result has `order="text"`.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true
@@ -89,14 +90,14 @@ def memory_analysis(
 
 @dataclass(frozen=True, slots=True)
 class _Sizing:
-    """What a shape takes on the target."""
+    """Sizes of shapes on the target."""
 
     target: Target | None
     generation: str
     known: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __call__(self, shape: Shape) -> tuple[int, int]:
-        """Logical and padded bytes, measured once: equal shapes are one object in a module."""
+        """Returns logical and padded bytes; cached, because equal shapes of a module are one object."""
         found = self.known.get(id(shape))
         if found is None:
             padded = buffer_bytes(shape, self.target, self.generation)
@@ -109,12 +110,13 @@ def _allocations(
     dataflow: Dataflow,
     ranges: LiveRanges,
     buffers: Sequence[Buffer],
-    assigned: Iterable[Assigned],
+    assigned: Iterable[AssignedAllocation],
     sizing: _Sizing,
 ) -> Iterable[Allocation]:
+    """Yields the allocations with their values."""
     places = dataflow.places
-    given = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
-    given |= {(donor.parameter_number, donor.parameter_index) for donor in module.buffer_donor}
+    aliased_or_donated = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
+    aliased_or_donated |= {(donor.parameter_number, donor.parameter_index) for donor in module.buffer_donor}
     numbers = {parameter: number for number, parameter in enumerate(module.entry.parameters)}
     for index, allocation in enumerate(assigned):
         values: list[LiveValue] = []
@@ -142,15 +144,15 @@ def _allocations(
                 )
         parameter: tuple[int, ShapeIndex] | None = None
         if allocation.parameter is not None:
-            maker = places.instructions[places.owner[allocation.parameter]]
-            parameter = (numbers[maker], places.index(allocation.parameter))
+            definer = places.instructions[places.owner[allocation.parameter]]
+            parameter = (numbers[definer], places.index(allocation.parameter))
         yield Allocation(
             index,
             allocation.size,
             allocation.space,
             "aliased" if parameter and allocation.is_live_out else _ROLES[allocation.role],
             parameter,
-            parameter in given,
+            parameter in aliased_or_donated,
             allocation.is_live_out,
             allocation.role == "temporary",
             tuple(values),
@@ -167,6 +169,7 @@ _ROLES: Mapping[str, Kind] = {
 
 
 def _kind(buffer: Buffer) -> Kind:
+    """Returns what a buffer is for."""
     if buffer.is_constant:
         return "constant"
     if buffer.parameter is not None:
@@ -180,10 +183,11 @@ def _spaces(
     module: Module,
     values: Sequence[LiveValue],
     allocations: Sequence[Allocation],
-    assigned: Sequence[Assigned],
+    assigned: Sequence[AssignedAllocation],
     end: int,
     sizing: _Sizing,
 ) -> Iterable[SpaceUsage]:
+    """Yields the usage of each memory space, by number."""
     target = sizing.target
     inside: dict[int, list[LiveValue]] = {}
     for value in values:
@@ -207,16 +211,18 @@ def _spaces(
 
 
 def timeline_of(values: Sequence[LiveValue], end: int) -> list[int]:
-    """The bytes alive at every position up to the end; where one value takes over from another, the new one counts."""
+    """Returns the live bytes at positions 0 to `end`; where one value overwrites another, only the new one counts."""
     return timeline(((value.start, value.end, value.padded_bytes, value.slot) for value in values), end)
 
 
 def _totals(
-    module: Module, allocations: Iterable[Allocation], assigned: Sequence[Assigned], sizing: _Sizing
+    module: Module, allocations: Iterable[Allocation], assigned: Sequence[AssignedAllocation], sizing: _Sizing
 ) -> dict[int, Totals]:
+    """Returns the totals of each memory space by kind."""
     found: dict[int, Totals] = {}
 
     def add(space: int, **more: int) -> None:
+        """Adds bytes to the totals of a memory space."""
         old = found.get(space, Totals())
         found[space] = replace(old, **{name: getattr(old, name) + size for name, size in more.items()})
 
@@ -228,13 +234,13 @@ def _totals(
         add(_space(part), outputs=sizing(part)[1])
     for alias in module.input_output_alias:
         if alias.parameter_number < len(entry.parameters):
-            given = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
-            if given is not None:
-                add(_space(given), aliased=sizing(given)[1])
-    for allocation, draft in zip(allocations, assigned, strict=True):
+            aliased_or_donated = subshape(entry.parameters[alias.parameter_number].shape, alias.parameter_index)
+            if aliased_or_donated is not None:
+                add(_space(aliased_or_donated), aliased=sizing(aliased_or_donated)[1])
+    for allocation, assigned_allocation in zip(allocations, assigned, strict=True):
         match allocation.kind:
             case "temporary":
-                add(allocation.space, temporaries=allocation.size, fragmentation=draft.fragmentation)
+                add(allocation.space, temporaries=allocation.size, fragmentation=assigned_allocation.fragmentation)
             case "constant":
                 add(allocation.space, constants=allocation.size)
             case "thread-local":
@@ -243,8 +249,10 @@ def _totals(
 
 
 def _parts(shape: Shape) -> Iterable[Shape]:
+    """Yields a shape and all its subshapes."""
     return subshapes_of(shape).shapes
 
 
 def _space(shape: Shape) -> int:
+    """Returns the memory space of a shape; tuple tables are in main memory."""
     return shape.layout.memory_space if isinstance(shape, ArrayShape | BufferShape) else 0

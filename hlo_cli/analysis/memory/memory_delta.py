@@ -1,7 +1,6 @@
-"""When each instruction runs, and what it does to the bytes alive; of what it makes, not of what is given.
+"""Memory delta: bytes that each instruction allocates minus those whose last use it is.
 
-Mirrors how `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simulator.cc goes from one instruction to
-the next.
+Follows the event order of `HeapSimulator::RunComputation` in xla/service/heap_simulator/heap_simulator.cc.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from hlo_cli.ir.operations import ARGUMENT_OPCODES
 
 @dataclass(frozen=True, slots=True)
 class MemoryDelta:
-    """`positions` has the place of each instruction in the flattened schedule, `bytes` what begins there less what ends
-    there; constants, which are there for the whole run, and arguments do not count.
+    """The position of each instruction in the flattened schedule, and its change of live bytes.
+
+    Arguments and constants are not counted.
     """
 
     positions: Mapping[Instruction, int]
@@ -29,14 +29,14 @@ class MemoryDelta:
 
 
 @no_garbage_collection()
-def growth_of(facts: OrderIndependentFacts) -> MemoryDelta:
-    """The growth of a module in the order of its text.
+def memory_delta(facts: OrderIndependentFacts) -> MemoryDelta:
+    """Returns the memory deltas of a module in the order of its text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[64] broadcast(p), dimensions={}
     ...   ROOT b = f32[8] slice(a) }'''
-    >>> growth_of(order_independent_facts(parse_module(text))).bytes
+    >>> memory_delta(order_independent_facts(parse_module(text))).bytes
     {<parameter p>: 0, <broadcast a>: 256, <slice b>: -224}
     """
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains)

@@ -1,8 +1,7 @@
-"""What fills memory while a module runs: values with their lives, the allocations they share, peaks and totals.
+"""The result of memory analysis: values with live ranges, allocations, peaks, and totals.
 
-The face of the analyses behind it: the flattened schedule, dataflow, alias sets, live ranges, sizes, sharing, heap.
-Follows xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Times are positions in the flattened
-schedule: computations that run are laid out where they are called, and every instruction takes one tick.
+Mirrors xla/service/buffer_assignment.cc and xla/hlo/utils/hlo_live_range.cc. Positions count instructions of the
+flattened schedule: called computations are inlined before their caller, and every instruction takes one tick.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
-if TYPE_CHECKING:  # what answers needs less than what finds them: no numpy
+if TYPE_CHECKING:  # types only: the result is usable without numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release
     from hlo_cli.analysis.memory.strategies import StrategyName
 
 Order = Literal["schedule", "text"]
-"""Where the order of execution comes from: the module is scheduled, or the order of its text is taken for one."""
+"""Source of the execution order: the schedule of the module, or the order of the text if there is none."""
 
 Kind = Literal["argument", "aliased", "output", "constant", "temporary", "thread-local"]
-"""What a buffer is for; `aliased` is an argument whose buffer also holds a part of the result."""
+"""What a buffer is for; `aliased` is an argument whose buffer also holds part of the result."""
 
 Offsets = Literal["exact", "estimated", "unknown"]
-"""Whether sharing and offsets follow rules known to be the compiler's, come close to it, or cannot be told."""
+"""Accuracy of sharing and offsets: the compiler's own rules, an approximation, or not derivable from the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
-    """One value in memory: who defines it, at which index of its result, when it lives, and where it lies.
+    """A value in memory: defining instruction, shape index, live range, and location.
 
-    It lives from `start` to `end`, both included; both are -1 in applied computations, which keep their values to
-    themselves. `logical_bytes` are its elements alone, `padded_bytes` what it takes on the target. Values of one
-    `buffer` are the same memory and must be; values of one `slot` lie at the same place, as they do not live together.
-    `allocation` is the place of that in `MemoryAnalysis.allocations`, `offset` the distance from its start, None where
-    the text cannot tell. `is_phi` marks values that come from several places, such as those that a loop carries.
+    The value is live from `start` to `end`, inclusive; both are -1 in embedded computations, whose values are
+    thread-local. `logical_bytes` excludes padding, `padded_bytes` includes it. Values of one `buffer` must alias.
+    Values of one `slot` share an offset at different times. `allocation` indexes `MemoryAnalysis.allocations`;
+    `offset` is in bytes from its start, None if unknown. `is_phi` marks values that merge several definitions, such
+    as loop carries.
     """
 
     instruction: Instruction
@@ -64,11 +63,10 @@ class LiveValue:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Memory that the run-time system reserves at once, for one buffer or for several that do not live together.
+    """Memory that the runtime reserves as one block, for one buffer or for several with disjoint live ranges.
 
-    `parameter` says which argument it is and at which index, `is_donated` that this one may be overwritten;
-    `is_output` that a part of the result lies in it; `is_heap` that it is the one that holds all temporary buffers of
-    its space.
+    `parameter` is the number and index of the argument, if any. `is_donated` allows overwriting it. `is_output` marks
+    part of the result, `is_heap` the allocation of all temporary buffers of its memory space.
     """
 
     index: int
@@ -84,12 +82,11 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Bytes of a space by what they are for, as the compiler's memory analysis counts them.
+    """Bytes of a memory space by kind, as the compiler's memory analysis counts them.
 
-    `aliased` bytes are in arguments and outputs both. `temporaries` is the size of the temporary allocation,
-    `fragmentation` what of that no buffer holds even at the moment when most is held. TPU compilers round the first up
-    to 16 KiB when they report it; in a space where offsets are unknown it is the most that is alive at once, and the
-    compiler may need more.
+    `aliased` bytes are both in arguments and in outputs. `temporaries` is the size of the temporary allocation,
+    `fragmentation` its part that no buffer uses at the peak. TPU compilers report temporaries rounded up to 16 KiB.
+    In a memory space with unknown offsets, `temporaries` is the peak of live bytes, a lower bound.
     """
 
     arguments: int = 0
@@ -103,10 +100,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """One memory space: its number and name on the target, the values in it by start, and how full it is when.
+    """A memory space: number, name on the target, values by start, and live bytes over time.
 
-    `timeline[t]` are the bytes alive at position t, each slot counted once; `peak` is the first position where that is
-    largest.
+    `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak` is its first maximum.
     """
 
     number: int
@@ -119,24 +115,24 @@ class SpaceUsage:
 
     @property
     def peak_bytes(self) -> int:
-        """The bytes alive at the peak."""
+        """The live bytes at the peak."""
         return self.timeline[self.peak]
 
-    def turns(self) -> Iterator[tuple[LiveValue, int, int, LiveValue | None]]:
-        """From when until when each value is what its slot holds, and which one takes over, if any, by start.
+    def occupancies(self) -> Iterator[tuple[LiveValue, int, int, LiveValue | None]]:
+        """Yields each value with the first and last position in its slot, and the value that overwrites it.
 
-        The end lies before the start where another value takes over at once. At every position, the bytes of those
-        whose turn it is add up to the timeline.
+        Sorted by first position. `last` is `first - 1` if the value is overwritten at once. At every position, the
+        bytes of the occupying values add up to the timeline.
         """
-        from hlo_cli.analysis.memory.turns import turns
+        from hlo_cli.analysis.memory.slot_occupancy import occupancies
 
         values = self.values
-        found = turns((value.start, value.end, value.padded_bytes, value.slot) for value in values)
-        for number, first, last, then in sorted(found, key=lambda turn: (turn.first, turn.value)):
+        found = occupancies((value.start, value.end, value.padded_bytes, value.slot) for value in values)
+        for number, first, last, then in sorted(found, key=lambda each: (each.first, each.value)):
             yield values[number], first, last, None if then is None else values[then]
 
-    def alive_at(self, position: int) -> tuple[LiveValue, ...]:
-        """What is alive at a position, the largest first: of each slot the value that it holds then."""
+    def live_at(self, position: int) -> tuple[LiveValue, ...]:
+        """Returns the values live at a position, largest first; of each slot only the occupying value."""
         found: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
@@ -150,13 +146,13 @@ class SpaceUsage:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnalysis:
-    """What fills memory while a module runs.
+    """The result of memory analysis.
 
-    `sequence` holds the instructions by position, `positions` the reverse. `peak` is the moment that XLA's live-range
-    dump calls the peak, which counts unpadded bytes of all spaces; each space has its own. `values` are all that have a
-    life, by start. `strategy` is how heaps were filled, as compilers for TPUs have several; a `generation` is a
-    guess unless it was told. Above `limit` bytes of main memory compilers try another strategy; None where that
-    is not known, and with the compiler's own numbers.
+    `sequence` lists the instructions by position; `positions` is its inverse. `peak` is the position that XLA's
+    live-range dump calls the peak (unpadded bytes of all memory spaces); each memory space has its own peak. `values`
+    are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_told` is False if
+    `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
+    or if the numbers are the compiler's own.
     """
 
     module: Module
@@ -176,19 +172,19 @@ class MemoryAnalysis:
     limit: int | None
 
     def space(self, number: int) -> SpaceUsage | None:
-        """The space of this number, or None if nothing lies there."""
+        """Returns the memory space of this number, or None if it is empty."""
         return next((space for space in self.spaces if space.number == number), None)
 
     def values_of(self, instruction: Instruction) -> tuple[LiveValue, ...]:
-        """The values that an instruction defines and that have a life."""
+        """Returns the values with a live range that an instruction defines."""
         return tuple(value for value in self.values if value.instruction is instruction)
 
     def holders_of(self, value: LiveValue) -> tuple[LiveValue, ...]:
-        """All values that must be the same memory as this one, by start, itself among them."""
+        """Returns all values of the buffer of `value`, by start."""
         return tuple(other for other in self.values if other.buffer == value.buffer)
 
     def allocation_of(self, value: LiveValue) -> Allocation | None:
-        """The allocation that holds a value; None where the compiler's assignment does not tell of it."""
+        """Returns the allocation of a value; None if the compiler's assignment does not contain it."""
         at = value.allocation
         if 0 <= at < len(self.allocations) and self.allocations[at].index == at:
             return self.allocations[at]

@@ -1,4 +1,4 @@
-"""Which instructions of a dump an allocation in an out-of-memory message may stand for."""
+"""Candidate instructions of a dump for an allocation in an out-of-memory message."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 
-def instructions_behind(allocation: OomAllocation, module: Module) -> tuple[Instruction, ...]:
-    """The instruction that the message names, else all that have its opcode, make such an array and share its op_name.
+def candidate_instructions(allocation: OomAllocation, module: Module) -> tuple[Instruction, ...]:
+    """Returns the instruction that the message names, else all with the same opcode, array shape, and op_name.
 
-    GPUs name opcodes alone; and a message may come from another compilation than the dump.
+    GPU messages contain only opcodes. The op_name is ignored if no candidate matches, because the message may come
+    from another compilation than the dump.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> module = parse_module("HloModule m  ENTRY e { p = f32[8]{0} parameter(0) ROOT r = f32[8]{0} negate(p) }")
     >>> allocation = OomAllocation(32, parse_shape("f32[8]"), opcode="negate")
-    >>> [instruction.name for instruction in instructions_behind(allocation, module)]
+    >>> [instruction.name for instruction in candidate_instructions(allocation, module)]
     ['r']
     """
     if allocation.place is not None and allocation.place.instruction is not None:
@@ -35,6 +36,6 @@ def instructions_behind(allocation: OomAllocation, module: Module) -> tuple[Inst
 
 
 def _arrays(shape: Shape | None) -> set[tuple[str, tuple[int, ...]]]:
-    """Types and sizes of the arrays in a shape; messages and dumps may disagree on layouts."""
+    """Returns types and dimensions of the arrays in a shape, without layouts; messages and dumps may differ there."""
     leaves = () if shape is None else shape.leaves
     return {(leaf.element_type.name, leaf.dimensions) for _, leaf in leaves if isinstance(leaf, ArrayShape)}

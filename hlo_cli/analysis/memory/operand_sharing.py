@@ -1,7 +1,7 @@
-"""May an instruction write its result where its operand lies, if that dies there? What XLA's backends allow.
+"""Operand sharing: whether an instruction may write its result over an operand whose live range ends there.
 
-Mirrors `CanShareOperandBufferWithUser` of xla/hlo/analysis/hlo_dataflow_analysis.cc and the hint of
-xla/backends/gpu for fusions; what those for TPUs share besides stands in the text.
+Mirrors `CanShareOperandBufferWithUser` of xla/hlo/analysis/hlo_dataflow_analysis.cc and the hint for fusions in
+xla/service/gpu/alias_info.cc. On TPU, `aliasing_operands` of the dump lists further pairs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
-_AS_LISTED: Final = frozenset((opcodes.ALL_REDUCE, opcodes.FUSION))
-"""Where compilers for TPUs share all that they list; of others, such as sorts, they share less."""
+_FULLY_LISTED: Final = frozenset((opcodes.ALL_REDUCE, opcodes.FUSION))
+"""Opcodes for which TPU compilers share every pair in `aliasing_operands`; for others, such as sort, only some."""
 
 
 class OperandSharing:
-    """Answers for the instructions of one module; what fused computations do is found out once."""
+    """Sharing queries on the instructions of one module; results for fused computations are cached."""
 
     __slots__ = ("_dataflow", "_first", "_fused", "_in_place", "_listed", "_target", "_users", "_uses")
 
@@ -41,7 +41,10 @@ class OperandSharing:
         self._listed: dict[Instruction, tuple[frozenset[int], ...] | None] = {}
 
     def may_share(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
-        """Whether `user`, which uses the instruction of a place directly, may put its result there."""
+        """Returns whether `user` may write its result at `user_index` over its operand at `operand_place`.
+
+        `user` must use the instruction of `operand_place` directly.
+        """
         places = self._dataflow.places
         operand = places.instructions[places.owner[operand_place]]
         if operand.opcode == opcodes.CONSTANT:
@@ -50,30 +53,31 @@ class OperandSharing:
         equal = places.shape(operand_place) == places.shape(user_place)
         if equal and self._overwrites(operand_place, user, user_index):
             return True
-        position = self.first_at(user, operand)
+        position = self.first_operand_number(user, operand)
         assert position is not None
+        # gpu/alias_info.cc, GpuAliasInfo::MayAlias: the answer for a fusion is final, also for unequal shapes.
         if user.opcode == opcodes.FUSION and self._target == "gpu":
             return self._gpu_fusion(user, position, operand_place, user_place, user_index)
         listed = self._is_listed(operand_place, user, user_index, position) if self._target == "tpu" else None
-        if listed is not None and (not listed or user.opcode in _AS_LISTED):
+        if listed is not None and (not listed or user.opcode in _FULLY_LISTED):
             return listed
         return equal and self._by_opcode(operand, operand_place, user, user_index, position)
 
-    def first_at(self, user: Instruction, operand: Instruction) -> int | None:
-        """The first position at which an instruction takes another as it stands, if it does."""
+    def first_operand_number(self, user: Instruction, operand: Instruction) -> int | None:
+        """Returns the first operand number at which `user` uses `operand`, or None."""
         if self._first[0] is not user:
             positions = enumerate(reversed(user.operands), 1)
             self._first = user, {each: len(user.operands) - n for n, each in positions}
         return self._first[1].get(operand)
 
     def users(self, computation: Computation) -> Users:
-        """The users of a computation's instructions."""
+        """Returns the users of each instruction in a computation; cached."""
         if computation not in self._users:
             self._users[computation] = users_of(computation)
         return self._users[computation]
 
     def _overwrites(self, operand_place: int, user: Instruction, user_index: ShapeIndex) -> bool:
-        """Whether the user overwrites the value in any case."""
+        """Returns whether an in-place pair of `user` connects the operand and the result."""
         places, at = self._dataflow.places, self._dataflow.value
         for number, index, output_index in self._in_place.pairs(user):
             if output_index == user_index and number < len(user.operands):
@@ -83,50 +87,55 @@ class OperandSharing:
         return False
 
     def _is_listed(self, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int) -> bool | None:
-        """Whether the compiler's configuration names operand and result together; None if it names nothing at all."""
+        """Returns whether `aliasing_operands` groups operand and result; None if the dump has no such lists."""
         if user not in self._listed:
             self._listed[user] = listed_aliases(user)
         listed = self._listed[user]
         if not listed:
             return None if listed is None else False
-        given = operand_leaf(user, position, self._dataflow.places.index(operand_place))
-        made = result_leaf(user, user_index)
-        return any(given in together and made in together for together in listed)
+        operand_leaf_number = operand_leaf(user, position, self._dataflow.places.index(operand_place))
+        result_leaf_number = result_leaf(user, user_index)
+        return any(operand_leaf_number in together and result_leaf_number in together for together in listed)
 
     def _gpu_fusion(
         self, user: Instruction, position: int, operand_place: int, user_place: int, user_index: ShapeIndex
     ) -> bool:
+        """Returns whether a GPU fusion may overwrite the operand."""
         places = self._dataflow.places
         called = _body(user, position)
         if called is None:
             return False
         key = (called, position, user_index)
         if key not in self._fused:
-            given, made = places.shape(operand_place), places.shape(user_place)
-            self._fused[key] = gpu_fusion_shares(user, position, user_index, self.users(called), given, made)
+            operand_shape, user_shape = places.shape(operand_place), places.shape(user_place)
+            self._fused[key] = gpu_fusion_shares(
+                user, position, user_index, self.users(called), operand_shape, user_shape
+            )
         return self._fused[key]
 
     def _by_opcode(
         self, operand: Instruction, operand_place: int, user: Instruction, user_index: ShapeIndex, position: int
     ) -> bool:
+        """Returns whether an instruction of this opcode may overwrite an operand of equal shape."""
         match user.opcode:
             case opcodes.FUSION:
                 return self._fusion(user, position)
             case opcodes.WHILE | opcodes.CONDITIONAL:
                 return True
             case opcodes.DYNAMIC_UPDATE_SLICE | opcodes.SCATTER | "set-dimension-size":
-                return _only_at(user, operand) == 0
+                return _single_operand_number(user, operand) == 0
             case "triangular-solve":
-                return _only_at(user, operand) == 1
+                return _single_operand_number(user, operand) == 1
             case opcodes.SORT:
                 if len(self.users(operand.computation)[operand]) != 1:
                     return False
-                return len(user.operands) == 1 or user_index[:1] == (_only_at(user, operand),)
+                return len(user.operands) == 1 or user_index[:1] == (_single_operand_number(user, operand),)
             case opcodes.CALL:
                 return self._call(user, operand_place)
         return is_elementwise_on(user, position)
 
     def _fusion(self, fusion: Instruction, position: int) -> bool:
+        """Returns whether a fusion on CPU or TPU may overwrite the operand."""
         called = _body(fusion, position)
         if called is None:
             return False
@@ -136,10 +145,12 @@ class OperandSharing:
         return self._fused[key]
 
     def _fusion_by_kind(self, fusion: Instruction, called: Computation, position: int) -> bool:
+        """Returns whether a fusion of its kind may overwrite the operand."""
         users, parameter, root = self.users(called), called.parameters[position], called.root
         kind = fusion.attribute("kind")
         if kind in ("kLoop", "kInput"):
             return _all_elementwise(users, parameter)
+        # hlo_dataflow_analysis.cc: of kOutput fusions, only the addend of a dot or convolution may be overwritten.
         if kind == "kOutput" and root is not None and root.opcode == "add":
             product = next((o for o in root.operands if o.opcode in (opcodes.DOT, opcodes.CONVOLUTION)), None)
             if product is None:
@@ -149,7 +160,7 @@ class OperandSharing:
         return is_elementwise_on(fusion, position)
 
     def _call(self, call: Instruction, operand_place: int) -> bool:
-        """Whether the call and an elementwise root of what it calls are the only two uses."""
+        """Returns whether the value has exactly two uses: the call and an elementwise root of the callee."""
         uses = self._uses_of(self._dataflow.value[operand_place])
         body = _body(call)
         root = body.root if body is not None else None
@@ -157,7 +168,7 @@ class OperandSharing:
         return len(uses) == 2 and len(found) == 1 and any(user is call for user, _ in uses)
 
     def _uses_of(self, value: int) -> list[tuple[Instruction, int]]:
-        """The instructions that use a value as a whole operand, found for all values at once; tuples do not count."""
+        """Returns the uses of a value as a whole operand, computed once for all values; tuples do not count."""
         if self._uses is None:
             self._uses = {}
             places, at = self._dataflow.places, self._dataflow.value
@@ -168,18 +179,18 @@ class OperandSharing:
 
 
 def _body(user: Instruction, position: int = -1) -> Computation | None:
-    """What a fusion or call runs, if it has a parameter for the operand at a position; broken modules may not."""
+    """Returns the called computation if it has a parameter for the operand number; malformed modules may not."""
     called = user.called_computations
     return called[0] if called and position < len(called[0].parameters) else None
 
 
-def _only_at(user: Instruction, operand: Instruction) -> int | None:
-    """At which position the operand stands, if at one alone."""
+def _single_operand_number(user: Instruction, operand: Instruction) -> int | None:
+    """Returns the operand number of an operand that is used once, else None."""
     return user.operands.index(operand) if user.operands.count(operand) == 1 else None
 
 
 def _all_elementwise(users: Users, parameter: Instruction) -> bool:
-    """Whether whatever follows a parameter is elementwise or a tuple."""
+    """Returns whether all transitive users of a parameter are elementwise or tuples."""
     waiting, seen = [parameter], {parameter}
     while waiting:
         instruction = waiting.pop()

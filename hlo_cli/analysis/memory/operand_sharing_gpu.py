@@ -1,7 +1,7 @@
-"""When a fusion on GPU may overwrite one of its operands: if it reads each element before it writes that place.
+"""Operand sharing of fusions on GPU: allowed if each element is read before its location is written.
 
-Mirrors the buffer sharing hint of xla/service/gpu/gpu_alias_info.cc; what the emitters really do depends on the device
-in rare cases and is approximated.
+Mirrors the buffer sharing hint of xla/service/gpu/alias_info.cc. Emitters that depend on the device are
+approximated.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex
 def gpu_fusion_shares(
     fusion: Instruction, position: int, output_index: ShapeIndex, users: Users, given: Shape, made: Shape
 ) -> bool:
-    """Whether the result of a fusion at an index may lie where the operand at a position does."""
+    """Returns whether the result of a fusion at `output_index` may overwrite the operand at `position`."""
     called = fusion.called_computations[0]
-    if called.root is None or position >= len(called.parameters) or not _fits(given, made):
+    if called.root is None or position >= len(called.parameters) or not _same_size(given, made):
         return False
     output, index = called.root, output_index
     while output.opcode == TUPLE and index:
         output, index = output.operands[index[0]], index[1:]
-    hero = _reduction(called) if fusion.attribute("kind") != "kCustom" else None
+    # gpu/alias_info.cc, FusionCanShareBufferHint: the reduction emitter computes the reduction before it writes any
+    # output, so users of the reduction cannot overwrite its input too early.
+    hero = _reduction_hero(called) if fusion.attribute("kind") != "kCustom" else None
     roots = set(_roots(called))
     waiting, seen = [called.parameters[position]], {called.parameters[position]}
-    for instruction in waiting:  # breadth first: grows behind
+    for instruction in waiting:  # breadth first: grows while iterated
         for user in users.get(instruction, ()):
             if user is hero:
                 continue
@@ -46,7 +48,8 @@ def gpu_fusion_shares(
     return elementwise and not any(_hero(root, (TRANSPOSE, COPY)) for root in reached)
 
 
-def _fits(given: Shape, made: Shape) -> bool:
+def _same_size(given: Shape, made: Shape) -> bool:
+    """Returns whether two shapes are equal, or arrays of as many elements of the same width."""
     if given == made:
         return True
     if not isinstance(given, ArrayShape) or not isinstance(made, ArrayShape):
@@ -55,7 +58,7 @@ def _fits(given: Shape, made: Shape) -> bool:
 
 
 def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, index: ShapeIndex) -> bool:
-    """Whether a user reads its operand in the order in which the output is written."""
+    """Returns whether `user` reads its operand in the order in which the output is written."""
     last = output.operands[0] if output.opcode == "bitcast" else output
     if last.opcode == "dynamic-update-slice" and _is_same_slice(user, last):
         return True
@@ -75,7 +78,7 @@ def _keeps_order(user: Instruction, operand: Instruction, output: Instruction, i
 
 
 def _is_same_slice(slice_: Instruction, update: Instruction) -> bool:
-    """Whether what is read is just what will be overwritten."""
+    """Returns whether a dynamic-slice reads exactly the elements that the update overwrites."""
     if slice_.opcode != "dynamic-slice" or slice_.operands[0] is not update.operands[0]:
         return False
     if slice_.shape != update.operands[1].shape:
@@ -85,18 +88,19 @@ def _is_same_slice(slice_: Instruction, update: Instruction) -> bool:
 
 
 def _roots(called: Computation) -> tuple[Instruction, ...]:
+    """Returns the elements of a fusion's root tuple, or its root."""
     root = called.root
     assert root is not None
     return root.operands if root.opcode == TUPLE else (root,)
 
 
-def _reduction(called: Computation) -> Instruction | None:
-    """The reduction that is computed before all else."""
+def _reduction_hero(called: Computation) -> Instruction | None:
+    """Returns the reduction hero: the reduce that the first root with one is computed from."""
     return next((found for root in _roots(called) if (found := _hero(root, (REDUCE,)))), None)
 
 
 def _hero(root: Instruction, opcodes: tuple[str, ...]) -> Instruction | None:
-    """The operation of one of these kinds that a root comes from, through unary operations and bitcasts."""
+    """Returns the instruction with one of `opcodes` below unary operations and bitcasts of a root, or None."""
     while root.opcode not in opcodes:
         if len(root.operands) != 1 or (root.opcode not in UNARY and root.opcode != "bitcast"):
             return None

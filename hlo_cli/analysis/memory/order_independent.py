@@ -1,6 +1,6 @@
-"""What fills memory as far as the order of instructions has no say in it: values, alias sets, buffers.
+"""Analyses that do not depend on the schedule: dataflow, alias sets, and buffers.
 
-Mirrors what `HloAliasAnalysis` of xla/hlo/analysis/hlo_alias_analysis.cc finds before anything is scheduled.
+Mirrors `HloAliasAnalysis` of xla/hlo/analysis/hlo_alias_analysis.cc.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.module import Module
 
+# gpu/alias_info.cc: on GPU, in-place pairs of fusions are also found through reshapes.
 _THROUGH_ON_GPU = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
 _THROUGH = frozenset((opcodes.BITCAST,))
 
 
 @dataclass(frozen=True, slots=True)
 class OrderIndependentFacts:
-    """What holds for a module in any order; the TPU generation may have been told, or be a guess."""
+    """Results that hold for any order of the instructions; `is_generation_told` is False if `generation` is a guess."""
 
     module: Module
     target: Target | None
@@ -45,7 +46,7 @@ class OrderIndependentFacts:
 def order_independent_facts(
     module: Module, target: Target | None = None, generation: str | None = None
 ) -> OrderIndependentFacts:
-    """What holds for a module in any order; `target` and `generation` where the text does not tell them.
+    """Runs the analyses; `target` and `generation` override what is detected from the text.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { a = f32[8] parameter(0) ROOT b = f32[8] negate(a) }"
@@ -68,7 +69,7 @@ def order_independent_facts(
 
 
 def in_place_of(target: Target | None) -> InPlace:
-    """How in-place operations are found on a target.
+    """Returns the finder of in-place operations for a target.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("r = f32[9] dynamic-update-slice(f32[9] a, f32[2] b, s32[] i)").entry.root

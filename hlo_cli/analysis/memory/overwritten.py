@@ -1,10 +1,9 @@
-"""Reads of values that another value has been written over: what no compiled schedule holds, and no rewrite may leave.
+"""Reads of values that another value of the same buffer has overwritten.
 
-Mirrors what `CopyInsertion` of xla/service/copy_insertion.cc makes sure of before XLA schedules a module: behind it,
-values of one alias set are written and read one after the other. Buffer assignment takes that for granted.
-
-The schedule is walked once, loop bodies and branches where they are called, with the value that each shared buffer
-holds at the moment.
+Mirrors the guarantee of `CopyInsertion` in xla/service/copy_insertion.cc: after that pass, the values of one alias
+set are written and read one after the other, which buffer assignment relies on. A compiled schedule has no such
+reads, and a rewrite must not create any. The schedule is walked once, with the current value of each shared buffer;
+loop bodies and branches are walked at their callers.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING
 
 Path = tuple[Instruction, ...]
-"""An instruction of the entry, one of what that calls, and so on, down to the instruction that is meant."""
+"""The call path of an instruction: an instruction of the entry, one of its callee, and so on."""
 
-_FORWARDS: Final = FORWARDING | ARGUMENT_OPCODES | {opcodes.AFTER_ALL, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE}
-_SHIFTS: Final = frozenset((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.FUSION, opcodes.SCATTER))
-"""Operations in place that read what they put in while they write."""
+_FORWARDING: Final = FORWARDING | ARGUMENT_OPCODES | {opcodes.AFTER_ALL, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE}
+_READING_UPDATES: Final = frozenset((opcodes.DYNAMIC_UPDATE_SLICE, opcodes.FUSION, opcodes.SCATTER))
+"""In-place operations that read their update operands while they write."""
 _MIXED: Final = -1
 
 
 class Access(NamedTuple):
-    """A value is read from, or put into, a buffer that several values share, by the instruction at the end of a path.
+    """A read of a value from a shared buffer, or a write of a value to it, by the last instruction of a path.
 
-    The end of a computation, which reads what its root holds, is the computation itself.
+    `end` is the computation whose root is read, None for other accesses.
     """
 
     path: Path
@@ -47,9 +46,9 @@ class Access(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Overwritten:
-    """Two accesses of which the later reads a value that the earlier has put another over.
+    """A read of a value that an earlier write has overwritten.
 
-    Where both are the same, an instruction writes over what it still reads.
+    If both have the same path, an instruction overwrites an operand that it still reads.
     """
 
     reader: Access
@@ -58,10 +57,10 @@ class Overwritten:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """All that happens in shared buffers, in order, and what is wrong with that.
+    """All accesses to shared buffers in order, and the conflicts among them.
 
-    `fixed` are the arguments and constants that would be written over, `together` the loops of which two carried
-    elements would lie in one buffer, with the indices of the elements.
+    `fixed` are arguments and constants that would be overwritten. `together` are loops with carried elements that
+    would share a buffer, with the ordinals of these elements.
     """
 
     accesses: tuple[Access, ...] = ()
@@ -71,12 +70,12 @@ class Walk:
 
     @property
     def count(self) -> int:
-        """How much is wrong."""
+        """The number of conflicts."""
         return len(self.overwritten) + len(self.fixed) + len(self.together)
 
 
 def overwritten_values(facts: OrderIndependentFacts) -> Walk:
-    """What is overwritten before its last read, in the order of the text.
+    """Returns the accesses and conflicts of a module in the order of its text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -95,22 +94,24 @@ def overwritten_values(facts: OrderIndependentFacts) -> Walk:
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
-    """What a buffer holds, who put it there, and what it held before."""
+class _BufferState:
+    """The current value of a buffer, the access that wrote it, and the previous state."""
 
     value: int
     writer: Access
-    before: _Held | None
+    before: _BufferState | None
 
 
 @dataclass(slots=True)
 class _Walker:
+    """Walks the instructions in execution order and tracks the value in each shared buffer."""
+
     facts: OrderIndependentFacts
     accesses: list[Access] = field(default_factory=list)
     found: list[Overwritten] = field(default_factory=list)
     broken: set[int] = field(default_factory=set)
     together: list[tuple[Instruction, tuple[int, ...]]] = field(default_factory=list)
-    _held: dict[int, _Held] = field(default_factory=dict)
+    _states: dict[int, _BufferState] = field(default_factory=dict)
     _running: set[Computation] = field(default_factory=set)
     _written: dict[Instruction, set[int]] = field(default_factory=dict)
     _sharing: OperandSharing = field(init=False)
@@ -121,7 +122,7 @@ class _Walker:
         self._shared = SharedBuffers(self.facts)
 
     def run(self, computation: Computation, path: Path) -> None:
-        """Everything in a computation, and what its root holds at the end."""
+        """Walks a computation, then reads the value of its root."""
         if computation in self._running or computation not in self.facts.places.base:
             return
         self._running.add(computation)
@@ -133,6 +134,7 @@ class _Walker:
         self._running.discard(computation)
 
     def _step(self, instruction: Instruction, path: Path) -> None:
+        """Processes the reads and writes of one instruction."""
         opcode = instruction.opcode
         match opcode:
             case opcodes.WHILE:
@@ -145,7 +147,7 @@ class _Walker:
                 self._call(instruction, instruction.called_computations[:1], path)
                 return
         own = [place for place in self._shared.leaves(instruction) if self._shared.is_own(place)]
-        if opcode in _FORWARDS:
+        if opcode in _FORWARDING:
             if opcode != opcodes.PARAMETER or instruction.computation.is_entry:
                 for place in own:
                     self._put(place, path, is_write=False)
@@ -166,7 +168,7 @@ class _Walker:
             self._written[instruction] = shared | inherited | self._in_place_of(instruction)
 
     def _in_place_of(self, start: Instruction) -> set[int]:
-        """The buffers that an asynchronous operation works in: what it was given there is gone at its end."""
+        """Returns the buffers that an async operation overwrites, whose old values are lost at its end."""
         chain = self.facts.chains.get(start)
         if chain is None or chain.computation not in self.facts.places.base or chain.computation is None:
             return set()
@@ -174,7 +176,7 @@ class _Walker:
         return {self._shared.buffer(place) for place in places if self._shared.is_own(place)}
 
     def _reads(self, instruction: Instruction, path: Path) -> Iterator[tuple[int, int]]:
-        """Reads the operands; what comes back are the positions with the places of what is read."""
+        """Reads the operands; yields operand numbers and the places read."""
         at = self.facts.dataflow.value
         gone = self._written.get(instruction.operands[0], set()) if instruction.operands else set()
         is_end = instruction.opcode.endswith(("-done", "-update"))
@@ -189,7 +191,7 @@ class _Walker:
                     yield position, each
 
     def _check_own(self, instruction: Instruction, place: int, reads: list[tuple[int, int]], path: Path) -> None:
-        """An instruction may read what it writes over only where it goes through both in step; TPUs have own rules."""
+        """Reports operands that an instruction overwrites while it reads them; not checked on TPU."""
         places, at, buffer = self.facts.places, self.facts.dataflow.value, self._shared.buffer(place)
         if buffer not in self._shared.buffers or self.facts.target == "tpu":
             return
@@ -199,7 +201,7 @@ class _Walker:
         for position, each in reads:
             if self._shared.buffer(each) != buffer or position in in_place:
                 continue
-            is_twice = instruction.opcode in _SHIFTS and any(
+            is_twice = instruction.opcode in _READING_UPDATES and any(
                 at[other] == at[each] for number, other in reads if number in in_place
             )
             if is_twice or not self._sharing.may_share(each, instruction, index):
@@ -214,7 +216,7 @@ class _Walker:
         places = self.facts.places
         for place in self._shared.operand_leaves(loop, 0):
             self._read(place, path)
-        self._find_together(loop, body)
+        self._find_shared_elements(loop, body)
         for computation in (condition, body):
             for parameter in computation.parameters[:1]:
                 for place in self._shared.leaves(parameter):
@@ -224,7 +226,8 @@ class _Walker:
             if self._shared.is_array(place):
                 self._put(place, path, is_write=False)
 
-    def _find_together(self, loop: Instruction, body: Computation) -> None:
+    def _find_shared_elements(self, loop: Instruction, body: Computation) -> None:
+        """Records carried elements of a loop with different values in one buffer."""
         places, at = self.facts.places, self.facts.dataflow.value
         elements: dict[int, dict[int, list[int]]] = {}
         for parameter in body.parameters[:1]:
@@ -237,22 +240,23 @@ class _Walker:
                 self.together.append((loop, tuple(n for ordinals in found.values() for n in ordinals)))
 
     def _branches(self, conditional: Instruction, path: Path) -> None:
+        """Walks all branches from the same state; a buffer with different values afterwards holds an unknown value."""
         for place in self._shared.operand_leaves(conditional, 0):
             self._read(place, path)
-        before, ends = dict(self._held), list[dict[int, _Held]]()
+        before, ends = dict(self._states), list[dict[int, _BufferState]]()
         for called in conditional.called_computations:
-            self._held = dict(before)
+            self._states = dict(before)
             self._call(conditional, (called,), path)
-            ends.append(self._held)
+            ends.append(self._states)
         if not ends:
             return
-        self._held = merged = dict(ends[0])
+        self._states = merged = dict(ends[0])
         for buffer in {buffer for end in ends for buffer in end}:
-            held = {id(end.get(buffer)) for end in ends}
-            if len(held) > 1:
+            state = {id(end.get(buffer)) for end in ends}
+            if len(state) > 1:
                 writer = next(end[buffer].writer for end in ends if end.get(buffer) is not before.get(buffer))
                 mixed = writer._replace(path=path, end=None, value=_MIXED)
-                merged[buffer] = _Held(_MIXED, mixed, before.get(buffer))
+                merged[buffer] = _BufferState(_MIXED, mixed, before.get(buffer))
         for place in self._shared.leaves(conditional):
             self._put(place, path, is_write=False)
 
@@ -261,36 +265,37 @@ class _Walker:
             if computation in self.facts.places.base:
                 for parameter in computation.parameters:
                     for place in self._shared.leaves(parameter):
-                        if self._shared.is_own(place):  # it comes from several callers
+                        if self._shared.is_own(place):  # a phi of several callers
                             self._put(place, path, is_write=False)
                 self.run(computation, path)
 
     def _read(self, place: int, path: Path, end: Computation | None = None) -> None:
+        """Records a read, and a conflict if the buffer holds another value."""
         value = self.facts.dataflow.value[place]
         buffer = self._shared.of_value(value)
         if buffer not in self._shared.buffers:
             return
         read = Access(path, end, buffer, value, is_write=False)
         self.accesses.append(read)
-        held = self._held.get(buffer)
-        if held is None or held.value == value:
+        state = self._states.get(buffer)
+        if state is None or state.value == value:
             return
-        first = held
-        while held is not None and held.value != value:
-            first, held = held, held.before
+        first = state
+        while state is not None and state.value != value:
+            first, state = state, state.before
         self.found.append(Overwritten(read, first.writer))
 
     def _put(self, place: int, path: Path, *, is_write: bool) -> None:
-        """A buffer holds the value of a place from now on; a value that stands for the one before is no write."""
+        """Sets the value in the buffer of a place; does nothing if the buffer holds it already."""
         value = self.facts.dataflow.value[place]
         buffer = self._shared.of_value(value)
         if buffer not in self._shared.buffers:
             return
-        held = self._held.get(buffer)
-        if held is not None and held.value == value:
+        state = self._states.get(buffer)
+        if state is not None and state.value == value:
             return
         put = Access(path, None, buffer, value, is_write=True)
         self.accesses.append(put)
-        self._held[buffer] = _Held(value, put, held)
+        self._states[buffer] = _BufferState(value, put, state)
         if is_write:
             self.broken.update(fixed for fixed in self._shared.fixed.get(buffer, ()) if fixed != value)

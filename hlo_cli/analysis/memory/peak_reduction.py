@@ -1,6 +1,6 @@
-"""What would lower a peak of memory: better orders of dimensions for the buffers that make it, and what is left then.
+"""Suggestions that lower a peak: better dimension orders for buffers live at the peak.
 
-Every number is computed anew with the buffers that the change makes smaller: another moment may be the peak then.
+Peaks are recomputed after each change, because another position may become the peak.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
 
-_WORTH = 0.05
-"""The share of the whole peak that a suggestion must save."""
-_MOST_BUFFERS = 64
+_MIN_SAVING = 0.05
+"""Minimum share of the peak that a suggestion saves."""
+_MAX_BUFFERS = 64
 _NO_KERNELS = ("AllocateBuffer", "ConcatBitcast")
+"""Custom calls whose layout the compiler may choose, because they run no kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A buffer in a better order of dimensions: its largest value, the layout for that, and the bytes it takes then."""
+    """A buffer with a better dimension order: its largest value, and the layout and bytes of the alternative."""
 
     value: LiveValue
     better: LayoutAlternative
@@ -31,7 +32,7 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True)
 class LayoutSuggestion:
-    """Buffers to reorder, all of them and those of the suggestions before, and the peak that is left then."""
+    """Buffers to reorder in addition to those of earlier suggestions, and the remaining peak."""
 
     reordered: tuple[Reordered, ...]
     peak_bytes: int
@@ -39,23 +40,24 @@ class LayoutSuggestion:
 
 
 def suggestions(space: SpaceUsage, orders: KnownOrders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
-    """What to reorder first and what next, as far as each lowers the peak of a space by a twentieth or more.
+    """Returns up to `most` suggestions, each of which lowers the peak by at least 5%.
 
-    At the peak, the buffer that a better order makes smallest is taken first, until the peak is that much lower.
+    At each step, the buffer with the largest saving at the current peak is chosen.
     """
     return tuple(_suggestions(space, orders, most)) if space.peak_bytes else ()
 
 
 def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[LayoutSuggestion]:
+    """Yields suggestions for a non-empty memory space."""
     buffers = _buffers(space)
     timeline: Sequence[int] = space.timeline
     peak, changed = space.peak, set[int]()
     for _ in range(most):
-        wanted = timeline[peak] - _WORTH * space.peak_bytes
+        target_bytes = timeline[peak] - _MIN_SAVING * space.peak_bytes
         reordered: list[Reordered] = []
-        while timeline[peak] > wanted:
+        while timeline[peak] > target_bytes:
             best = _best(buffers, orders, peak, changed)
-            if best is None or len(reordered) >= _MOST_BUFFERS:
+            if best is None or len(reordered) >= _MAX_BUFFERS:
                 return
             changed.add(best.value.buffer)
             reordered.append(best)
@@ -66,6 +68,7 @@ def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[
 
 
 def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
+    """Returns the values of each buffer."""
     buffers: dict[int, list[LiveValue]] = {}
     for value in space.values:
         buffers.setdefault(value.buffer, []).append(value)
@@ -75,7 +78,7 @@ def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
 def _best(
     buffers: Mapping[int, list[LiveValue]], orders: KnownOrders, peak: int, changed: set[int]
 ) -> Reordered | None:
-    """The buffer alive at a step that becomes smaller by the most; all of its values must be arrays that do."""
+    """Returns the buffer live at the peak with the largest saving; all of its values must become smaller."""
     found: Reordered | None = None
     for number, values in buffers.items():
         if number in changed or not any(value.start <= peak <= value.end for value in values):
@@ -87,7 +90,8 @@ def _best(
 
 
 def _reordered(values: Sequence[LiveValue], orders: KnownOrders) -> Reordered | None:
-    if any(map(_is_fixed, values)):
+    """Returns the buffer in a better dimension order, None if the layout is fixed or no order saves bytes."""
+    if any(map(_has_fixed_layout, values)):
         return None
     largest = max(values, key=lambda value: (value.padded_bytes, bool(value.instruction.metadata.op_name)))
     betters = [orders.alternative(value.shape) if isinstance(value.shape, ArrayShape) else None for value in values]
@@ -98,8 +102,8 @@ def _reordered(values: Sequence[LiveValue], orders: KnownOrders) -> Reordered | 
     return Reordered(largest, worst) if worst.padded_bytes < largest.padded_bytes else None
 
 
-def _is_fixed(value: LiveValue) -> bool:
-    """Whether others decide on the layout: those who wrote the kernel that is called, or the compiler for constants."""
+def _has_fixed_layout(value: LiveValue) -> bool:
+    """Returns whether the layout is fixed by a custom kernel or, for constants, by the compiler."""
     if value.kind == "constant":
         return True
     instruction = value.instruction
@@ -107,11 +111,12 @@ def _is_fixed(value: LiveValue) -> bool:
 
 
 def _saving(option: Reordered) -> int:
+    """Returns the bytes saved."""
     return option.value.padded_bytes - option.better.padded_bytes
 
 
 def _lowered(timeline: Sequence[int], values: Sequence[LiveValue], saved: int) -> Sequence[int]:
-    """The bytes alive at each step when a buffer takes less while any of its values lives."""
+    """Returns the timeline after a buffer has become smaller by `saved` bytes."""
     change = [0] * (len(timeline) + 1)
     end = -1
     for value in sorted(values, key=lambda value: value.start):

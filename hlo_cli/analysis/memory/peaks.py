@@ -1,9 +1,7 @@
-"""The most bytes alive in each memory space, for an order that need not be that of the text.
+"""Peaks of live bytes per memory space, for any order of the instructions.
 
-Says what `memory_of` would say of the peaks, in less time: nothing gets an offset. Also says what they are with
-constants there all the time, as they are in what compilers make, so that an order gains nothing by having them later.
-Mirrors `HeapSimulator::MinimumMemoryForModule` of xla/service/heap_simulator/heap_simulator.cc, which leaves out
-constants.
+Returns the same peaks as `memory_analysis` in less time, because no offsets are computed. Mirrors
+`HeapSimulator::MinimumMemoryForModule` of xla/service/heap_simulator/heap_simulator.cc, which omits constants.
 """
 
 from __future__ import annotations
@@ -13,28 +11,29 @@ from dataclasses import field
 
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
+from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
-from hlo_cli.analysis.memory.drafts import Assigned
 from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
-from hlo_cli.analysis.memory.turns import Life, timeline
+from hlo_cli.analysis.memory.slot_occupancy import SlotRange, timeline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 
 Orders = Mapping[Computation, Sequence[Instruction]]
-"""A new order for some computations; the others stay as they are."""
+"""New instruction orders of some computations; the others keep the order of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most bytes alive in each memory space, by its number.
+    """The largest number of live bytes in each memory space.
 
-    In `standing` every constant counts from where it stands, as in `memory_of`; in `whole` it does for the whole run.
-    `constants` are the bytes of constants that this is about. `temporaries` are the sizes of the temporary
-    allocations, with what alignment and fragmentation add, where these were asked for.
+    In `standing`, a constant is live from its position, as in `memory_analysis`; in `whole`, during the whole
+    execution, as in compiled programs, so that moving a constant gains nothing. `constants` is the total size of
+    constants. `temporaries` are the sizes of the temporary allocations with alignment and fragmentation, if
+    requested.
     """
 
     standing: Mapping[int, int]
@@ -43,11 +42,11 @@ class Peaks:
     temporaries: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
 
     def is_within(self, others: Peaks) -> bool:
-        """Whether neither count is higher than in others in any space."""
+        """Returns whether no peak is higher than in `others`, by both counts."""
         return not self.over(others, {})
 
     def over(self, others: Peaks, limits: Mapping[int, int]) -> dict[int, int]:
-        """By how many bytes peaks are higher than others, or than the limits where there are some, by either count.
+        """Returns the bytes above `others` per memory space, the larger of both counts; `limits` replace `others`.
 
         >>> low, high = Peaks({0: 8}, {0: 16}, {}), Peaks({0: 8}, {0: 24}, {})
         >>> low.over(high, {}), high.over(low, {}), high.over(low, {0: 24})
@@ -63,7 +62,7 @@ class Peaks:
 
 @no_garbage_collection()
 def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: bool = False) -> Peaks:
-    """The peaks of a module; if asked for, `with_temporaries`, which takes longer.
+    """Returns the peaks of a module; sizes of temporary allocations only `with_temporaries`, which takes longer.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -80,33 +79,36 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
     ranges = live_ranges(facts.module, dataflow, schedule, facts.aliases, facts.target)
     assigned = assign(facts, ranges, with_offsets=with_temporaries).allocations
-    lives: dict[int, list[Life]] = {}
-    others: dict[int, list[Life]] = {}
+    slot_ranges: dict[int, list[SlotRange]] = {}
+    others: dict[int, list[SlotRange]] = {}
     constants: dict[int, set[Buffer]] = {}
-    for buffer, life in _lives(facts, ranges, assigned):
-        lives.setdefault(buffer.space, []).append(life)
+    for buffer, slot_range in _slot_ranges(facts, ranges, assigned):
+        slot_ranges.setdefault(buffer.space, []).append(slot_range)
         if buffer.is_constant:
             constants.setdefault(buffer.space, set()).add(buffer)
         else:
-            others.setdefault(buffer.space, []).append(life)
-    standing = {space: _peak(lives[space], schedule.end) for space in sorted(lives)}
+            others.setdefault(buffer.space, []).append(slot_range)
+    standing = {space: _peak(slot_ranges[space], schedule.end) for space in sorted(slot_ranges)}
     sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
     whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
     temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
     return Peaks(standing, {**standing, **whole}, sizes, temporaries)
 
 
-def _peak(lives: Iterable[Life], end: int) -> int:
-    return max(timeline(sorted(lives, key=_time), end))
+def _peak(slot_ranges: Iterable[SlotRange], end: int) -> int:
+    """Returns the peak of live bytes."""
+    return max(timeline(sorted(slot_ranges, key=_time), end))
 
 
-def _time(life: Life) -> tuple[int, int]:
-    return life[:2]
+def _time(slot_range: SlotRange) -> tuple[int, int]:
+    """Returns the sort key of a range: start, then end."""
+    return slot_range[:2]
 
 
-def _lives(
-    facts: OrderIndependentFacts, ranges: LiveRanges, assigned: Iterable[Assigned]
-) -> Iterator[tuple[Buffer, Life]]:
+def _slot_ranges(
+    facts: OrderIndependentFacts, ranges: LiveRanges, assigned: Iterable[AssignedAllocation]
+) -> Iterator[tuple[Buffer, SlotRange]]:
+    """Yields each value as (start, end, bytes, slot), with its buffer."""
     start, end, places = ranges.start, ranges.end, facts.places
     known: dict[int, int] = {}
     for allocation in assigned:

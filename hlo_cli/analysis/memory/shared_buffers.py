@@ -1,6 +1,6 @@
-"""The buffers of a module that several values share, and which of these values nothing may write over.
+"""Buffers that several values share, and the values in them that must not be overwritten.
 
-Mirrors what `CopyInsertion` of xla/service/copy_insertion.cc asks alias analysis.
+Mirrors the alias queries of `CopyInsertion` in xla/service/copy_insertion.cc.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ALIASING: Final = "output_to_operand_aliasing"
 
 
 class SharedBuffers:
-    """The shared `buffers` by name; `fixed` are the values in them that stay: constants, arguments not donated.
+    """The shared `buffers` by first value; `fixed` lists their constants and arguments that are not donated.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -32,7 +32,7 @@ class SharedBuffers:
 
     def __init__(self, facts: OrderIndependentFacts) -> None:
         self._facts = facts
-        self.buffers = facts.aliases.members.keys() - self._passed_on()
+        self.buffers = facts.aliases.members.keys() - self._fusion_aliases()
         self.fixed: dict[int, list[int]] = {}
         donated = {(alias.parameter_number, alias.parameter_index) for alias in facts.module.input_output_alias}
         places = facts.places
@@ -45,29 +45,29 @@ class SharedBuffers:
                     self.fixed.setdefault(buffer, []).append(value)
 
     def buffer(self, place: int) -> int:
-        """The buffer of what stands at a place."""
+        """Returns the buffer of the value at a place."""
         return self.of_value(self._facts.dataflow.value[place])
 
     def of_value(self, value: int) -> int:
-        """The buffer of a value."""
+        """Returns the buffer of a value."""
         return self._facts.aliases.buffer.get(value, value)
 
     def is_own(self, place: int) -> bool:
-        """Whether a value is defined at a place."""
+        """Returns whether a value is defined at a place."""
         return self._facts.dataflow.value[place] == place
 
     def is_array(self, place: int) -> bool:
-        """Whether no tuple or token stands at a place."""
+        """Returns whether the shape at a place is an array."""
         return isinstance(self._facts.places.shape(place), ArrayShape | BufferShape)
 
     def leaves(self, instruction: Instruction) -> list[int]:
-        """The places of the arrays in an instruction's result."""
+        """Returns the places of the arrays in an instruction's result."""
         places = self._facts.places
         number = places.number(instruction)
         return [place for place in range(places.first[number], places.first[number + 1]) if self.is_array(place)]
 
     def operand_leaves(self, instruction: Instruction, position: int) -> list[int]:
-        """The places of the arrays in an operand, if there is one."""
+        """Returns the places of the arrays in an operand; none if the operand does not exist."""
         if position >= len(instruction.operands):
             return []
         places = self._facts.places
@@ -77,8 +77,8 @@ class SharedBuffers:
             behind = place + len(places.parts(operand).below(places.index(place)))
         return [each for each in range(place, behind) if self.is_array(each)]
 
-    def _passed_on(self) -> set[int]:
-        """Buffers that fusions say they pass on, as those of TPUs do that begin and end collectives."""
+    def _fusion_aliases(self) -> set[int]:
+        """Returns the buffers that fusions alias explicitly, such as those that start and end collectives on TPU."""
         places, found = self._facts.places, set[int]()
         for instruction in places.instructions:
             if instruction.opcode == opcodes.FUSION and _ALIASING in instruction.raw[1]:

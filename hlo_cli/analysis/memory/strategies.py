@@ -1,6 +1,7 @@
-"""In which ways compilers for TPUs fill the main memory: the next one if the one before took too much.
+"""Strategies by which heaps are filled; TPU compilers try the next if the total exceeds a limit.
 
-Follows `BufferAssignmentAlgorithmProto` of xla/service/buffer_assignment.proto and what libtpu logs of its attempts.
+Mirrors `BufferAssignmentAlgorithmProto` of xla/service/buffer_assignment.proto; the order of attempts is that of
+libtpu's log.
 """
 
 from __future__ import annotations
@@ -9,30 +10,35 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from hlo_cli.analysis.placing.fast_merge import fast_merge, fast_split
-from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place, place_largest, place_longest
+from hlo_cli.analysis.placing.heap import Heap, HeapGroup, place_best, place_spatial, place_temporal
 from hlo_cli.dataclass import dataclass
 
 Placing = Callable[[Sequence[HeapGroup], int], Heap]
+"""A heap algorithm: returns offsets for sharing groups and an alignment in bytes."""
 
 StrategyName = Literal["BEST_OF_SPATIAL_TEMPORAL", "FAST_MERGE", "FAST_SPLIT", "SPATIAL", "TEMPORAL"]
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How heaps are filled; buffers come `by_time`, or else by size and may then take any allocation that is free."""
+    """A heap algorithm and the order of assignment.
+
+    If `by_time`, buffers are assigned by start of their live range. Otherwise they are assigned by size, and may
+    reuse any free allocation.
+    """
 
     name: StrategyName
     placing: Placing
     by_time: bool
 
 
-USUAL: Final = Strategy("BEST_OF_SPATIAL_TEMPORAL", place, by_time=False)
-"""What CPUs and GPUs have, and TPUs beside the main and the scalar memory."""
+DEFAULT_STRATEGY: Final = Strategy("BEST_OF_SPATIAL_TEMPORAL", place_best, by_time=False)
+"""The strategy on CPU and GPU, and on TPU outside of main and scalar memory."""
 
-OF_TPUS: Final = (
+TPU_STRATEGIES: Final = (
     Strategy("FAST_MERGE", fast_merge, by_time=True),
     Strategy("FAST_SPLIT", fast_split, by_time=True),
-    Strategy("SPATIAL", place_largest, by_time=False),
-    Strategy("TEMPORAL", place_longest, by_time=False),
+    Strategy("SPATIAL", place_spatial, by_time=False),
+    Strategy("TEMPORAL", place_temporal, by_time=False),
 )
-"""What compilers for TPUs try for the main memory, in this order; where none is within the limit, the last."""
+"""The strategies that TPU compilers try for main memory, in this order; if all exceed the limit, the last is kept."""

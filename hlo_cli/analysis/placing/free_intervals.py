@@ -1,4 +1,4 @@
-"""When allocations that may be shared are free, so that those that can take a buffer are found without asking each."""
+"""Free intervals of reusable allocations, indexed to find the allocations that are free during a live range."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 
 _ALWAYS: Final = 1 << 62
+"""A position after every schedule."""
 
 
 @dataclass(slots=True)
-class _Newest:
-    """Numbers, asked for the last ones that are large enough: a tree with the largest of each half."""
+class _MaxTree:
+    """A segment tree of maxima: finds the largest indices whose numbers are at least a bound."""
 
     count: int = 0
     width: int = 1
     largest: list[int] = field(default_factory=lambda: [-_ALWAYS] * 2)
 
     def append(self, number: int) -> None:
+        """Appends a number."""
         if self.count == self.width:
             leaves = self.largest[self.width :] + [-_ALWAYS] * self.width
             self.width *= 2
@@ -32,6 +34,7 @@ class _Newest:
         self.put(self.count - 1, number)
 
     def put(self, at: int, number: int) -> None:
+        """Replaces the number at an index."""
         largest, node = self.largest, self.width + at
         largest[node] = number
         while node > 1:
@@ -39,7 +42,7 @@ class _Newest:
             largest[node] = max(largest[2 * node], largest[2 * node + 1])
 
     def at_least(self, bound: int) -> Iterator[int]:
-        """Where the numbers are that are no smaller, the last first."""
+        """Yields the indices of all numbers of at least `bound`, in descending order."""
         waiting = [1]
         while waiting:
             node = waiting.pop()
@@ -52,72 +55,74 @@ class _Newest:
 
 
 @dataclass(slots=True)
-class _Between:
-    """Gaps around one moment: first, last and allocation by the first; and last, negative, first and allocation."""
+class _IntervalsAtPosition:
+    """Free intervals that contain one position, as (first, last, allocation) and as (-last, first, allocation)."""
 
     by_first: list[tuple[int, int, int]] = field(default_factory=list)
     by_last: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, first: int, last: int, allocation: int) -> None:
+        """Adds a free interval."""
         insort(self.by_first, (first, last, allocation))
         insort(self.by_last, (-last, first, allocation))
 
     def remove(self, first: int, last: int, allocation: int) -> None:
+        """Removes a free interval."""
         del self.by_first[bisect_left(self.by_first, (first, last, allocation))]
         del self.by_last[bisect_left(self.by_last, (-last, first, allocation))]
 
     def around(self, start: int, end: int, *, is_before: bool) -> list[int]:
-        """The allocations with such a gap, for a start before the moment, or behind it."""
+        """Returns the allocations free from `start` to `end`; `is_before` if `start` is not after the position."""
         if is_before:
             early = self.by_first[: bisect_left(self.by_first, (start + 1,))]
             return [allocation for _, last, allocation in early if last >= end]
         return [allocation for _, _, allocation in self.by_last[: bisect_left(self.by_last, (1 - end,))]]
 
 
-class Gaps:
-    """The times in which allocations hold nothing: before their first value, behind their last, and in between.
+class FreeIntervals:
+    """The free intervals of allocations: before the first live range, after the last, and between live ranges.
 
-    Those in between are kept by the roundest moment in them, in binary: what holds at a moment lies at one of the few
-    that are rounder.
+    An interval between live ranges is stored at the position in it that is divisible by the highest power of two, as
+    in an interval tree. All intervals that contain a given position are stored at logarithmically many positions.
 
-    >>> gaps = Gaps()
-    >>> first, second = gaps.open(), gaps.open()
-    >>> gaps.cut(first, None, None, 3, 5)
-    >>> list(gaps.around(4, 6)), list(gaps.around(5, 6))
+    >>> free_intervals = FreeIntervals()
+    >>> first, second = free_intervals.open(), free_intervals.open()
+    >>> free_intervals.cut(first, None, None, 3, 5)
+    >>> list(free_intervals.around(4, 6)), list(free_intervals.around(5, 6))
     ([1], [1, 0])
     """
 
-    __slots__ = ("_before", "_behind", "_between", "_levels")
+    __slots__ = ("_after", "_before", "_between", "_levels")
 
     def __init__(self) -> None:
-        self._before = _Newest()
-        self._behind = _Newest()
-        self._between: dict[int, _Between] = {}
+        self._before = _MaxTree()
+        self._after = _MaxTree()
+        self._between: dict[int, _IntervalsAtPosition] = {}
         self._levels = 0
 
     def open(self) -> int:
-        """The number of a new allocation, which holds nothing yet."""
+        """Adds an allocation without live ranges and returns its index."""
         self._before.append(_ALWAYS)
-        self._behind.append(-_ALWAYS)
+        self._after.append(-_ALWAYS)
         return self._before.count - 1
 
     def cut(self, allocation: int, before: int | None, behind: int | None, start: int, end: int) -> None:
-        """Takes a value's life out of a gap, which began where a value ended, and ended where the next one starts."""
+        """Removes a live range from the free interval from `before` to `behind`; None if unbounded."""
         if before is not None and behind is not None and before <= behind:
-            self._between[_roundest(before, behind)].remove(before, behind, allocation)
+            self._between[_dyadic_center(before, behind)].remove(before, behind, allocation)
         if before is None:
             self._before.put(allocation, start)
         else:
-            self._keep(before, start, allocation)
+            self._store(before, start, allocation)
         if behind is None:
-            self._behind.put(allocation, -end)
+            self._after.put(allocation, -end)
         else:
-            self._keep(end, behind, allocation)
+            self._store(end, behind, allocation)
 
     def around(self, start: int, end: int) -> Iterator[int]:
-        """The allocations with a gap in which a value may live, touching others at most; the newest first.
+        """Yields the allocations that are free from `start` to `end`, except for touching ends; newest first.
 
-        One may come twice, if it has two such gaps.
+        An allocation with two such intervals is yielded twice.
         """
         found: list[int] = []
         count = start + 1
@@ -126,16 +131,17 @@ class Gaps:
             if moment in self._between:
                 found += self._between[moment].around(start, end, is_before=count <= moment)
         found.sort(reverse=True)
-        return merge(found, self._before.at_least(end), self._behind.at_least(-start), reverse=True)
+        return merge(found, self._before.at_least(end), self._after.at_least(-start), reverse=True)
 
-    def _keep(self, first: int, last: int, allocation: int) -> None:
+    def _store(self, first: int, last: int, allocation: int) -> None:
+        """Stores a free interval, if it is not empty."""
         if first <= last:
-            roundest = _roundest(first, last)
-            self._levels = max(self._levels, roundest.bit_length())
-            self._between.setdefault(roundest, _Between()).add(first, last, allocation)
+            center = _dyadic_center(first, last)
+            self._levels = max(self._levels, center.bit_length())
+            self._between.setdefault(center, _IntervalsAtPosition()).add(first, last, allocation)
 
 
-def _roundest(first: int, last: int) -> int:
-    """Of the moments in a gap, counted from one, that which can be halved most often."""
+def _dyadic_center(first: int, last: int) -> int:
+    """Returns the position in an interval, counted from one, that is divisible by the highest power of two."""
     level = (first ^ (last + 1)).bit_length() - 1
     return (last + 1) >> level << level

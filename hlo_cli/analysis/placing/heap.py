@@ -1,7 +1,7 @@
-"""Where buffers go in one block of memory, largest first, each into the smallest gap that is free while it lives.
+"""The default heap algorithm: best fit in order of size or of duration.
 
-Mirrors `GlobalDecreasingSizeBestFitHeap` of xla/service/heap_simulator/heap_simulator.cc, its two orders of placement
-and the choice of the better one.
+Mirrors `GlobalDecreasingSizeBestFitHeap` of xla/service/heap_simulator/heap_simulator.cc, with its spatial and
+temporal orders, and `ChooseBestHeapAlgorithm`, which takes the smaller heap.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.placing.heap_layout import Placed
 
 _UNLIMITED: Final = 2**63 - 1
-_FEW: Final = 1000
-_MANY: Final = 15_000
-"""How many others a buffer may be compared with at once, until it is worth while to keep runs; found by trying."""
-_FULLEST: Final = 32
-"""At how many times `PlacedRuns` keeps all that is taken."""
+_MIN_GROUPS_FOR_NUMPY: Final = 1000
+_MAX_COMPARISONS: Final = 15_000
+"""Average number of comparisons per buffer above which `PlacedRuns` is faster than `Placed`; measured."""
+_PEAK_TIMES: Final = 32
+"""Number of times for which `PlacedRuns` stores all used memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeapGroup:
-    """Buffers that lie at the same place one after the other: the times of each, both included, the leader's first.
+    """Buffers at one offset at different times: size of the leader, largest size, and intervals, leader's first.
 
-    No two buffers of a heap begin at the same time.
+    Sizes are in bytes; intervals are inclusive times of the heap's clock. No two buffers of a heap start at the same
+    time.
     """
 
     size: int
@@ -38,20 +39,20 @@ class HeapGroup:
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """The offset of every group, how much memory all of them take, and how much the most that live together hold."""
+    """The result of a heap algorithm, in bytes: the offset of each group, the heap size, and the peak of live bytes."""
 
     offsets: tuple[int, ...]
     size: int
-    held: int
+    live_bytes: int
 
     @property
     def fragmentation(self) -> int:
-        """What nothing holds even when most is held."""
-        return self.size - self.held
+        """The bytes of the heap that are unused at the peak."""
+        return self.size - self.live_bytes
 
 
 def is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
-    """Whether every offset is less than 2^63, wherever the groups are placed.
+    """Returns whether every offset is below 2^63 in any placement.
 
     >>> is_addressable((HeapGroup(8, 8, ((0, 3),)),), 4), is_addressable((HeapGroup(2**63, 2**63, ((0, 3),)),), 4)
     (True, False)
@@ -59,41 +60,42 @@ def is_addressable(groups: Sequence[HeapGroup], alignment: int) -> bool:
     return sum(group.largest + alignment for group in groups) <= _UNLIMITED
 
 
-def place(groups: Sequence[HeapGroup], alignment: int) -> Heap:
-    """Offsets for groups in the order of their leaders' ids: the better of two orders, the first if they tie.
+def place_best(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in spatial and in temporal order, and returns the smaller heap; the spatial one on ties.
 
-    All of them must be addressable.
+    `groups` are in the order of their leaders' ranks and must be addressable.
 
-    >>> place((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
-    Heap(offsets=(0, 8, 0), size=12, held=12)
+    >>> place_best((HeapGroup(8, 8, ((0, 3),)), HeapGroup(4, 4, ((1, 2),)), HeapGroup(4, 4, ((5, 6),))), 4)
+    Heap(offsets=(0, 8, 0), size=12, live_bytes=12)
     """
-    heap = Heap((), _UNLIMITED, most_held(groups))
-    for order in (by_size, _temporal):
-        if heap.size > heap.held:
-            heap = _placed(groups, alignment, order, heap)
+    heap = Heap((), _UNLIMITED, peak_live_bytes(groups))
+    # heap_simulator.cc, ChooseBestHeapAlgorithm::Finish: only a smaller heap replaces an earlier one.
+    for order in (by_size, _by_duration):
+        if heap.size > heap.live_bytes:
+            heap = _place_in_order(groups, alignment, order, heap)
     return heap
 
 
-def place_largest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
-    """Offsets for groups by the first order alone: the largest first.
+def place_spatial(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in spatial order: by size, descending.
 
-    >>> place_largest((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
-    Heap(offsets=(8, 0), size=12, held=12)
+    >>> place_spatial((HeapGroup(4, 4, ((1, 2),)), HeapGroup(8, 8, ((0, 3),))), 4)
+    Heap(offsets=(8, 0), size=12, live_bytes=12)
     """
-    return _placed(groups, alignment, by_size, Heap((), _UNLIMITED, most_held(groups)))
+    return _place_in_order(groups, alignment, by_size, Heap((), _UNLIMITED, peak_live_bytes(groups)))
 
 
-def place_longest(groups: Sequence[HeapGroup], alignment: int) -> Heap:
-    """Offsets for groups by the second order alone: those first that live longest.
+def place_temporal(groups: Sequence[HeapGroup], alignment: int) -> Heap:
+    """Places groups in temporal order: by duration, descending.
 
-    >>> place_longest((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
-    Heap(offsets=(0, 4), size=12, held=12)
+    >>> place_temporal((HeapGroup(4, 4, ((0, 3),)), HeapGroup(8, 8, ((1, 2),))), 4)
+    Heap(offsets=(0, 4), size=12, live_bytes=12)
     """
-    return _placed(groups, alignment, _temporal, Heap((), _UNLIMITED, most_held(groups)))
+    return _place_in_order(groups, alignment, _by_duration, Heap((), _UNLIMITED, peak_live_bytes(groups)))
 
 
 def by_size(group: HeapGroup) -> tuple[int, int]:
-    """The key of the first order: the largest first, then the longest.
+    """Returns the key of the spatial order: size of the leader, then its duration, both descending.
 
     >>> by_size(HeapGroup(8, 8, ((0, 3),)))
     (-8, -3)
@@ -102,30 +104,31 @@ def by_size(group: HeapGroup) -> tuple[int, int]:
     return -group.size, start - end
 
 
-def _temporal(group: HeapGroup) -> tuple[int, int]:
+def _by_duration(group: HeapGroup) -> tuple[int, int]:
+    """Returns the key of the temporal order: time from first start to last end, then size, both descending."""
     start, end = min(s for s, _ in group.intervals), max(e for _, e in group.intervals)
     return start - end, -group.size
 
 
-def _placed(
+def _place_in_order(
     groups: Sequence[HeapGroup], alignment: int, order: Callable[[HeapGroup], tuple[int, int]], other: Heap
 ) -> Heap:
-    """The groups placed in an order; the other heap as soon as this one is not smaller."""
+    """Places groups in an order; returns `other` as soon as the heap is not smaller than that."""
     offsets = [0] * len(groups)
-    placed = _nothing_placed(groups, alignment)
+    placed = _empty_heap(groups, alignment)
     size = 0
     for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
-        times, largest = joined(groups[number].intervals), groups[number].largest
+        times, largest = merge_intervals(groups[number].intervals), groups[number].largest
         offset = offsets[number] = placed.smallest_gap(times, largest)
         placed.add(times, offset, offset + largest)
         size = max(size, offset + largest)
         if size >= other.size:
             return other
-    return Heap(tuple(offsets), size, other.held)
+    return Heap(tuple(offsets), size, other.live_bytes)
 
 
-def _nothing_placed(groups: Sequence[HeapGroup], alignment: int) -> Placed | PlacedRuns:
-    """An empty heap of the kind that is filled faster: by numpy if buffers are many but few of them live together."""
+def _empty_heap(groups: Sequence[HeapGroup], alignment: int) -> Placed | PlacedRuns:
+    """Returns an empty heap of the faster kind: `Placed`, on numpy, if many buffers have few concurrent ones."""
     times = max((end for group in groups for _, end in group.intervals), default=0) + 1
     change = [0] * ((times >> PART_BITS) + 2)
     for group in groups:
@@ -133,48 +136,51 @@ def _nothing_placed(groups: Sequence[HeapGroup], alignment: int) -> Placed | Pla
             change[first >> PART_BITS] += 1
             change[(last >> PART_BITS) + 1] -= 1
     compared = sum(count * count for count in accumulate(change))
-    if len(groups) > _FEW and compared < _MANY * len(groups):
+    if len(groups) > _MIN_GROUPS_FOR_NUMPY and compared < _MAX_COMPARISONS * len(groups):
         from hlo_cli.analysis.placing.heap_layout import Placed  # loads numpy, which small modules do without
 
         return Placed(alignment)
     smallest = min((group.largest for group in groups), default=1)
-    return PlacedRuns(alignment, times, smallest, _fullest(groups) if len(groups) > _FEW else ())
+    return PlacedRuns(alignment, times, smallest, _local_peaks(groups) if len(groups) > _MIN_GROUPS_FOR_NUMPY else ())
 
 
-def joined(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
-    """The same times in as few intervals as possible, by their starts.
+def merge_intervals(intervals: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
+    """Merges adjacent intervals and sorts them by start.
 
-    >>> joined(((4, 6), (0, 1), (2, 3), (8, 9)))
+    >>> merge_intervals(((4, 6), (0, 1), (2, 3), (8, 9)))
     [(0, 6), (8, 9)]
     """
     if len(intervals) == 1:
         return intervals
-    joined: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(intervals):
-        if joined and start <= joined[-1][1] + 1:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            joined.append((start, end))
-    return joined
+            merged.append((start, end))
+    return merged
 
 
-def most_held(groups: Sequence[HeapGroup]) -> int:
-    """The most bytes of groups that live at one time."""
-    return max((held for _, held in _held(groups)), default=0)
+def peak_live_bytes(groups: Sequence[HeapGroup]) -> int:
+    """Returns the largest number of bytes live at one time."""
+    return max((live_bytes for _, live_bytes in _live_bytes(groups)), default=0)
 
 
-def _fullest(groups: Sequence[HeapGroup]) -> list[int]:
-    """Of as many stretches of time, with as many buffers that begin or end in each, the times when most is held."""
-    held = _held(groups)
-    stretch = -(-len(held) // _FULLEST) or 1
-    return [max(held[first : first + stretch], key=lambda at: at[1])[0] for first in range(0, len(held), stretch)]
+def _local_peaks(groups: Sequence[HeapGroup]) -> list[int]:
+    """Splits the clock into stretches with equally many starts and ends; returns the peak time of each."""
+    live_bytes = _live_bytes(groups)
+    stretch = -(-len(live_bytes) // _PEAK_TIMES) or 1
+    return [
+        max(live_bytes[first : first + stretch], key=lambda at: at[1])[0]
+        for first in range(0, len(live_bytes), stretch)
+    ]
 
 
-def _held(groups: Sequence[HeapGroup]) -> list[tuple[int, int]]:
-    """The times when something begins or has ended, each with the bytes that are held from then on."""
+def _live_bytes(groups: Sequence[HeapGroup]) -> list[tuple[int, int]]:
+    """Returns the times at which live bytes change, each with the live bytes from then on."""
     change: dict[int, int] = {}
     for group in groups:
-        for start, end in joined(group.intervals):
+        for start, end in merge_intervals(group.intervals):
             change[start] = change.get(start, 0) + group.largest
             change[end + 1] = change.get(end + 1, 0) - group.largest
     times = sorted(change)

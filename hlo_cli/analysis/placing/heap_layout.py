@@ -1,4 +1,4 @@
-"""What lies in a heap by now, and the gaps between it.
+"""Occupied memory of a heap by time, and best-fit search for free chunks.
 
 Mirrors `BufferIntervalTree` of xla/service/heap_simulator/heap_simulator.h.
 """
@@ -20,7 +20,7 @@ _NOTHING: Final = np.zeros(0, dtype=np.int64)
 
 
 class Placed:
-    """What has been placed, by the parts of the clock that it touches.
+    """Placed chunks, indexed by parts of the clock with 2^`PART_BITS` times each.
 
     >>> placed = Placed(4)
     >>> placed.add(((0, 9),), 0, 7)
@@ -32,34 +32,41 @@ class Placed:
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment
-        self._parts: dict[int, _Rows] = {}
+        self._parts: dict[int, _ChunkTable] = {}
 
     def add(self, times: Sequence[tuple[int, int]], offset: int, end: int) -> None:
-        """Enters a chunk of memory that is taken at these times."""
+        """Adds a chunk that is occupied at `times`."""
+        # heap_simulator.cc, GlobalDecreasingSizeBestFitHeap: a gap begins at the aligned end of the chunk before it,
+        # but needs only the unaligned size of the buffer.
         free = -(-end // self._alignment) * self._alignment
         for first, last in times:
             for part in range(first >> PART_BITS, (last >> PART_BITS) + 1):
                 if part not in self._parts:
-                    self._parts[part] = _Rows()
+                    self._parts[part] = _ChunkTable()
                 self._parts[part].add(first, last, offset, free)
 
     def smallest_gap(self, times: Sequence[tuple[int, int]], size: int) -> int:
-        """The offset of the smallest gap of this size that is free at all times; behind everything if none is."""
-        offset, free = self._met(times)
+        """Returns the lowest offset of the smallest gap of at least `size` bytes that is free at all `times`.
+
+        If there is no such gap, returns the aligned end of the occupied memory.
+        """
+        offset, free = self._overlapping(times)
         if not offset.size:
             return 0
-        behind = np.maximum.accumulate(free)
-        offset[1:] -= behind[:-1]
+        ends = np.maximum.accumulate(free)
+        offset[1:] -= ends[:-1]
         offset[offset < size] = _NO_GAP
         smallest = int(offset.argmin())
+        # heap_simulator.cc, GlobalDecreasingSizeBestFitHeap: the last, unbounded gap is used only if no other one
+        # fits.
         if offset[smallest] == _NO_GAP:
-            return int(behind[-1])
-        return int(behind[smallest - 1]) if smallest else 0
+            return int(ends[-1])
+        return int(ends[smallest - 1]) if smallest else 0
 
-    def _met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
-        """Offsets and ends of what is taken at any of these times, by offset."""
+    def _overlapping(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Returns offsets and aligned ends of the chunks occupied at any of `times`, by offset."""
         parts = range(times[0][0] >> PART_BITS, (times[-1][1] >> PART_BITS) + 1)
-        found = [self._parts[part].met(times) for part in parts if part in self._parts]
+        found = [self._parts[part].overlapping(times) for part in parts if part in self._parts]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -69,8 +76,8 @@ class Placed:
         return offset[order], free[order]
 
 
-class _Rows:
-    """Chunks by offset: when each begins and ends to be taken, its offset, and where memory is free again behind it."""
+class _ChunkTable:
+    """Chunks sorted by offset, as columns: first and last time, offset, and aligned end."""
 
     __slots__ = ("_chunks", "_count", "_times")
 
@@ -80,7 +87,7 @@ class _Rows:
         self._count = 0
 
     def add(self, first: int, last: int, offset: int, free: int) -> None:
-        """Enters a row where its offset belongs."""
+        """Inserts a chunk by its offset."""
         count = self._count
         if count == self._times.shape[1]:
             self._times = np.concatenate((self._times, self._times), axis=1)
@@ -91,13 +98,13 @@ class _Rows:
             columns[:, at] = row
         self._count += 1
 
-    def met(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
-        """Offsets and ends of the rows that are taken at any of these times."""
+    def overlapping(self, times: Sequence[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+        """Returns offsets and aligned ends of the chunks occupied at any of `times`."""
         start, end = self._times[:, : self._count]
         found: NDArray[np.bool_] | None = None
         for first, last in times:
-            met = start <= last
-            met &= end >= first
-            found = met if found is None else found | met
+            overlapping = start <= last
+            overlapping &= end >= first
+            found = overlapping if found is None else found | overlapping
         where = found.nonzero()[0] if found is not None else _NOTHING
         return self._chunks[0][where], self._chunks[1][where]

@@ -1,7 +1,7 @@
-"""What lies in a heap by now, and the gaps between it, where very many buffers live together.
+"""Occupied memory of a heap by time, for very many concurrent buffers.
 
-Says what `Placed` does, in time that does not grow with how many they are: keeps what is taken as runs without gaps,
-for halves of the time, their halves and so on, and a heap that is full has few runs, however many buffers it holds.
+Answers the same queries as `Placed` in time independent of the number of concurrent buffers: a segment tree over the
+clock stores occupied memory as runs without gaps. A full heap has few runs, however many buffers it holds.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 PART_BITS: Final = 12
-"""The parts of the clock that `Placed` keeps apart have so many bits."""
+"""Bits of the times in each part of the clock that `Placed` indexes separately."""
 
-_ROUNDS: Final = 40
+_MAX_SKIPS: Final = 40
 
 Times = Sequence[tuple[int, int]]
-"""Spans of time from a first to a last, both included, numbered from 0 on."""
+"""Inclusive intervals of the heap's clock, which starts at 0."""
 
 
 class PlacedRuns:
-    """What has been placed. A buffer is taken as a run up to where memory is free again behind it.
+    """Placed chunks as runs of occupied memory; each run extends to the next aligned offset.
 
-    Gaps that are smaller than `smallest` are not kept, as nothing will go there. `full` are times, rising, at which
-    memory is full: of each all that is taken then is kept besides, in few runs, so that who lives then sees at once how
-    far there is no gap. Elsewhere that has to be put together from the runs of many parts.
+    Gaps smaller than `smallest` bytes are not stored, because no buffer fits there. `full` are times, ascending, at
+    which memory is nearly full. The memory occupied at each is stored in addition, as few runs, so that a buffer live
+    at that time skips occupied memory at once.
 
     >>> placed = PlacedRuns(4, 12)
     >>> placed.add(((0, 9),), 0, 7)
@@ -32,7 +32,7 @@ class PlacedRuns:
     (8, 0)
     """
 
-    __slots__ = ("_alignment", "_always", "_ever", "_full", "_leaves", "_slack", "_then")
+    __slots__ = ("_alignment", "_always", "_at_full", "_ever", "_full", "_leaves", "_slack")
 
     def __init__(self, alignment: int, times: int, smallest: int = 1, full: Sequence[int] = ()) -> None:
         self._alignment = alignment
@@ -43,38 +43,41 @@ class PlacedRuns:
         self._ever: list[_Runs | None] = [None] * (2 * self._leaves)
         """What is taken at any time of a part, unless it was all of a larger part."""
         self._full = full
-        self._then: list[_Runs | None] = [None] * len(full)
+        self._at_full: list[_Runs | None] = [None] * len(full)
         """What is taken at each of the full times."""
 
     def add(self, times: Times, offset: int, end: int) -> None:
-        """Enters a chunk of memory that is taken at these times."""
+        """Adds a chunk that is occupied at `times`."""
         free, slack = -(-end // self._alignment) * self._alignment, self._slack
         for first, last in times:
-            for then in self._full_among(first, last):
-                _enter(self._then, then, offset, free, slack)
+            for full_time in self._full_times_in(first, last):
+                _insert_run(self._at_full, full_time, offset, free, slack)
             for part in self._parts(first, last):
-                _enter(self._always, part, offset, free, slack)
+                _insert_run(self._always, part, offset, free, slack)
                 node = part
-                while node and _enter(self._ever, node, offset, free, slack):
+                while node and _insert_run(self._ever, node, offset, free, slack):
                     node >>= 1
 
     def smallest_gap(self, times: Times, size: int) -> int:
-        """The offset of the smallest gap of this size that is free at all times; behind everything if none is."""
-        met = [(runs.starts, runs.ends) for runs in self._met(times)]
+        """Returns the lowest offset of the smallest gap of at least `size` bytes that is free at all `times`.
+
+        If there is no such gap, returns the aligned end of the occupied memory.
+        """
+        met = [(runs.starts, runs.ends) for runs in self._overlapping(times)]
         free = 0
-        for _ in range(_ROUNDS):  # as far as no gap is large enough, which is nearly all of a full heap
+        for _ in range(_MAX_SKIPS):  # skips memory without a large enough gap, most of a full heap
             at = free
             for starts, ends in met:
-                behind = bisect_left(starts, free + size)
-                if behind and ends[behind - 1] > free:
-                    free = ends[behind - 1]
+                after = bisect_left(starts, free + size)
+                if after and ends[after - 1] > free:
+                    free = ends[after - 1]
             if free == at:
                 break
             met = [runs for runs in met if runs[1][-1] > free]
         taken: list[tuple[int, int]] = []
         for starts, ends in met:
-            behind = bisect_right(ends, free)
-            taken += zip(starts[behind:], ends[behind:], strict=True)
+            after = bisect_right(ends, free)
+            taken += zip(starts[after:], ends[after:], strict=True)
         taken.sort()
         best, found = 0, -1
         for start, end in taken:
@@ -85,12 +88,12 @@ class PlacedRuns:
                 free = end
         return free if found < 0 else found
 
-    def _met(self, times: Times) -> Iterator[_Runs]:
-        """The runs of what is taken at any of these times."""
+    def _overlapping(self, times: Times) -> Iterator[_Runs]:
+        """Yields the runs occupied at any of `times`."""
         always, ever = self._always, self._ever
         for first, last in times:
-            for then in self._full_among(first, last):
-                if (runs := self._then[then]) is not None:
+            for full_time in self._full_times_in(first, last):
+                if (runs := self._at_full[full_time]) is not None:
                     yield runs
         seen: set[int] = set()
         for first, last in times:
@@ -105,12 +108,12 @@ class PlacedRuns:
                 if (runs := ever[part]) is not None:
                     yield runs
 
-    def _full_among(self, first: int, last: int) -> Iterable[int]:
-        """Which of the full times are in a span."""
+    def _full_times_in(self, first: int, last: int) -> Iterable[int]:
+        """Returns the indices of the full times in an interval."""
         return range(bisect_left(self._full, first), bisect_right(self._full, last))
 
     def _parts(self, first: int, last: int) -> Iterable[int]:
-        """The fewest parts that make up a span."""
+        """Yields the fewest nodes of the segment tree that cover an interval."""
         left, right = first + self._leaves, last + self._leaves + 1
         while left < right:
             if left & 1:
@@ -124,7 +127,7 @@ class PlacedRuns:
 
 
 class _Runs:
-    """Where memory is taken: starts and ends of runs, apart from each other, by both."""
+    """Disjoint runs of occupied memory, sorted: start and end offsets."""
 
     __slots__ = ("ends", "starts")
 
@@ -133,8 +136,8 @@ class _Runs:
         self.ends = [end]
 
 
-def _enter(parts: list[_Runs | None], part: int, start: int, end: int, slack: int) -> bool:
-    """Enters a run and joins those beside it; whether it was not there yet."""
+def _insert_run(parts: list[_Runs | None], part: int, start: int, end: int, slack: int) -> bool:
+    """Inserts a run and merges it with overlapping or adjacent ones; returns whether it was not yet covered."""
     runs = parts[part]
     if runs is None:
         parts[part] = _Runs(start, end)
@@ -147,9 +150,9 @@ def _enter(parts: list[_Runs | None], part: int, start: int, end: int, slack: in
         return True
     if starts[first] <= start and end <= ends[first]:
         return False
-    behind = bisect_right(starts, end + slack, first)
-    if behind > first:
-        start, end = min(start, starts[first]), max(end, ends[behind - 1])
-    starts[first:behind] = [start]
-    ends[first:behind] = [end]
+    after = bisect_right(starts, end + slack, first)
+    if after > first:
+        start, end = min(start, starts[first]), max(end, ends[after - 1])
+    starts[first:after] = [start]
+    ends[first:after] = [end]
     return True

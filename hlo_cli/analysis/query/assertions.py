@@ -201,7 +201,7 @@ class _Evaluator:
         found = self._spaces.get(number)
         if found is None:
             return self._evaluate(expectation, 0, "bytes", ())
-        parts = (Part(value.instruction, value.padded_bytes) for value in found.alive_at(found.peak))
+        parts = (Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
         return self._evaluate(expectation, found.peak_bytes, "bytes", tuple(parts))
 
     def _measure_operations(self, expectation: Expectation) -> AssertionResult:

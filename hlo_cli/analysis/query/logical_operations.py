@@ -81,8 +81,8 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     @cache
     def exposed() -> frozenset[Instruction]:
         overlap = analyze_overlap(module)
-        exposed_starts = (flight.pair.start for flight in overlap.flights if flight.is_exposed)
-        return frozenset((*exposed_starts, *overlap.blocking))
+        exposed_starts = (flight.pair.start for flight in overlap.intervals if flight.is_exposed)
+        return frozenset((*exposed_starts, *overlap.synchronous))
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
     own: dict[str, Reader[LogicalOperation]] = {

@@ -1,4 +1,4 @@
-"""How many bytes an asynchronous operation moves."""
+"""Bytes that an async operation transfers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 UPDATE_AT: Final = {opcodes.DYNAMIC_UPDATE_SLICE: 1, opcodes.SCATTER: -1}
-"""Operations that write a part of what they are given: which operand is that part."""
+"""Operations that write part of an operand: the operand number of that part."""
 _INTO_OPERAND: Final = "ragged-all-to-all"
-"""The collective that is given the array it writes into."""
+"""The collective that takes its output array as an operand."""
 
 
 def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
-    """The bytes that a pair moves, measured by the size of an array or token.
+    """Returns the bytes that a pair transfers; `size` returns the bytes of an array or token.
 
-    Of a collective, the larger of what it is given and what comes out; of an update, the part that is written; of an
-    outfeed, what it is given; of all others the result: a copy's, a slice's, what was received or sent.
+    For a collective, the larger of operands and result; for an update, the part that is written; for an outfeed, the
+    operand; for others, the result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -44,7 +44,7 @@ def moved_bytes(pair: AsyncPair, size: Callable[[Shape], int]) -> int:
 
 
 def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
-    """The shapes of what goes in and of what comes out, None where the text does not have it.
+    """Returns the shapes of the operands and of the result; the result is None if it is not in the text.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -72,12 +72,15 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
 
 
 def _elements(shape: Shape | None) -> tuple[Shape, ...]:
+    """Returns the elements of a tuple shape; empty for other shapes."""
     return shape.elements if isinstance(shape, TupleShape) else ()
 
 
 def _bytes(shape: Shape, size: Callable[[Shape], int]) -> int:
+    """Returns the total bytes of the leaves of a shape."""
     return sum(size(leaf) for leaf in _leaves(shape))
 
 
 def _leaves(shape: Shape) -> Iterable[Shape]:
+    """Returns the leaves of a shape."""
     return (leaf for _, leaf in shape.leaves)

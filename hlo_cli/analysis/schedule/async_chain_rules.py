@@ -1,7 +1,7 @@
-"""Rules of the chain from a start to what waits for it: there is one, of one kind, and nothing else takes part.
+"""Verifier rules for async chains: one complete chain of one kind per start, and no other users.
 
-Mirrors `VerifyAsyncOps` and the rules for send, recv and the native pairs of xla/service/hlo_verifier.cc, and what
-hlo_parser.cc wants of updates and dones.
+Mirrors `VerifyAsyncOps` and the rules for send, recv, and native pairs of xla/service/hlo_verifier.cc, and the checks
+of updates and dones in hlo_parser.cc.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, done_of
+from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, done_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
-from hlo_cli.analysis.schedule.async_tracing import HANDING_ON, is_marker
+from hlo_cli.analysis.schedule.async_tracing import FORWARDING, is_annotation
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, CHANNEL_STARTS, NATIVE_DONES, wrapped_opcode
 
-_MAY_TAKE: Final = HANDING_ON | {
+_MAY_USE: Final = FORWARDING | {
     opcodes.CALL,
     opcodes.CONDITIONAL,
     opcodes.CUSTOM_CALL,
@@ -27,46 +27,46 @@ _MAY_TAKE: Final = HANDING_ON | {
     opcodes.TUPLE,
     opcodes.WHILE,
 }
-"""Opcodes that may take the value of a start or an update, besides those that go on with it."""
+"""Opcodes that may use a start or an update, besides updates and dones."""
 _TARGET: Final = "custom_call_target"
-_ORDERING: Final = "control_dep"
-"""The custom call that takes values to come after them, and reads none."""
+_CONTROL_DEPENDENCY: Final = "control_dep"
+"""The custom-call target that only orders its operands and does not read them."""
 _IN_PAIRS: Final = ("channel_id", "is_host_transfer")
-"""Attributes that a send or recv and its done have in common."""
+"""Attributes that must be equal in a send or recv and its done."""
 
 
-def unfinished(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """Something goes on with each start and each update, unless they are carried to where nobody can follow them."""
+def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports starts without a done and updates without a successor, unless they may escape their computation."""
     start = pair.start
     if not pair.dones and not _escapes(pair, within.users):
         carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
         message = f"nothing waits for {start.name}: it has no {done_of(start)}"
         hint = "older XLA wants a done behind the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
-    following = _following(pair, within)
+    successors = _successors(pair, within)
     for update in pair.updates if pair.dones and not pair.is_fused else ():
-        beside = (end for before in within.found.continues.get(update, ()) for end in following[before])
+        beside = (end for before in within.found.continues.get(update, ()) for end in successors[before])
         is_one_of_two = any(end is not update and end.computation is update.computation for end in beside)
-        if update not in following and not is_one_of_two and not _is_handed_on(update, within.users):
+        if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
             yield Problem(update, f"nothing goes on with {update.name}: no {done_of(start)} leads back to it")
 
 
-def taken_twice(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """One update or done goes on with a start or an update; a loop has one inside and one behind it."""
-    all_following = _following(pair, within)
+def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports members with several successors; a loop-carried one may have one inside and one after the loop."""
+    all_following = _successors(pair, within)
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
-        following = all_following.get(member, [])
+        successors = all_following.get(member, [])
         if pair.spelling == "native":
-            taking = within.users.get(member, ())
-            following = [
-                user for user in taking if user in following or user.opcode in _MAY_TAKE - {opcodes.CUSTOM_CALL}
+            member_users = within.users.get(member, ())
+            successors = [
+                user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
             ]
-        for more in _more_than_one(following):
-            yield Problem(more, f"{more.name} is one too many: {following[0].name} takes {member.name} already")
+        for more in _surplus(successors):
+            yield Problem(more, f"{more.name} is one too many: {successors[0].name} takes {member.name} already")
 
 
-def _following(pair: AsyncPair, within: Asynchronous) -> dict[Instruction, list[Instruction]]:
-    """The updates and dones of a pair by what they go on with."""
+def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list[Instruction]]:
+    """Returns the updates and dones that continue each member."""
     found: dict[Instruction, list[Instruction]] = {}
     for end in (*pair.updates, *pair.dones):
         for before in dict.fromkeys(within.found.continues.get(end, ())):
@@ -74,44 +74,48 @@ def _following(pair: AsyncPair, within: Asynchronous) -> dict[Instruction, list[
     return found
 
 
-def taken_in_flight(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """What is under way is taken by nothing but what goes on with it or hands it on."""
+def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports users of a start or update other than updates, dones, and forwarding instructions."""
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
             goes_on = is_end(user) and user.operands.index(member) == 0
-            is_call = user.opcode == opcodes.CUSTOM_CALL and not is_marker(user) and user.string(_TARGET) != _ORDERING
-            if (user.opcode not in _MAY_TAKE or is_call) and not goes_on:
-                wanted = f"{done_of(pair.start)} gives the result"
-                message = f"{user.name} cannot take {member.name}, which is under way: {wanted}"
+            is_call = (
+                user.opcode == opcodes.CUSTOM_CALL
+                and not is_annotation(user)
+                and user.string(_TARGET) != _CONTROL_DEPENDENCY
+            )
+            if (user.opcode not in _MAY_USE or is_call) and not goes_on:
+                expected = f"{done_of(pair.start)} gives the result"
+                message = f"{user.name} cannot take {member.name}, which is under way: {expected}"
                 yield Problem(user, message)
 
 
-def taken_when_over(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """What was waited for is over: no update and no other done goes on with it."""
+def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports updates and dones that continue a done."""
     for done in pair.dones:
         for user in within.users.get(done, ()):
             if done in within.found.continues.get(user, ()):
                 yield Problem(user, f"{user.name} cannot go on with {done.name}, which waited for {pair.start.name}")
 
 
-def of_another_kind(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """Updates and dones are of the kind of the start: copy-done waits for copy-start."""
+def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports updates and dones of another kind than the start: copy-start requires copy-done."""
     for end in (*pair.updates, *pair.dones):
-        if not _fits(pair, end):
-            wanted = f"{pair.start.name}, {pair.start.opcode}, wants {done_of(pair.start)}"
-            yield Problem(end, f"{end.name} is {end.opcode}, but {wanted}")
+        if not _is_same_kind(pair, end):
+            expected = f"{pair.start.name}, {pair.start.opcode}, wants {done_of(pair.start)}"
+            yield Problem(end, f"{end.name} is {end.opcode}, but {expected}")
 
 
-def with_more_operands(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """A done takes what it waits for, and nothing else: what comes late is bound by an update."""
+def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports dones with more than one operand; only updates bind further operands."""
     for done in pair.dones if not pair.is_fused else ():
         if len(done.operands) > 1:
             others = ", ".join(operand.name for operand in done.operands[1:])
             yield Problem(done, f"{done.name} takes {others} besides what it waits for; only an update binds operands")
 
 
-def of_another_channel(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """A send or recv and its done have the same channel_id and the same is_host_transfer."""
+def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports sends and recvs whose done has another channel_id or is_host_transfer."""
     for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
@@ -119,40 +123,41 @@ def of_another_channel(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
 
 
 def _escapes(pair: AsyncPair, users: Users) -> bool:
-    """Whether a start may be carried out of its computation, to where nobody can follow it."""
+    """Returns whether a start may leave its computation, where its done cannot be traced."""
     if pair.start.computation.is_entry:
         return False
-    return any(_is_handed_on(member, users) for member in (pair.start, *pair.updates))
+    return any(_is_forwarded(member, users) for member in (pair.start, *pair.updates))
 
 
-def _is_handed_on(member: Instruction, users: Users) -> bool:
-    """Whether something takes a start or an update, or is given it, that does not go on with it by itself."""
-    return member.is_root or any(user.opcode in _MAY_TAKE for user in users.get(member, ()))
+def _is_forwarded(member: Instruction, users: Users) -> bool:
+    """Returns whether a start or an update is a root or is used by an instruction that may forward it."""
+    return member.is_root or any(user.opcode in _MAY_USE for user in users.get(member, ()))
 
 
 def _is_carried(member: Instruction, users: Users) -> bool:
-    """Whether a loop takes a start or an update, maybe within tuples."""
+    """Returns whether a loop carries a start or an update, possibly inside tuples."""
     waiting, seen = [member], {member}
     while waiting:
         for user in users.get(waiting.pop(), ()):
             if user.opcode == opcodes.WHILE:
                 return True
-            if user not in seen and user.opcode in HANDING_ON | {opcodes.TUPLE}:
+            if user not in seen and user.opcode in FORWARDING | {opcodes.TUPLE}:
                 seen.add(user)
                 waiting.append(user)
     return False
 
 
-def _more_than_one(following: Iterable[Instruction]) -> Iterator[Instruction]:
-    """What follows after the first in one computation; a loop has one inside and one behind it."""
+def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
+    """Yields the successors after the first one in each computation; a loop may have one inside and one after it."""
     seen: set[Computation] = set()
-    for each in following:
+    for each in successors:
         if each.computation in seen:
             yield each
         seen.add(each.computation)
 
 
-def _fits(pair: AsyncPair, end: Instruction) -> bool:
+def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
+    """Returns whether an update or done is of the kind of its start."""
     if pair.spelling == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
     if pair.is_fused:

@@ -1,7 +1,7 @@
-"""Rules of the computation that an asynchronous operation runs: there is one, its own, in one thread.
+"""Verifier rules for the computation of an async operation: one, used by no other caller, on one thread.
 
-Mirrors `CheckAsyncOpComputationThreadName`, `VerifyAsyncComputation` and the checks of callers of
-xla/service/hlo_verifier.cc, and what hlo_parser.cc wants of `calls` and `async_execution_thread`.
+Mirrors `CheckAsyncOpComputationThreadName`, `VerifyAsyncComputation`, and the checks of callers in
+xla/service/hlo_verifier.cc, and the checks of `calls` and `async_execution_thread` in hlo_parser.cc.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.problem import Problem
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous
+from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.computation import Computation
@@ -21,8 +21,8 @@ _THREAD: Final = "async_execution_thread"
 _GROUP: Final = "_collectives_group"
 
 
-def another_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """A start names one computation, and updates and dones that name one name the same, or one that is alike."""
+def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
     own = pair.computation
     if pair.spelling != "generic":
         return
@@ -31,13 +31,13 @@ def another_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Probl
         return
     for member in pair.members:
         for called in member.called_computations:
-            if called is not own and not _is_equal(called, own):
+            if called is not own and not _is_structurally_equal(called, own):
                 message = f"{member.name} runs {called.name}, but {pair.start.name} runs {own.name}"
                 yield Problem(member, message)
 
 
-def shared_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """Nothing runs the computation of an asynchronous operation but that; older XLA wants one such operation only."""
+def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
     own = pair.computation
     callers = within.callers.get(own, ()) if own is not None and pair.spelling == "generic" else ()
     starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
@@ -51,8 +51,8 @@ def shared_computation(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
         yield Problem(start, message, "note", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")
 
 
-def another_thread(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """Updates and dones that name a thread name that of the start, and so does the computation."""
+def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports members and computations with another execution thread than the start."""
     if pair.spelling == "native" or pair.is_fused:
         return
     for member in (*pair.updates, *pair.dones):
@@ -61,15 +61,17 @@ def another_thread(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
             runs = f"{pair.start.name} runs in {pair.thread}"
             yield Problem(member, f"{member.name} names the thread {thread}, but {runs}")
     own = pair.computation
+    # hlo_parser.cc sets the thread of the wrapped computation from the start, so the computation's own text has no
+    # effect.
     if own is not None and own.execution_thread not in ("main", pair.thread):
         message = f"{pair.start.name} runs {own.name} in {pair.thread}, though that names {own.execution_thread}"
         yield Problem(pair.start, message, "warning", f"XLA goes by {pair.start.name}")
 
 
-def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Problem]:
-    """In the main thread a computation is one operation and its parameters, unless it is a group of collectives.
+def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
+    """Reports computations on the main thread that contain several operations and are not a group of collectives.
 
-    Older XLA takes sends and receives for such a group by themselves.
+    Sends and recvs form such a group without an attribute in older releases.
     """
     own = pair.computation
     if own is None or pair.spelling != "generic" or pair.thread != "main":
@@ -88,8 +90,8 @@ def several_operations(pair: AsyncPair, within: Asynchronous) -> Iterator[Proble
             yield Problem(pair.start, message)
 
 
-def _is_equal(first: Computation, second: Computation) -> bool:
-    """Whether two computations are the same but for names."""
+def _is_structurally_equal(first: Computation, second: Computation) -> bool:
+    """Returns whether two computations are equal except for names."""
     if len(first.instructions) != len(second.instructions):
         return False
     numbers: Mapping[Instruction, Instruction] = dict(zip(first.instructions, second.instructions, strict=True))

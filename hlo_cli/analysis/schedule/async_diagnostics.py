@@ -1,4 +1,4 @@
-"""What a rule of asynchronous operations is told, and what it says."""
+"""Input and output types of the verifier rules for async operations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hlo_cli.ir.operations import NATIVE_DONES
 
 
 @dataclass(frozen=True, slots=True)
-class Asynchronous:
-    """A module, its asynchronous operations, who takes the values where there are any, and who calls what."""
+class AsyncContext:
+    """A module with its async operations, their users, and the callers of each computation."""
 
     module: Module
     found: AsyncPairs
@@ -25,12 +25,12 @@ class Asynchronous:
     callers: Mapping[Computation, tuple[Instruction, ...]]
 
 
-Rule: TypeAlias = Callable[[AsyncPair, Asynchronous], Iterator[Problem]]
-"""What is wrong with one pair; the docstring says what the rule is."""
+Rule: TypeAlias = Callable[[AsyncPair, AsyncContext], Iterator[Problem]]
+"""A verifier rule: yields the violations of one pair."""
 
 
 def done_of(start: Instruction) -> str:
-    """The opcode of what waits for a start.
+    """Returns the opcode of the done that matches a start.
 
     >>> from hlo_cli import parse_module
     >>> done_of(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)

@@ -1,4 +1,4 @@
-"""What runs while something asynchronous is under way, and so whether that is hidden behind it or exposed.
+"""Overlap of async operations with compute: which kernels run between start and done, and what is exposed.
 
 Times are positions in the flattened schedule, as in `hlo_cli.analysis.memory.memory_model`.
 """
@@ -31,19 +31,19 @@ from hlo_cli.ir.shape import Shape
 
 Size = Callable[[Shape], int]
 
-BLOCKING: Final = COLLECTIVES | HOST_FEEDS
-"""What moves data to and fro, and is waited for where it stands."""
+SYNCHRONOUS: Final = COLLECTIVES | HOST_FEEDS
+"""Opcodes of synchronous transfers."""
 _IS_SYNC: Final = re.compile(r'"is_sync":\s*(true|false)')
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncInterval:
-    """One pair in the schedule: when it starts, when it is waited for, and what runs meanwhile.
+    """An async pair in the schedule, from start to done, and the kernels that run meanwhile.
 
-    It can do nothing before `bound_step`, at which it has all its operands: the start, or where they come late, an
-    update. `done_step` is None where nothing waits for it, and smaller than `start_step` if a loop carries the start
-    into its next round. `times` is how often the pair runs, None where a loop's text does not tell; `between` is the
-    work of one time. `is_sync` is what the compiler says: that it waits at once, whatever stands between.
+    The operation begins at `bound_step`, where all operands are bound: the start or, with late binding, an update.
+    `done_step` is None without a done, and less than `start_step` if a loop carries the start into its next
+    iteration. `times` is the number of executions, None if a trip count is unknown. `between` is the compute of one
+    execution. `is_sync` is the compiler's note that the start waits at once; None without a note.
     """
 
     pair: AsyncPair
@@ -57,55 +57,55 @@ class AsyncInterval:
 
     @property
     def is_exposed(self) -> bool:
-        """Whether no kernel runs meanwhile, so that all of it is waited for; not where nothing waits for it."""
+        """Whether no kernel overlaps the operation; False without a done."""
         return self.done_step is not None and (self.is_sync is True or not self.between.kernels)
 
     @property
     def total_bytes(self) -> int:
-        """What it moves in all its times; in the one time that is known of where a loop does not tell."""
+        """The bytes transferred in all executions; in one if their number is unknown."""
         return self.moved_bytes * (1 if self.times is None else self.times)
 
     @property
     def exposed_bytes(self) -> int:
-        """What of that is exposed."""
+        """The exposed part of `total_bytes`."""
         return self.total_bytes if self.is_exposed else 0
 
 
 @dataclass(frozen=True)
 class OverlapAnalysis:
-    """The pairs of a module in the order in which they start, within the schedule that they are measured by.
+    """The async intervals of a module in the order of their starts, and its flattened schedule.
 
-    `idle` are pairs in computations that never run. `blocking` are the collectives, infeeds and outfeeds that are not
-    asynchronous at all, with the bytes that they move in all their times.
+    `unexecuted` are pairs in computations that are never executed. `synchronous` maps synchronous collectives,
+    infeeds, and outfeeds to the bytes of all their executions.
     """
 
     module: Module
     sequence: tuple[Instruction, ...]
     runs: tuple[Run, ...]
     pairs: AsyncPairs
-    flights: tuple[AsyncInterval, ...]
-    idle: tuple[AsyncPair, ...]
-    blocking: Mapping[Instruction, int]
-    _meter: _Meter
+    intervals: tuple[AsyncInterval, ...]
+    unexecuted: tuple[AsyncPair, ...]
+    synchronous: Mapping[Instruction, int]
+    _work_sums: _WorkSums
 
     @property
     def costs(self) -> Mapping[Instruction, Cost]:
-        """What each kernel costs when it runs once."""
-        return self._meter.costs
+        """The cost of one execution of each kernel."""
+        return self._work_sums.costs
 
     @cached_property
     def positions(self) -> Mapping[Instruction, int]:
-        """Where each instruction stands in the sequence; of a sugared start, which stands several times, the last."""
+        """The position of each instruction; of a sugared start, which has several, the last."""
         return {instruction: position for position, instruction in enumerate(self.sequence)}
 
     @cached_property
     def members(self) -> frozenset[Instruction]:
-        """The members of pairs that do no work of their own besides."""
-        return _idle_members(self.pairs)
+        """The members of pairs that are not kernels themselves."""
+        return _members_without_work(self.pairs)
 
 
 def analyze_overlap(module: Module) -> OverlapAnalysis:
-    """What overlaps in a module; one without schedule is taken to run in the order of its text.
+    """Analyzes the overlap in a module; without a schedule, in the order of its text.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m, is_scheduled=true
@@ -114,8 +114,8 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     ...   n = f32[4] negate(p)
     ...   d = f32[4] copy-done(s)
     ...   ROOT a = f32[4] add(n, d) }'''
-    >>> flight, = analyze_overlap(parse_module(text)).flights
-    >>> flight.start_step, flight.done_step, flight.between, flight.is_exposed
+    >>> interval, = analyze_overlap(parse_module(text)).intervals
+    >>> interval.start_step, interval.done_step, interval.between, interval.is_exposed
     (1, 3, KernelCost(kernels=1, flops=4, bytes=32), False)
     """
     places = places_of(module)
@@ -125,42 +125,46 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     target = target_of(module)
     size = partial(buffer_bytes, target=target, generation=generation_of(module) if target == "tpu" else USUAL_TPU)
     positions = {instruction: position for position, instruction in enumerate(schedule.sequence)}
-    members = _idle_members(pairs)
-    meter = _Meter(schedule.sequence, schedule.runs, members)
+    members = _members_without_work(pairs)
+    work_sums = _WorkSums(schedule.sequence, schedule.runs, members)
     running = [pair for pair in pairs.pairs if pair.start in positions]
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
-    flights = [_flight(pair, binding, positions, meter, size) for pair, binding in bound.items()]
-    flights.sort(key=lambda flight: flight.start_step)
-    idle = tuple(pair for pair in pairs.pairs if pair.start not in positions)
-    blocking = {
-        instruction: moved_bytes(blocking_pair(instruction), size) * (meter.times.get(instruction.computation) or 1)
+    intervals = [_interval(pair, binding, positions, work_sums, size) for pair, binding in bound.items()]
+    intervals.sort(key=lambda interval: interval.start_step)
+    unexecuted = tuple(pair for pair in pairs.pairs if pair.start not in positions)
+    synchronous = {
+        instruction: moved_bytes(synchronous_pair(instruction), size)
+        * (work_sums.times.get(instruction.computation) or 1)
         for instruction in schedule.sequence
-        if instruction.opcode in BLOCKING and meter.owner.get(instruction.computation) is None
+        if instruction.opcode in SYNCHRONOUS and work_sums.owner.get(instruction.computation) is None
     }
-    return OverlapAnalysis(module, schedule.sequence, schedule.runs, pairs, tuple(flights), idle, blocking, meter)
+    return OverlapAnalysis(
+        module, schedule.sequence, schedule.runs, pairs, tuple(intervals), unexecuted, synchronous, work_sums
+    )
 
 
-def blocking_pair(instruction: Instruction) -> AsyncPair:
-    """A collective or feed that is not asynchronous, as if it were a pair that is waited for at once.
+def synchronous_pair(instruction: Instruction) -> AsyncPair:
+    """Returns a synchronous collective or feed as a pair of its own.
 
     >>> from hlo_cli import parse_module
-    >>> blocking_pair(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}").entry.root).operation
+    >>> synchronous_pair(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}").entry.root).operation
     'all-gather'
     """
     return AsyncPair(instruction, (), (), "generic", instruction.opcode, instruction)
 
 
-def _idle_members(pairs: AsyncPairs) -> frozenset[Instruction]:
-    return frozenset(member for pair in pairs.pairs for member in pair.members if not _works(pair, member))
+def _members_without_work(pairs: AsyncPairs) -> frozenset[Instruction]:
+    """Returns the members of pairs that are not kernels themselves."""
+    return frozenset(member for pair in pairs.pairs for member in pair.members if not _is_kernel(pair, member))
 
 
-def _works(pair: AsyncPair, member: Instruction) -> bool:
-    """Whether a member is a kernel that does other work besides: a fusion between the ends of a fused collective."""
+def _is_kernel(pair: AsyncPair, member: Instruction) -> bool:
+    """Returns whether a member is also a kernel: a fusion between start and done of a fused collective."""
     return pair.is_fused and member in pair.updates
 
 
-class _Meter:
-    """Adds up the work of any stretch of the schedule, by what runs it: the main program, or something asynchronous."""
+class _WorkSums:
+    """Sums compute over stretches of the schedule, separately for the main program and for each async computation."""
 
     def __init__(
         self,
@@ -182,29 +186,33 @@ class _Meter:
 
     @cached_property
     def costs(self) -> Mapping[Instruction, Cost]:
-        """What each kernel costs when it runs once: nothing that a module without pairs needs."""
+        """The cost of one execution of each kernel; computed on first use."""
         return costs_of_kernels(dict.fromkeys(i for i in self.sequence if i not in self.members))
 
     @cached_property
     def sums(self) -> Mapping[Instruction | None, tuple[Sequence[int], Sequence[KernelCost]]]:
-        """For each that runs work the steps of its kernels, and the work up to each of them."""
+        """The steps of the kernels of each owner, and the cumulative compute before each step."""
         steps: dict[Instruction | None, list[int]] = {}
-        works: dict[Instruction | None, list[KernelCost]] = {}
+        costs_by_owner: dict[Instruction | None, list[KernelCost]] = {}
         for step, instruction in enumerate(self.sequence):
             if (cost := self.costs.get(instruction)) is not None:
                 owner = self.owner[instruction.computation]
                 steps.setdefault(owner, []).append(step)
-                works.setdefault(owner, []).append(kernel_cost_of(cost) * (self.times[instruction.computation] or 1))
-        return {owner: (at, list(accumulate(works[owner], initial=KernelCost()))) for owner, at in steps.items()}
+                costs_by_owner.setdefault(owner, []).append(
+                    kernel_cost_of(cost) * (self.times[instruction.computation] or 1)
+                )
+        return {
+            owner: (at, list(accumulate(costs_by_owner[owner], initial=KernelCost()))) for owner, at in steps.items()
+        }
 
     def between(self, pair: AsyncPair, start: int, done: int) -> KernelCost:
-        """The work between a start and its done while the pair runs once; around the loop if the done stands first."""
+        """Returns the compute between start and done in one execution; across iterations if the done comes first."""
         owner = self.owner[pair.start.computation]
         stretches = self._stretches(pair.start.computation, start + 1, done)
         return sum((self._sum(owner, first, end) // times for first, end, times in stretches), KernelCost())
 
     def _stretches(self, computation: Computation, first: int, done: int) -> Iterator[tuple[int, int, int]]:
-        """The stretches of the schedule that lie between, and how often the pair runs while each is run through."""
+        """Yields the parts of the schedule between start and done, with the number of executions of each."""
         times = self.times[computation] or 1
         if done < first:
             run = self.spans[computation]
@@ -212,37 +220,39 @@ class _Meter:
             yield run.start, done, times
             return
         run = self.spans[self.sequence[done].computation]
-        while run.caller is not None and run.start >= first:  # a loop that only the done stands in
+        while run.caller is not None and run.start >= first:  # a loop that contains only the done
             yield run.start, done, self.times[run.computation] or 1
             done, run = self.began[run.caller], self.spans[run.caller.computation]
         yield first, done, times
 
     def _sum(self, owner: Instruction | None, first: int, end: int) -> KernelCost:
+        """Returns the compute of an owner in a part of the schedule."""
         if owner not in self.sums:
             return KernelCost()
         steps, sums = self.sums[owner]
         return sums[bisect_left(steps, end)] - sums[bisect_left(steps, first)]
 
 
-def _flight(
-    pair: AsyncPair, binding: Instruction, positions: Mapping[Instruction, int], meter: _Meter, size: Size
+def _interval(
+    pair: AsyncPair, binding: Instruction, positions: Mapping[Instruction, int], work_sums: _WorkSums, size: Size
 ) -> AsyncInterval:
+    """Returns the interval of a pair."""
     start, bound = positions[pair.start], positions[binding]
-    done = _waiting(pair, start, positions)
+    done = _done_step(pair, start, positions)
     return AsyncInterval(
         pair,
         start,
         bound,
         done,
         moved_bytes(pair, size),
-        meter.times[pair.start.computation],
-        KernelCost() if done is None else meter.between(pair, bound, done),
+        work_sums.times[pair.start.computation],
+        KernelCost() if done is None else work_sums.between(pair, bound, done),
         _is_sync(pair),
     )
 
 
-def _waiting(pair: AsyncPair, start: int, positions: Mapping[Instruction, int]) -> int | None:
-    """The step of the done: in a loop that carries the start round, before it in the same body; else the next one."""
+def _done_step(pair: AsyncPair, start: int, positions: Mapping[Instruction, int]) -> int | None:
+    """Returns the step of the done: an earlier one in the same body if a loop carries the start, else the next."""
     steps = sorted(positions[done] for done in pair.dones if done in positions)
     around = [positions[done] for done in pair.dones if done.computation is pair.start.computation]
     behind = (step for step in steps if step > start)
@@ -250,6 +260,6 @@ def _waiting(pair: AsyncPair, start: int, positions: Mapping[Instruction, int]) 
 
 
 def _is_sync(pair: AsyncPair) -> bool | None:
-    """Whether the compiler has noted that it waits at once; None if it has noted nothing."""
+    """Returns `is_sync` of the backend_config, None if it is absent."""
     found = _IS_SYNC.search(pair.start.attribute("backend_config") or "")
     return None if found is None else found[1] == "true"

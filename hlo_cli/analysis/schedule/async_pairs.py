@@ -1,7 +1,7 @@
-"""Asynchronous operations, in every spelling: each start with its updates and with what waits for it.
+"""Async pairs in all forms: each start with its updates and dones.
 
-Generic (`async-start` with calls), sugared (`slice-start`), native (`copy-start`, `all-reduce-start`, `send` …), and
-what TPU compilers write: collectives inside fusions, whose roots are `AsyncCollectiveStart` and `AsyncCollectiveDone`.
+Forms are generic (`async-start` with calls), sugared (`slice-start`), native (`copy-start`, `all-reduce-start`,
+`send`), and, on TPU, collectives inside fusions with the roots `AsyncCollectiveStart` and `AsyncCollectiveDone`.
 Mirrors `VerifyAsyncOps` of xla/service/hlo_verifier.cc.
 """
 
@@ -31,10 +31,10 @@ Callers = Mapping[Computation, tuple[Instruction, ...]]
 
 @dataclass(frozen=True, slots=True)
 class AsyncPair:
-    """A start, what goes on with it, and what waits for it.
+    """A start with its updates and dones.
 
-    `operation` is the opcode of what is done, `wrapped` the instruction that says so where the text has it. There is
-    one done unless the module is broken, or the start is carried by a loop, which waits for it inside and behind.
+    `operation` is the opcode of the wrapped operation, `wrapped` its instruction if that is in the text. A valid
+    module has one done per start, or two if a loop carries the start: one inside and one after it.
     """
 
     start: Instruction
@@ -46,12 +46,12 @@ class AsyncPair:
 
     @property
     def members(self) -> tuple[Instruction, ...]:
-        """The start, the updates and the dones."""
+        """The start, the updates, and the dones."""
         return (self.start, *self.updates, *self.dones)
 
     @property
     def computation(self) -> Computation | None:
-        """The computation of a generic start, which the start or, where operands come late, an update names."""
+        """The computation of a generic start; with late binding, an update refers to it."""
         return next((called for m in (self.start, *self.updates) for called in m.called_computations), None)
 
     @property
@@ -61,22 +61,21 @@ class AsyncPair:
 
     @property
     def thread(self) -> str:
-        """Where it runs: `main`, `host`, `sparsecore` …."""
+        """The execution thread, such as `main`, `host`, or `sparsecore`."""
         return self.start.string("async_execution_thread") or "main"
 
     @property
     def is_host_transfer(self) -> bool:
-        """Whether it sends to the program on the host or receives from it."""
+        """Whether the operation is a send to the host or a recv from it."""
         return self.operation in CHANNEL_STARTS and self.start.flag("is_host_transfer")
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncPairs:
-    """All pairs of a module in the order of its text, and the members that belong to none of them.
+    """The pairs of a module in the order of its text, and updates and dones without a start.
 
-    `orphans` are updates and dones that lead to no start, as from an argument of the program; what comes from a
-    parameter of a computation that nothing calls is none. `continues` leads from each update and done to what stands
-    before it.
+    `orphans` have an operand that is not asynchronous. An operand from a parameter of an uncalled computation may be.
+    `continues` maps each update and done to the members that it continues.
     """
 
     pairs: tuple[AsyncPair, ...]
@@ -85,7 +84,7 @@ class AsyncPairs:
 
 
 def async_pairs(module: Module) -> AsyncPairs:
-    """The asynchronous operations of a module.
+    """Returns the async pairs of a module.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -101,8 +100,9 @@ def async_pairs(module: Module) -> AsyncPairs:
 
 
 def _pairs_in(module: Module) -> AsyncPairs:
+    """Finds the pairs of a module."""
     contexts = contexts_of(module)
-    fused = {computation for computation, context in contexts.of.items() if context == "fused"}
+    fused = {computation for computation, context in contexts.context_of.items() if context == "fused"}
     starts: list[Instruction] = []
     ends: list[Instruction] = []
     for computation in module.computations:
@@ -113,13 +113,15 @@ def _pairs_in(module: Module) -> AsyncPairs:
                 starts.append(instruction)
             elif is_end(instruction):
                 ends.append(instruction)
-    traced = {end: _traced(end, contexts.callers) for end in ends}
+    traced = {end: _trace(end, contexts.callers) for end in ends}
     orphans = tuple(end for end, trace in traced.items() if trace.is_foreign)
-    return AsyncPairs(tuple(_paired(starts, traced)), orphans, {end: trace.before for end, trace in traced.items()})
+    return AsyncPairs(
+        tuple(_pairs_of_starts(starts, traced)), orphans, {end: trace.before for end, trace in traced.items()}
+    )
 
 
 def is_start(instruction: Instruction) -> bool:
-    """Whether an instruction begins something asynchronous, in any spelling.
+    """Returns whether an instruction starts an async operation in any form.
 
     >>> from hlo_cli import parse_module
     >>> is_start(parse_module("s = ((f32[4]), f32[4], u32[]) negate-start(f32[4] p)").entry.root)
@@ -130,7 +132,7 @@ def is_start(instruction: Instruction) -> bool:
 
 
 def is_end(instruction: Instruction) -> bool:
-    """Whether an instruction goes on with something asynchronous or waits for it, in any spelling.
+    """Returns whether an instruction continues or ends an async operation in any form.
 
     >>> from hlo_cli import parse_module
     >>> is_end(parse_module("d = f32[4] copy-done((f32[4], f32[4], u32[]) s)").entry.root)
@@ -141,7 +143,7 @@ def is_end(instruction: Instruction) -> bool:
 
 
 def _fused_target(instruction: Instruction) -> str | None:
-    """What the custom call is called that is the root of a fusion."""
+    """Returns the custom-call target of a fusion's root, None if it has another root."""
     if instruction.opcode != opcodes.FUSION or not instruction.called_computations:
         return None
     root = instruction.called_computations[0].root
@@ -150,62 +152,64 @@ def _fused_target(instruction: Instruction) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """What stands before an update or a done, the fusions that share in a fused collective, and whether another
-    value than an asynchronous one comes in."""
+    """The members before an update or done, fusions inside a fused collective, and whether another value reaches it."""
 
     before: tuple[Instruction, ...]
     fusions: tuple[Instruction, ...]
     is_foreign: bool
 
 
-def _traced(end: Instruction, callers: Callers) -> _Trace:
+def _trace(end: Instruction, callers: Callers) -> _Trace:
+    """Traces the operands of an update or done to their starts and updates."""
     if end.opcode != opcodes.FUSION:
-        made = origin_of(end, 0, callers).made if end.operands else ()
+        made = origin_of(end, 0, callers).producers if end.operands else ()
         before = tuple(each for each in made if is_start(each) or is_end(each))
         return _Trace(before, (), not made or any(map(_is_foreign, (each for each in made if each not in before))))
     found: dict[Instruction, None] = {}
     through: dict[Instruction, None] = {}
     for position in range(len(end.operands)):
         origin = origin_of(end, position, callers)
-        starts = [each for each in origin.made if is_start(each)]
+        starts = [each for each in origin.producers if is_start(each)]
         found |= dict.fromkeys(starts)
-        through |= dict.fromkeys(origin.through if starts else ())
+        through |= dict.fromkeys(origin.forwarding_fusions if starts else ())
     return _Trace(tuple(found), tuple(reversed(through)), not found)
 
 
 def _is_foreign(made: Instruction) -> bool:
-    """Whether something asynchronous cannot come from here; what a computation is given that nothing calls may be."""
+    """Returns whether an instruction cannot produce an async value; parameters of uncalled computations may."""
     return made.opcode != opcodes.PARAMETER or made.computation.is_entry
 
 
-def _paired(starts: Iterable[Instruction], traced: Mapping[Instruction, _Trace]) -> Iterable[AsyncPair]:
-    following: dict[Instruction, list[Instruction]] = {}
+def _pairs_of_starts(starts: Iterable[Instruction], traced: Mapping[Instruction, _Trace]) -> Iterable[AsyncPair]:
+    """Yields the pair of each start."""
+    successors: dict[Instruction, list[Instruction]] = {}
     for end, trace in traced.items():
         for each in trace.before:
-            following.setdefault(each, []).append(end)
+            successors.setdefault(each, []).append(end)
     for start in starts:
         updates: dict[Instruction, None] = {}
         dones: dict[Instruction, None] = {}
-        waiting = [start]
-        while waiting:
-            for end in following.get(waiting.pop(), ()):
+        worklist = [start]
+        while worklist:
+            for end in successors.get(worklist.pop(), ()):
                 updates |= dict.fromkeys(traced[end].fusions)
                 if not _is_update(end):
                     dones[end] = None
                 elif end not in updates:
                     updates[end] = None
-                    waiting.append(end)
+                    worklist.append(end)
         wrapped = _wrapped(start, updates)
         operation = wrapped.opcode if wrapped is not None else _operation(start.opcode)
         yield AsyncPair(start, tuple(updates), tuple(dones), _spelling(start.opcode), operation, wrapped)
 
 
 def _is_update(end: Instruction) -> bool:
-    """Whether an instruction goes on with a chain without ending it."""
+    """Returns whether an instruction continues a chain without ending it."""
     return end.opcode.endswith("-update")
 
 
 def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction | None:
+    """Returns the wrapped operation, None if it is not in the text."""
     if start.opcode == opcodes.FUSION:
         inside = start.called_computations[0].instructions
         return next((each for each in inside if each.opcode in COLLECTIVES), None)
@@ -216,10 +220,12 @@ def _wrapped(start: Instruction, updates: Iterable[Instruction]) -> Instruction 
 
 
 def _operation(opcode: str) -> str:
+    """Returns the opcode of the operation that a start opcode begins."""
     return wrapped_opcode(opcode) or opcode.removesuffix("-start")
 
 
 def _spelling(opcode: str) -> Spelling:
+    """Returns the form of a start."""
     if opcode in (opcodes.FUSION, opcodes.ASYNC_START):
         return "fusion" if opcode == opcodes.FUSION else "generic"
     return "native" if opcode in NATIVE_DONES else "sugared"

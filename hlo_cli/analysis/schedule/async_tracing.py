@@ -1,6 +1,6 @@
-"""Where the operand of a done comes from, behind what only hands values on: tuples, loops, calls, branches.
+"""Tracing of async values from a done back to its start, through tuples, loops, calls, and branches.
 
-Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc looks through intermediaries.
+Mirrors how `VerifyAsyncOps` of xla/service/hlo_verifier.cc follows intermediaries.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
-HANDING_ON: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
-"""Opcodes that give what they are given, tuples included."""
-_MARKS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
-"""Custom calls that say something of a value and hand it on."""
+FORWARDING: Final = frozenset((opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
+"""Opcodes that forward their operand, tuples included."""
+_ANNOTATIONS: Final = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"))
+"""Custom-call targets that annotate a value and forward it."""
 
 Place = tuple[Instruction, ShapeIndex]
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What may have made a value, and the fusions in between that hand it on in place.
+    """The instructions that may produce a value, and the fusions that forward it in place.
 
-    `made` are instructions, a parameter of the entry among them if the value may come from there.
+    `made` includes an entry parameter if the value may come from it.
     """
 
-    made: tuple[Instruction, ...]
-    through: tuple[Instruction, ...] = ()
+    producers: tuple[Instruction, ...]
+    forwarding_fusions: tuple[Instruction, ...] = ()
 
 
 def origin_of(
     instruction: Instruction, position: int, callers: Mapping[Computation, tuple[Instruction, ...]]
 ) -> Origin:
-    """What may have made the operand at a position; `callers` lists for each computation the instructions that call it.
+    """Returns the possible producers of an operand; `callers` lists the callers of each computation.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -46,34 +46,34 @@ def origin_of(
     ...   t = ((f32[4], f32[4], u32[]), f32[4]) tuple(s, p)
     ...   g = (f32[4], f32[4], u32[]) get-tuple-element(t), index=0
     ...   ROOT d = f32[4] copy-done(g) }'''
-    >>> origin_of(parse_module(text).entry.root, 0, {}).made
+    >>> origin_of(parse_module(text).entry.root, 0, {}).producers
     (<copy-start s>,)
     """
-    made: dict[Instruction, None] = {}
-    through: dict[Instruction, None] = {}
+    producers: dict[Instruction, None] = {}
+    forwarding_fusions: dict[Instruction, None] = {}
     waiting: list[Place] = [(instruction.operands[position], instruction.operand_index(position))]
     seen: set[Place] = set(waiting)
     while waiting:
         place = waiting.pop()
-        before = list(_before(place, callers))
+        before = list(_sources(place, callers))
         if place[0].opcode == opcodes.FUSION and before:
-            through[place[0]] = None
+            forwarding_fusions[place[0]] = None
         if not before:
-            made[place[0]] = None
+            producers[place[0]] = None
         for other in before:
             if other not in seen:
                 seen.add(other)
                 waiting.append(other)
-    return Origin(tuple(made), tuple(through))
+    return Origin(tuple(producers), tuple(forwarding_fusions))
 
 
-def _before(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]) -> Iterator[Place]:
-    """Where the value at a place was one step earlier; nothing if it was made there."""
+def _sources(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]) -> Iterator[Place]:
+    """Yields the places that the value at a place is forwarded from; none if it is produced there."""
     instruction, index = place
     match instruction.opcode:
         case opcodes.PARAMETER:
             for caller in callers.get(instruction.computation, ()):
-                yield from _given(caller, instruction, index)
+                yield from _passed_places(caller, instruction, index)
         case opcodes.GET_TUPLE_ELEMENT if instruction.operands:
             number = instruction.integer("index")
             yield instruction.operands[0], (*instruction.operand_index(0), number or 0, *index)
@@ -89,12 +89,12 @@ def _before(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]]
             for alias in aliases:
                 if alias.output_index == index and alias.operand_number < len(instruction.operands):
                     yield _operand(instruction, alias.operand_number, alias.operand_index)
-        case opcode if instruction.operands and (opcode in HANDING_ON or is_marker(instruction)):
+        case opcode if instruction.operands and (opcode in FORWARDING or is_annotation(instruction)):
             yield _operand(instruction, 0, index)
 
 
-def _given(caller: Instruction, parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
-    """What a caller gives for a parameter."""
+def _passed_places(caller: Instruction, parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
+    """Yields the places that a caller passes to a parameter."""
     number = parameter.parameter_number or 0
     if caller.opcode == opcodes.WHILE:
         yield from ((caller.operands[0], (*caller.operand_index(0), *index)) for _ in caller.operands[:1])
@@ -107,18 +107,20 @@ def _given(caller: Instruction, parameter: Instruction, index: ShapeIndex) -> It
 
 
 def _results(computations: tuple[Computation, ...], index: ShapeIndex) -> Iterator[Place]:
+    """Yields the roots of computations at an index."""
     return ((computation.root, index) for computation in computations if computation.root is not None)
 
 
 def _operand(instruction: Instruction, position: int, index: ShapeIndex) -> Place:
+    """Returns the place of an operand at an index."""
     return instruction.operands[position], (*instruction.operand_index(position), *index)
 
 
-def is_marker(instruction: Instruction) -> bool:
-    """Whether an instruction is a custom call that says something of a value and hands it on.
+def is_annotation(instruction: Instruction) -> bool:
+    """Returns whether an instruction is a custom call that annotates a value and forwards it.
 
     >>> from hlo_cli import parse_module
-    >>> is_marker(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
+    >>> is_annotation(parse_module('r = f32[4] custom-call(f32[4] p), custom_call_target="Sharding"').entry.root)
     True
     """
-    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in _MARKS
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string("custom_call_target") in _ANNOTATIONS

@@ -1,8 +1,8 @@
-"""XLA's rules for asynchronous operations, and where a module breaks them.
+"""Verifier of async operations.
 
-Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the verifier's rules for send, recv and the native pairs, of
-xla/service/hlo_verifier.cc. Not looked at: whether all devices of a collective come to it, and what only several
-modules together tell, such as two programs that meet on one channel.
+Mirrors `VerifyAsyncOps`, `CheckAsyncOpComputation…`, and the rules for send, recv, and native pairs of
+xla/service/hlo_verifier.cc. Not checked: whether all devices of a collective reach it, and properties of several
+modules together, such as programs that share a channel.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from hlo_cli.analysis.schedule import async_chain_rules as chain
 from hlo_cli.analysis.schedule import async_computation_rules as computation
 from hlo_cli.analysis.schedule import async_shapes as shapes
 from hlo_cli.analysis.schedule.async_deadlock import deadlocks
-from hlo_cli.analysis.schedule.async_diagnostics import Asynchronous, Rule
+from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, Rule
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Diagnostic
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        "async-unfinished": chain.unfinished,
-        "async-taken-twice": chain.taken_twice,
-        "async-in-flight": chain.taken_in_flight,
-        "async-over": chain.taken_when_over,
-        "async-kind": chain.of_another_kind,
-        "async-done-operands": chain.with_more_operands,
-        "async-channel": chain.of_another_channel,
-        "async-computation": computation.another_computation,
-        "async-shared": computation.shared_computation,
-        "async-thread": computation.another_thread,
-        "async-group": computation.several_operations,
-        "async-shape": shapes.no_async_shape,
-        "async-rebound": shapes.less_bound,
-        "async-operands": shapes.other_operands,
-        "async-output": shapes.other_output,
-        "async-unbound": shapes.not_bound,
-        "async-aliasing": aliasing.wrong_aliasing,
+        "async-unfinished": chain.check_has_done,
+        "async-taken-twice": chain.check_single_use,
+        "async-in-flight": chain.check_in_flight_use,
+        "async-over": chain.check_use_after_done,
+        "async-kind": chain.check_kind,
+        "async-done-operands": chain.check_operands,
+        "async-channel": chain.check_channel,
+        "async-computation": computation.check_same_computation,
+        "async-shared": computation.check_exclusive_computation,
+        "async-thread": computation.check_thread,
+        "async-group": computation.check_single_operation,
+        "async-shape": shapes.check_async_shape,
+        "async-rebound": shapes.check_bound_prefix,
+        "async-operands": shapes.check_bound_operands,
+        "async-output": shapes.check_output,
+        "async-unbound": shapes.check_all_bound,
+        "async-aliasing": aliasing.check_aliasing,
     }
 )
-"""The rules of a pair by their codes; the docstring of each says what it is."""
+"""The rules for pairs, by code."""
 ORPHAN: Final = "async-orphan"
-"""The code of updates and dones that belong to no pair."""
+"""The code for updates and dones without a start."""
 DEADLOCK: Final = "async-deadlock"
-"""The code of sends and receives that cannot meet."""
+"""The code for sends and recvs that cannot be matched."""
 
 
 def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Diagnostic]:
-    """Every place at which the module breaks a rule, with the rule's code; `pairs` are the module's, if at hand.
+    """Yields the violations in a module, each with the code of its rule; `pairs` are the module's pairs if known.
 
-    Where not every XLA minds, that is a warning, or where only older does, a note. A text with errors, or that leaves
-    out operands or what tells names apart, says too little to be judged.
+    A warning applies to some XLA releases, a note only to older ones. Modules with syntax errors, without operands,
+    or with ambiguous names are not checked.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
@@ -68,7 +68,7 @@ def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
 
 
 def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Problem]:
-    """What `verify_async` says, each with the instruction that breaks the rule: a proto has no text to find it in.
+    """Yields the diagnostics of `verify_async` with their instructions, because a proto has no text to locate them in.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
@@ -76,14 +76,14 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
     [('s', 'async-unfinished')]
     """
     found = pairs or async_pairs(module)
-    if module.errors or not _says_enough(found):
+    if module.errors or not _is_checkable(found):
         return
     for problem, code in _problems(module, found).items():
         yield problem._replace(code=code)
 
 
 def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
-    """What is wrong, each once with the code of the first rule that says so."""
+    """Returns each violation once, with the code of the first rule that reports it."""
     problems: dict[Problem, str] = {}
     for orphan in found.orphans:
         words = "waits for nothing: its operand is no asynchronous operation"
@@ -92,7 +92,7 @@ def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
         return problems
     computations = dict.fromkeys(member.computation for pair in found.pairs for member in pair.members)
     users = users_among([i for computation in computations for i in computation.instructions])
-    within = Asynchronous(module, found, users, contexts_of(module).callers)
+    within = AsyncContext(module, found, users, contexts_of(module).callers)
     for pair in found.pairs:
         for code, rule in RULES.items():
             for problem in rule(pair, within):
@@ -102,7 +102,7 @@ def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
     return problems
 
 
-def _says_enough(found: AsyncPairs) -> bool:
-    """Whether each update and done has operands, and each start a name of its own."""
+def _is_checkable(found: AsyncPairs) -> bool:
+    """Returns whether updates and dones have operands, and starts have unique names."""
     starts = [(pair.start.computation, pair.start.name) for pair in found.pairs]
     return len(set(starts)) == len(starts) and all(end.operands for end in found.continues)

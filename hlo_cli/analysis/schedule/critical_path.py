@@ -1,4 +1,4 @@
-"""The critical path of a computation: the longest chain of instructions that must wait for each other."""
+"""Critical path of a computation: the longest chain of dependent instructions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo_cli.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """The instructions of the longest chain in the order in which they run, and how long chain and whole are."""
+    """The instructions on the longest chain in order, its length, and the total of all weights."""
 
     instructions: tuple[Instruction, ...]
     length: float
@@ -20,9 +20,9 @@ class CriticalPath:
 
 
 def critical_path(computation: Computation, weights: Mapping[Instruction, float]) -> CriticalPath:
-    """The chain of operands and control predecessors with the largest sum of weights; the first one of several.
+    """Returns the chain of operands and control predecessors with the largest sum of weights; the first on ties.
 
-    Instructions without a weight weigh nothing, and are left out.
+    Instructions without a weight count 0 and are omitted from the path.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m
@@ -41,9 +41,9 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
     before: list[int | None] = [None] * len(instructions)
     for at in instruction_post_order(computation):
         instruction = instructions[at]
-        for needed in _needed(instruction, instructions):
-            if longest[needed] > longest[at]:
-                longest[at], before[at] = longest[needed], needed
+        for predecessor in _predecessors(instruction, instructions):
+            if longest[predecessor] > longest[at]:
+                longest[at], before[at] = longest[predecessor], predecessor
         longest[at] += weights.get(instruction, 0)
     end = max(range(len(instructions)), key=longest.__getitem__, default=None)
     path: list[Instruction] = []
@@ -55,10 +55,10 @@ def critical_path(computation: Computation, weights: Mapping[Instruction, float]
     return CriticalPath(tuple(reversed(path)), length, sum(weights.get(each, 0) for each in instructions))
 
 
-def _needed(instruction: Instruction, instructions: Sequence[Instruction]) -> list[int]:
-    """What must have run before an instruction, by place in the computation."""
-    needed = [operand.index for operand in instruction.operands]
+def _predecessors(instruction: Instruction, instructions: Sequence[Instruction]) -> list[int]:
+    """Returns the indices of the operands and control predecessors of an instruction."""
+    predecessor = [operand.index for operand in instruction.operands]
     if "control-predecessors" in instruction.raw[1]:
         names = set(instruction.control_predecessors)
-        needed += [each.index for each in instructions if each.name in names]
-    return needed
+        predecessor += [each.index for each in instructions if each.name in names]
+    return predecessor

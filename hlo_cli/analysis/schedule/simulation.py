@@ -1,7 +1,7 @@
-"""A schedule played through: a clock that goes on with every kernel, and stands still where a transfer is waited for.
+"""Simulation of a schedule: a clock advances with each kernel, and with the wait time for transfers.
 
-A loop is played twice, once for its first round and once for all others, which find under way what the round before has
-started; deep inside of others, and where nothing is under way, one round stands for all.
+A loop is simulated in two passes, one for its first iteration and one for all others, which find transfers of the
+previous iteration in flight. If loops are nested deeply, or nothing is in flight, one pass stands for all iterations.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from typing import Final
 
 from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-from hlo_cli.analysis.schedule.transfer_time import TransferTime, Wire
+from hlo_cli.analysis.schedule.transfer_time import Link, TransferTime
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.instruction import Instruction
 
-_DEEPEST: Final = 4
-"""How many loops in each other are played twice."""
+_MAX_NESTING: Final = 4
+"""Nesting depth up to which loops are simulated in two passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What happens at the steps of a schedule: kernels run, flights start and are waited for, by their number.
+    """The events at each step of a schedule: kernels and their seconds, starts and dones of transfers by index.
 
-    `blocking` transfers are waited for where they stand; so are the flights of `sync`, as soon as they start.
+    `synchronous` transfers are synchronous. Transfers in `sync` are waited for as soon as they start.
     """
 
     kernels: Mapping[int, float]
-    launches: Mapping[int, int]
-    landings: Mapping[int, Sequence[int]]
-    blocking: Mapping[int, TransferTime]
+    starts: Mapping[int, int]
+    completions: Mapping[int, Sequence[int]]
+    synchronous: Mapping[int, TransferTime]
     transfers: Sequence[TransferTime]
     sync: frozenset[int]
 
     @property
     def steps(self) -> frozenset[int]:
         """The steps at which transfers start or are waited for."""
-        return frozenset((*self.launches, *self.landings, *self.blocking))
+        return frozenset((*self.starts, *self.completions, *self.synchronous))
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSimulation:
-    """What a schedule takes, and when, in seconds.
+    """The result of a simulation, in seconds.
 
-    For each flight: the work that runs once before it is waited for, and how long it is waited for in all. For each
-    step: when it begins on the axis, which shows one round of every loop, and how long it waits. `spent_seconds` is
-    what a call or loop takes when it runs once.
+    Per transfer: the compute between start and done of one execution, and the exposed time of all executions. Per
+    step: its start on a time axis that shows one iteration of each loop, and its wait time. `spent_seconds` is the
+    duration of one execution of a call or loop.
     """
 
     seconds: float
@@ -62,7 +62,7 @@ class ScheduleSimulation:
 
 
 def simulate(overlap: OverlapAnalysis, events: Events) -> ScheduleSimulation:
-    """The schedule of an overlap with these events.
+    """Simulates the schedule of an overlap analysis with these events.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -70,15 +70,15 @@ def simulate(overlap: OverlapAnalysis, events: Events) -> ScheduleSimulation:
     >>> simulate(overlap, Events({2: 0.5}, {}, {}, {}, (), frozenset())).seconds
     0.5
     """
-    return _Player(overlap, events).play()
+    return _Simulator(overlap, events).run()
 
 
 @dataclass(slots=True)
 class _Transfer:
-    """One transfer on a wire; `flight` is None for one that is not asynchronous."""
+    """A transfer on a link; `interval` is None if it is synchronous."""
 
-    flight: int | None
-    launched: float
+    interval: int | None
+    started_at: float
     begin: float
     end: float
     work: float
@@ -86,49 +86,51 @@ class _Transfer:
 
 @dataclass(slots=True)
 class _Frame:
-    """A computation that is being played: where its round began, and how often that counts."""
+    """A computation under simulation: start of the current pass, number of iterations, and weight of the caller."""
 
     run: int
-    rounds: float
+    iterations: float
     weight: float
-    plays_rest: bool
+    has_second_pass: bool
     entered: float
     clock: float
     work: float
     axis: float
-    is_rest: bool = False
+    is_second_pass: bool = False
 
 
-class _Player:
+class _Simulator:
+    """The state of a simulation."""
+
     def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
-        steps, flights = len(overlap.sequence), len(events.transfers)
+        steps, intervals = len(overlap.sequence), len(events.transfers)
         self.times = assumed_execution_counts(overlap.runs)
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
-        self.played_twice = 0
-        self.between, self.exposed = [0.0] * flights, [0.0] * flights
+        self.nesting = 0
+        self.between, self.exposed = [0.0] * intervals, [0.0] * intervals
         self.begins = [0.0] * steps
         self.waits: dict[int, float] = {}
         self.spent: dict[int, float] = {}
-        self.lanes: dict[Wire, deque[_Transfer]] = {}
-        self.flying: dict[int, _Transfer] = {}
+        self.queues: dict[Link, deque[_Transfer]] = {}
+        self.in_flight: dict[int, _Transfer] = {}
         self.frames: list[_Frame] = []
         eventful = events.steps
         self.eventful = list(accumulate((step in eventful for step in range(steps)), initial=0))
 
-    def play(self) -> ScheduleSimulation:
-        """Every step in turn, computations as often as they are played."""
+    def run(self) -> ScheduleSimulation:
+        """Simulates all steps in order; returns the result."""
         steps, runs = len(self.overlap.sequence), self.overlap.runs
-        aside = _aside(self.overlap)
+        is_asynchronous = _is_asynchronous(self.overlap)
         step, run = 0, 0
         while True:
             if self.frames and runs[self.frames[-1].run].end == step:
-                if self._plays_again():
+                if self._repeats():
                     run = self.frames[-1].run
                     step, run = runs[run].start, run + 1
             elif run < len(runs) and runs[run].start == step:
-                if aside[run]:
+                if is_asynchronous[run]:
                     self.begins[step : runs[run].end] = [self.axis] * (runs[run].end - step)
                     step = runs[run].end
                     run = next((n for n in range(run + 1, len(runs)) if runs[n].start >= step), len(runs))
@@ -148,31 +150,32 @@ class _Player:
         return ScheduleSimulation(self.clock, self.work, *found)
 
     def _enter(self, number: int) -> None:
+        """Starts the first pass through a computation."""
         run = self.overlap.runs[number]
         around = self.times.get(run.caller.computation, 1) if run.caller is not None else 1
-        rounds = self.times[run.computation] / around if around else 0.0
+        iterations = self.times[run.computation] / around if around else 0.0
         busy = self.eventful[run.end] > self.eventful[run.start]
-        plays_rest = rounds > 1 and busy and self.played_twice < _DEEPEST
-        frame = _Frame(number, rounds, self.weight, plays_rest, self.clock, self.clock, self.work, self.axis)
+        has_second_pass = iterations > 1 and busy and self.nesting < _MAX_NESTING
+        frame = _Frame(number, iterations, self.weight, has_second_pass, self.clock, self.clock, self.work, self.axis)
         self.frames.append(frame)
-        self.played_twice += plays_rest
-        self.weight *= 1 if plays_rest else rounds
+        self.nesting += has_second_pass
+        self.weight *= 1 if has_second_pass else iterations
 
-    def _plays_again(self) -> bool:
-        """At the end of a computation: whether it is played once more; if not, the clock goes on for all its rounds."""
+    def _repeats(self) -> bool:
+        """Ends a pass: starts the second one if needed, else advances the clock by all remaining iterations."""
         frame = self.frames[-1]
-        if frame.plays_rest and not frame.is_rest:
-            frame.is_rest, frame.clock, frame.work, self.axis = True, self.clock, self.work, frame.axis
-            self.weight = frame.weight * (frame.rounds - 1)
-            for lane in self.lanes.values():  # what is older than the loop has landed by now
-                while lane and lane[0].launched < frame.entered:
-                    lane.popleft()
+        if frame.has_second_pass and not frame.is_second_pass:
+            frame.is_second_pass, frame.clock, frame.work, self.axis = True, self.clock, self.work, frame.axis
+            self.weight = frame.weight * (frame.iterations - 1)
+            for queue in self.queues.values():  # transfers that started before the loop have ended
+                while queue and queue[0].started_at < frame.entered:
+                    queue.popleft()
             return True
-        left = frame.rounds - (2 if frame.plays_rest else 1)
+        left = frame.iterations - (2 if frame.has_second_pass else 1)
         later = (self.clock - frame.clock) * left
-        for lane in self.lanes.values() if later else ():
-            for transfer in lane:
-                if transfer.launched >= frame.entered:
+        for queue in self.queues.values() if later else ():
+            for transfer in queue:
+                if transfer.started_at >= frame.entered:
                     transfer.begin += later
                     transfer.end += later
         self.clock += later
@@ -180,55 +183,58 @@ class _Player:
         self.weight = frame.weight
         self.spent[frame.run] = self.clock - frame.entered
         self.frames.pop()
-        self.played_twice -= frame.plays_rest
+        self.nesting -= frame.has_second_pass
         return False
 
     def _step(self, step: int) -> None:
+        """Simulates one step."""
         self.begins[step] = self.axis
         self.waits.pop(step, None)
         self._work(self.events.kernels.get(step, 0.0))
-        if (found := self.events.blocking.get(step)) is not None and found.wire and found.seconds is not None:
-            self._wait(step, self._launch(found.wire, found.seconds, None), found.wire)
-        for flight in self.events.landings.get(step, ()):
-            if (transfer := self.flying.pop(flight, None)) is not None:
-                self.between[flight] = self.work - transfer.work
-                if (wire := self.events.transfers[flight].wire) is not None:
-                    self._wait(step, transfer, wire)
-        if (number := self.events.launches.get(step)) is not None:
+        if (found := self.events.synchronous.get(step)) is not None and found.link and found.seconds is not None:
+            self._wait_for(step, self._start(found.link, found.seconds, None), found.link)
+        for interval in self.events.completions.get(step, ()):
+            if (transfer := self.in_flight.pop(interval, None)) is not None:
+                self.between[interval] = self.work - transfer.work
+                if (link := self.events.transfers[interval].link) is not None:
+                    self._wait_for(step, transfer, link)
+        if (number := self.events.starts.get(step)) is not None:
             started = self.events.transfers[number]
-            if started.wire is None or started.seconds is None:
-                self.flying[number] = _Transfer(number, self.clock, self.clock, self.clock, self.work)
+            if started.link is None or started.seconds is None:
+                self.in_flight[number] = _Transfer(number, self.clock, self.clock, self.clock, self.work)
                 return
-            self.flying[number] = self._launch(started.wire, started.seconds, number)
+            self.in_flight[number] = self._start(started.link, started.seconds, number)
             if number in self.events.sync:
-                self._wait(step, self.flying[number], started.wire)
+                self._wait_for(step, self.in_flight[number], started.link)
 
     def _work(self, seconds: float) -> None:
+        """Advances the clock by compute."""
         self.clock += seconds
         self.work += seconds
         self.axis += seconds
 
-    def _launch(self, wire: Wire, seconds: float, flight: int | None) -> _Transfer:
-        lane = self._under_way(wire)
-        begin = max(self.clock, lane[-1].end) if lane else self.clock
-        transfer = _Transfer(flight, self.clock, begin, begin + seconds, self.work)
-        lane.append(transfer)
+    def _start(self, link: Link, seconds: float, interval: int | None) -> _Transfer:
+        """Starts a transfer after those already on the same link."""
+        queue = self._in_flight_on(link)
+        begin = max(self.clock, queue[-1].end) if queue else self.clock
+        transfer = _Transfer(interval, self.clock, begin, begin + seconds, self.work)
+        queue.append(transfer)
         return transfer
 
-    def _under_way(self, wire: Wire) -> deque[_Transfer]:
-        """What a wire still has to carry, the oldest first."""
-        lane = self.lanes.setdefault(wire, deque())
-        while lane and lane[0].end <= self.clock:
-            lane.popleft()
-        return lane
+    def _in_flight_on(self, link: Link) -> deque[_Transfer]:
+        """Returns the transfers in flight on a link, oldest first."""
+        queue = self.queues.setdefault(link, deque())
+        while queue and queue[0].end <= self.clock:
+            queue.popleft()
+        return queue
 
-    def _wait(self, step: int, awaited: _Transfer, wire: Wire) -> None:
-        """Until a transfer has ended: whatever its wire carries meanwhile is exposed."""
+    def _wait_for(self, step: int, awaited: _Transfer, link: Link) -> None:
+        """Advances the clock to the end of a transfer; the time on its link meanwhile is exposed."""
         waited = awaited.end - self.clock
         if waited <= 0:
             return
         left = waited
-        for transfer in self._under_way(wire):
+        for transfer in self._in_flight_on(link):
             if transfer.begin >= awaited.end:
                 break
             part = min(transfer.end, awaited.end) - max(transfer.begin, self.clock)
@@ -242,12 +248,13 @@ class _Player:
         self.waits[step] = self.waits.get(step, 0.0) + waited
 
     def _expose(self, transfer: _Transfer, seconds: float) -> None:
-        if transfer.flight is not None:
-            self.exposed[transfer.flight] += seconds * self.weight
+        """Adds exposed time to an async transfer."""
+        if transfer.interval is not None:
+            self.exposed[transfer.interval] += seconds * self.weight
 
 
-def _aside(overlap: OverlapAnalysis) -> list[bool]:
-    """Of each computation in the schedule, whether something asynchronous runs it, beside the main program."""
+def _is_asynchronous(overlap: OverlapAnalysis) -> list[bool]:
+    """Returns for each computation of the schedule whether it is executed asynchronously."""
     members, found = overlap.members, dict[Computation, bool]()
     for run in overlap.runs:
         caller = run.caller

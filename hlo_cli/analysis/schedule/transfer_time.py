@@ -1,7 +1,7 @@
-"""How long a transfer takes at least: its bytes over the wire that they take.
+"""Duration of a transfer: its bytes divided by the bandwidth of the link that carries them.
 
-Collectives and sends to other devices go over the links of the chip, as rings that use all links in one direction;
-what stays on the chip goes through the main memory; what has one end in the memory of the host goes to the host.
+Collectives and device sends use the interconnect of the chip as rings over all links in one direction. Transfers on
+the chip use main memory. Transfers with one end in host memory use the host link. The durations are lower bounds.
 """
 
 from __future__ import annotations
@@ -22,48 +22,49 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 
-Wire = Literal["links", "memory", "host"]
+Link = Literal["links", "memory", "host"]
 
-_MOVES: Final = BLOCK_MOVES | {opcodes.GATHER, opcodes.SCATTER}
-"""Operations of which nothing but the bytes that they move takes time."""
+_PURE_TRANSFERS: Final = BLOCK_MOVES | {opcodes.GATHER, opcodes.SCATTER}
+"""Operations whose duration is that of their bytes alone."""
 
 
-def _all_but_ones_own(devices: int) -> float:
+def _remote_share(devices: int) -> float:
+    """Returns the share of the bytes that leaves each device of a ring."""
     return (devices - 1) / devices
 
 
 _RINGS: Final[Mapping[str, Callable[[int], float]]] = {
-    opcodes.ALL_GATHER: _all_but_ones_own,
-    opcodes.ALL_REDUCE: lambda devices: 2 * _all_but_ones_own(devices),
-    opcodes.ALL_TO_ALL: _all_but_ones_own,
-    opcodes.RAGGED_ALL_TO_ALL: _all_but_ones_own,
-    opcodes.REDUCE_SCATTER: _all_but_ones_own,
+    opcodes.ALL_GATHER: _remote_share,
+    opcodes.ALL_REDUCE: lambda devices: 2 * _remote_share(devices),
+    opcodes.ALL_TO_ALL: _remote_share,
+    opcodes.RAGGED_ALL_TO_ALL: _remote_share,
+    opcodes.REDUCE_SCATTER: _remote_share,
 }
-"""How often each byte of a collective leaves a device, in a ring of so many."""
-_ENDLESS: Final = 1 << 62
-"""The devices of a group of unknown size: every ring is at most as long."""
+"""The number of times that each byte of a collective leaves a device, by ring size."""
+_UNKNOWN_SIZE: Final = 1 << 62
+"""Stands for a group of unknown size: its ring factor is the upper limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferTime:
-    """Over which wire a transfer goes, None for one that is more than a transfer, and how many bytes cross it there.
+    """The link of a transfer and the bytes that cross it; None for an operation that is more than a transfer.
 
-    `devices` take part in it together, None where the text does not tell or it does not matter. `seconds` is None
-    where the wire, its rate, or a size of what is moved is not known.
+    `devices` is the size of the group, None if unknown or irrelevant. `seconds` is None if the link, its bandwidth,
+    or a size is unknown.
     """
 
-    wire: Wire | None
-    wire_bytes: float
+    link: Link | None
+    link_bytes: float
     devices: int | None
     seconds: float | None
 
 
-def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: ChipSpec, module: Module) -> TransferTime:
-    """How long a pair takes once, if it moves so many bytes and has its wire to itself.
+def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
+    """Returns the duration of one execution of a pair that has its link to itself.
 
-    In a ring of n devices, (n - 1)/n of the bytes of an all-gather, reduce-scatter or all-to-all leave each device, and
-    twice as many of an all-reduce, unless switches add up on the way; of other collectives and sends all do, once. What
-    moves within the main memory is read and written, so that each byte counts twice.
+    In a ring of n devices, (n - 1)/n of the bytes of an all-gather, reduce-scatter, or all-to-all leave each device;
+    twice that for an all-reduce, unless switches reduce. For other collectives and sends, all bytes leave once. A
+    copy within main memory counts each byte twice, for the read and the write.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
@@ -74,60 +75,61 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, throughput: ChipSpec, modul
     ...   s = f32[256] all-reduce-start(p), replica_groups={{0,1,2,3}}, to_apply=sum
     ...   ROOT d = f32[256] all-reduce-done(s) }''')
     >>> found = transfer_time(async_pairs(module).pairs[0], 1024, chip_spec("v5e"), module)
-    >>> found.wire, found.wire_bytes, found.devices, f"{found.seconds:.2e}"
+    >>> found.link, found.link_bytes, found.devices, f"{found.seconds:.2e}"
     ('links', 1536.0, 4, '7.68e-09')
     """
-    wire, devices = _wire(pair), None
-    crossing = float(moved_bytes)
+    link, devices = _link(pair), None
+    link_bytes = float(moved_bytes)
     if pair.operation in _RINGS:
         devices = _devices(pair, module)
-        crossing *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _ENDLESS)
-        if throughput.adds_in_switches:
-            crossing = min(crossing, float(moved_bytes))
-    elif wire == "memory":
-        crossing *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
-    rate = None if _is_unbounded(pair) else rate_of(wire, throughput)
-    return TransferTime(wire, crossing, devices, None if rate is None else crossing / rate.per_second)
+        link_bytes *= _RINGS[pair.operation](max(devices, 1) if devices is not None else _UNKNOWN_SIZE)
+        if chip.adds_in_switches:
+            link_bytes = min(link_bytes, float(moved_bytes))
+    elif link == "memory":
+        link_bytes *= max(_spaces(pair).count(MemorySpace.MAIN), 1)
+    rate = None if _is_unbounded(pair) else bandwidth_of(link, chip)
+    return TransferTime(link, link_bytes, devices, None if rate is None else link_bytes / rate.per_second)
 
 
-def rate_of(wire: Wire | None, throughput: ChipSpec) -> Rate | None:
-    """How fast a wire of a chip is.
+def bandwidth_of(link: Link | None, chip: ChipSpec) -> Rate | None:
+    """Returns the bandwidth of a link of a chip, None if unknown.
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
-    >>> rate_of("links", chip_spec("v5e")).per_second, rate_of("links", chip_spec("t4"))
+    >>> bandwidth_of("links", chip_spec("v5e")).per_second, bandwidth_of("links", chip_spec("t4"))
     (200000000000.0, None)
     """
-    match wire:
+    match link:
         case "links":
-            return throughput.links
+            return chip.links
         case "memory":
-            return throughput.memory
+            return chip.memory
         case "host":
-            return throughput.host
+            return chip.host
     return None
 
 
-def _wire(pair: AsyncPair) -> Wire | None:
+def _link(pair: AsyncPair) -> Link | None:
+    """Returns the link that a pair uses, None if it is more than a transfer."""
     if pair.operation in COLLECTIVES:
         return "links"
     if pair.operation in CHANNEL_STARTS:
         return "host" if pair.is_host_transfer else "links"
     if pair.operation in HOST_FEEDS:
         return "host"
-    if pair.operation in _MOVES:
+    if pair.operation in _PURE_TRANSFERS:
         return "host" if MemorySpace.HOST in _spaces(pair) else "memory"
     return None
 
 
 def _is_unbounded(pair: AsyncPair) -> bool:
-    """Whether a size of what is moved is not known, nor a bound of it."""
+    """Returns whether a transferred array has an unbounded dimension."""
     given, result = endpoints_of(pair)
     leaves = (leaf for end in (*given, *([result] if result is not None else [])) for _, leaf in end.leaves)
     return any(isinstance(leaf, ArrayShape) and UNBOUNDED in leaf.dimensions for leaf in leaves)
 
 
 def _spaces(pair: AsyncPair) -> list[int]:
-    """The memory spaces between which something is moved."""
+    """Returns the memory spaces of source and destination."""
     given, result = endpoints_of(pair)
     at = UPDATE_AT.get(pair.operation, 0)
     ends: list[Shape | None] = [given[min(at, len(given) - 1)] if given else None, result]
@@ -135,6 +137,7 @@ def _spaces(pair: AsyncPair) -> list[int]:
 
 
 def _devices(pair: AsyncPair, module: Module) -> int | None:
+    """Returns the group size of a collective, None if unknown."""
     try:
         return subgroup_size(pair.wrapped or pair.start, module)
     except HloError:

@@ -1,7 +1,7 @@
-"""Traffic between memory spaces: what is copied from which space to which, and how far ahead of its use.
+"""Transfers between memory spaces: source and destination, and distance from the first use.
 
-Covers what memory-space assignment and host offloading make of a TPU program: copies, asynchronous copies and slices,
-and updates of buffers that lie elsewhere; and what goes to the host and comes from it.
+Covers the results of memory-space assignment and host offloading on TPU: copies, async copies and slices, and updates
+across memory spaces; and transfers to and from the host program.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _HOST_MOVERS: Final = HOST_FEEDS | CHANNEL_STARTS
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Data that an instruction moves from one memory space to another.
+    """Data that an instruction transfers from one memory space to another.
 
-    `source` is the instruction that made the data, `done` the one that waits for it, None for what is not asynchronous,
-    and `used` the first that takes the result; all steps are positions in the schedule.
+    `source` is the instruction that computed the data, `done` the end of an async transfer, None if it is
+    synchronous. `used_step` is that of the first use of the result. Steps are positions in the schedule.
     """
 
     instruction: Instruction
@@ -40,18 +40,18 @@ class Transfer:
     used_step: int | None
 
     @property
-    def ahead(self) -> int | None:
-        """How many steps lie between the start and the first use; None if nothing uses it."""
+    def prefetch_distance(self) -> int | None:
+        """The number of steps from start to first use; None without a use."""
         return None if self.used_step is None else self.used_step - self.start_step
 
     @property
     def is_prefetch(self) -> bool:
-        """Whether it brings data from main memory nearer to the processor."""
+        """Whether data moves from main memory to a faster memory of the device."""
         return self.from_space == MemorySpace.MAIN and self.to_space not in (MemorySpace.MAIN, MemorySpace.HOST)
 
 
 def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
-    """All transfers of a schedule between different spaces, in the order in which they start.
+    """Returns the transfers between different memory spaces in the order of their starts.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module('''HloModule m, is_scheduled=true
@@ -60,8 +60,8 @@ def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
     ...   c = f32[8,128]{1,0:T(8,128)S(1)} copy(p)
     ...   ROOT n = f32[8,128]{1,0:T(8,128)S(1)} negate(c)
     ... }''')
-    >>> [(t.instruction.name, t.from_space, t.to_space, t.ahead) for t in transfers_of(module.entry.instructions)]
-    [('c', 0, 1, 1)]
+    >>> [(t.instruction.name, t.from_space, t.to_space) for t in transfers_of(module.entry.instructions)]
+    [('c', 0, 1)]
     """
     steps = {instruction: step for step, instruction in enumerate(sequence)}
     users = users_among(sequence)
@@ -74,7 +74,7 @@ def transfers_of(sequence: Sequence[Instruction]) -> tuple[Transfer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What an instruction moves: who gives it, the array as it is moved, and between which spaces."""
+    """The operand and array that an instruction moves, and both memory spaces."""
 
     source: Instruction
     shape: ArrayShape
@@ -83,6 +83,7 @@ class _Move:
 
 
 def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users: Users) -> Transfer | None:
+    """Returns the transfer of an instruction, None if it is not one."""
     move = _host_move(instruction) if instruction.opcode in _HOST_MOVERS else _move(instruction)
     if move is None or move.from_space == move.to_space:
         return None
@@ -103,7 +104,7 @@ def _transfer(instruction: Instruction, steps: Mapping[Instruction, int], users:
 
 
 def _move(instruction: Instruction) -> _Move | None:
-    """What is moved, or None for what moves nothing as it is: a computation's result is a new array."""
+    """Returns the move within the device, None for instructions that compute a new array."""
     opcode, given_at = _moving_opcode(instruction)
     position = 1 if opcode == opcodes.DYNAMIC_UPDATE_SLICE else 0
     if opcode is None or position >= len(instruction.operands):
@@ -116,7 +117,7 @@ def _move(instruction: Instruction) -> _Move | None:
 
 
 def _host_move(instruction: Instruction) -> _Move | None:
-    """What is sent to the host's program or received from it."""
+    """Returns the move to or from the host program."""
     opcode = instruction.opcode
     if opcode in CHANNEL_STARTS and not instruction.flag("is_host_transfer"):
         return None
@@ -133,10 +134,11 @@ def _host_move(instruction: Instruction) -> _Move | None:
 
 
 def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
-    """What moves the data, and where in the instruction's shape its result stands."""
+    """Returns the opcode that moves the data, None if there is none, and the index of its result."""
     opcode = instruction.opcode
     if opcode in BLOCK_MOVES:
         return opcode, ()
+    # copy-start returns (destination, source, context); other starts return ((operands), result, contexts…).
     if opcode == opcodes.COPY_START:
         return "copy", (0,)
     if not opcode.endswith("-start"):
@@ -148,7 +150,7 @@ def _moving_opcode(instruction: Instruction) -> tuple[str | None, ShapeIndex]:
 
 
 def _done(start: Instruction, users: Users) -> Instruction | None:
-    """The instruction that waits for a start, behind its updates."""
+    """Returns the done of a start, following its updates."""
     found: Instruction | None = start
     while found is not None and not found.opcode.endswith("-done"):
         found = next((u for u in users.get(found, ()) if u.opcode.endswith(("-done", "-update"))), None)

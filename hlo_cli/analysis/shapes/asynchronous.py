@@ -1,4 +1,4 @@
-"""Result shapes of asynchronous operations, generic ones and those that name what they wrap, as slice-start does.
+"""Shape inference for async operations, generic and sugared (such as slice-start).
 
 Mirrors `HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc and `CheckAsyncOpComputationShapes` of
 xla/service/hlo_verifier.cc.
@@ -28,7 +28,7 @@ STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSI
 
 
 def is_prefix(shape: Shape, whole: Shape) -> bool:
-    """Whether a shape is another one, or as much of it as is known so far; `()` is nothing yet.
+    """Returns whether a shape equals `whole` as far as it is bound; `()` is unbound.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> is_prefix(parse_shape("(f32[2], ())"), parse_shape("(f32[2], f32[3], s32[])"))
@@ -40,7 +40,7 @@ def is_prefix(shape: Shape, whole: Shape) -> bool:
 
 
 def async_start(instruction: Instruction) -> Shape:
-    """The operands, the result of the called computation and the written contexts, as far as they are known."""
+    """Returns the operands, the bound part of the computation's result, and the declared contexts."""
     elements = _elements(instruction)
     computation, result = callee(instruction)
     arguments = TupleShape(operand_shapes(instruction))
@@ -58,7 +58,7 @@ def async_start(instruction: Instruction) -> Shape:
 
 
 def async_update(instruction: Instruction) -> Shape:
-    """What is written; at least as much must be known as in operand 0, which it carries on."""
+    """Returns the declared shape, which must extend what operand 0 has bound."""
     elements, before = _elements(instruction), _before(instruction)
     for position in range(2):
         if not is_prefix(before[position], elements[position]):
@@ -78,7 +78,7 @@ def async_update(instruction: Instruction) -> Shape:
 
 
 def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
-    """What an update may take besides operands: where the output is bound by it, the buffers for that.
+    """Returns the buffers that an update may take as further operands, if it binds the output.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(*output_buffers(parse_shape("()"), parse_shape("(f32[2])")))
@@ -90,7 +90,7 @@ def output_buffers(before: Shape, output: Shape) -> tuple[Shape, ...]:
 
 
 def async_done(instruction: Instruction) -> Shape:
-    """The result of what was started: that of the called computation, if it is named, else of operand 0."""
+    """Returns the root shape of the wrapped computation if the start has one, else the output of operand 0."""
     before = _before(instruction)
     started = _start_of(instruction)
     if started is not None and started.called_computations:
@@ -101,9 +101,10 @@ def async_done(instruction: Instruction) -> Shape:
 
 
 def start_of(instruction: Instruction, wrapped: str, infer: Callable[[Instruction], Shape]) -> Shape:
-    """The operands, what the wrapped operation would make of them, and the written contexts.
+    """Returns the operands, the inferred result of the wrapped operation, and the declared contexts.
 
-    `instruction` is that of slice-start or the like, `wrapped` the opcode slice, and `infer` knows its rule.
+    `instruction` is a sugared start such as slice-start, `wrapped` the opcode of its operation, `infer` the rule for
+    it.
     """
     elements = _elements(instruction)
     arguments = TupleShape(operand_shapes(instruction))
@@ -126,6 +127,7 @@ def start_of(instruction: Instruction, wrapped: str, infer: Callable[[Instructio
 
 
 def _elements(instruction: Instruction) -> tuple[Shape, ...]:
+    """Returns the elements of the declared shape of a start or update."""
     elements = declared_tuple(instruction, 2)
     if not isinstance(elements[0], TupleShape):
         found = sizes_of(elements[0])
@@ -134,7 +136,7 @@ def _elements(instruction: Instruction) -> tuple[Shape, ...]:
 
 
 def _before(instruction: Instruction) -> tuple[Shape, ...]:
-    """The elements of operand 0, which must be the result of a start or an update."""
+    """Returns the elements of operand 0, which must be a start or an update."""
     need_at_least(instruction, 1)
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2 or not isinstance(shape.elements[0], TupleShape):
@@ -143,13 +145,14 @@ def _before(instruction: Instruction) -> tuple[Shape, ...]:
 
 
 def _check_result(instruction: Instruction, shape: Shape, result: Shape) -> None:
+    """Checks that the declared output is a prefix of the computation's result."""
     if not is_prefix(shape, result):
         found = f"{sizes_of(shape)}, the computation returns {sizes_of(result)}"
         fail(instruction, f"expected the computation's result as element 1, found {found}")
 
 
 def _start_of(instruction: Instruction) -> Instruction | None:
-    """The start that an update or done belongs to, if its operands lead there and nothing else comes between."""
+    """Returns the async-start of an update or done, None if other instructions are in between."""
     at = instruction
     while at.operands and at.opcode.endswith(("-update", "-done")):
         at = at.operands[0]
@@ -157,5 +160,6 @@ def _start_of(instruction: Instruction) -> Instruction | None:
 
 
 def _is_bound(instruction: Instruction) -> bool:
+    """Returns whether the start of a computation has all of its operands."""
     called = instruction.called_computations
     return bool(called) and len(called[0].parameters) == len(instruction.operands)

@@ -1,8 +1,7 @@
-"""Result shapes of what takes them from other computations, or from inside its operands: calls, loops, tuples.
+"""Shape inference for calls, control flow, and tuples.
 
-Mirrors `InferCallShape`, `InferWhileShape`, `InferConditionalShape` and `InferGetTupleElementShape` of
-xla/service/shape_inference.cc
-and `HandleFusion` of xla/service/hlo_verifier.cc.
+Mirrors `InferCallShape`, `InferWhileShape`, `InferConditionalShape`, and `InferGetTupleElementShape` of
+xla/service/shape_inference.cc, and `HandleFusion` of xla/service/hlo_verifier.cc.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from hlo_cli.ir.shape import Shape, TupleShape
 
 
 def tuple_of(instruction: Instruction) -> TupleShape:
-    """The operands side by side."""
+    """Returns the tuple of the operands."""
     return TupleShape(operand_shapes(instruction))
 
 
 def get_tuple_element(instruction: Instruction) -> Shape:
-    """One element of a tuple.
+    """Returns the element `index` of the operand tuple.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = s32[] get-tuple-element((f32[2], s32[]) t), index=1"
@@ -49,17 +48,17 @@ def get_tuple_element(instruction: Instruction) -> Shape:
 
 
 def same_as_operand(instruction: Instruction) -> Shape:
-    """The shape of operand 0, of whatever kind: copy, domain, opt-barrier, all-reduce-done."""
+    """Returns the shape of operand 0, of any kind: copy, domain, opt-barrier, all-reduce-done."""
     return instruction.operand_shape(0)
 
 
 def as_declared(instruction: Instruction) -> Shape:
-    """What is written, of instructions that nothing is inferred for: parameter, constant, custom-call."""
+    """Returns the declared shape, which cannot be inferred: parameter, constant, custom-call."""
     return declared(instruction)
 
 
 def fusion(instruction: Instruction) -> Shape:
-    """The result of the fused computation, whose parameters are the operands."""
+    """Returns the result of the fused computation; its parameters must match the operands."""
     computation, result = callee(instruction)
     if len(computation.parameters) > len(instruction.operands):
         found = f"{len(computation.parameters)} of {computation.name}, {len(instruction.operands)} operands"
@@ -69,7 +68,7 @@ def fusion(instruction: Instruction) -> Shape:
 
 
 def call(instruction: Instruction) -> Shape:
-    """The result of the called computation, whose parameters are the operands."""
+    """Returns the result of the called computation; its parameters must match the operands."""
     computation, result = callee(instruction)
     parameters_of(instruction, computation, len(instruction.operands))
     check_arguments(instruction, computation)
@@ -77,7 +76,7 @@ def call(instruction: Instruction) -> Shape:
 
 
 def while_loop(instruction: Instruction) -> Shape:
-    """The shape of the operand, which goes round: into condition and body, and out of the body."""
+    """Returns the shape of the operand; it must match the parameters and the body's result."""
     body, result = callee(instruction, 0)
     condition, decision = callee(instruction, 1)
     for computation in (body, condition):
@@ -92,7 +91,7 @@ def while_loop(instruction: Instruction) -> Shape:
 
 
 def conditional(instruction: Instruction) -> Shape:
-    """The result that all branches have; operand 0 chooses one, the others are what each takes."""
+    """Returns the common result of all branches; operand 0 selects one, operand n + 1 is the argument of branch n."""
     need_at_least(instruction, 1)
     chooser, branches = need_scalar(instruction, 0), instruction.called_computations
     if chooser.element_type not in (PRED, S32):
@@ -116,7 +115,7 @@ def conditional(instruction: Instruction) -> Shape:
 
 
 def check_arguments(instruction: Instruction, computation: Computation, first: int = 0) -> None:
-    """The operands from `first` on must have the shapes of the parameters that they are taken for."""
+    """Checks that the operands from `first` on match the parameters of a computation."""
     for position, parameter in enumerate(computation.parameters, first):
         if not compatible(parameter.shape, instruction.operand_shape(position)):
             found = f"parameter %{parameter.name} of {computation.name} is {sizes_of(parameter.shape)}"

@@ -1,8 +1,8 @@
-"""Result shapes of collective operations, some of which depend on how many devices take part.
+"""Shape inference for collectives; some results depend on the group size.
 
-Mirrors `InferAllGatherShape`, `InferReduceScatterShape`, `InferAllToAllShape` and their like in
-xla/service/shape_inference.cc, with the checks of xla/service/hlo_verifier.cc. `group` is how many devices take part
-together, None where nobody knows.
+Mirrors `InferAllGatherShape`, `InferReduceScatterShape`, `InferAllToAllShape`, and similar functions of
+xla/service/shape_inference.cc, with the checks of xla/service/hlo_verifier.cc. `group` is the number of devices in a
+group, None if unknown.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def all_gather(instruction: Instruction, group: int | None) -> Shape:
-    """The operands, each as many times as long in one dimension as devices take part.
+    """Returns the operands with one dimension multiplied by the group size.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"
     >>> print(all_gather(parse_module(text).entry.root, 4))
     f32[8]{0}
     """
-    return _gathered(instruction, instruction.shape, group)
+    return _gather(instruction, instruction.shape, group)
 
 
 def all_gather_start(instruction: Instruction, group: int | None) -> Shape:
-    """What is gathered, and the result of gathering it."""
+    """Returns the operands and the gathered result."""
     shape = declared_tuple(instruction, 2)[1]
-    return TupleShape((one_or_tuple(operand_shapes(instruction)), _gathered(instruction, shape, group)))
+    return TupleShape((one_or_tuple(operand_shapes(instruction)), _gather(instruction, shape, group)))
 
 
 def reduce_scatter(instruction: Instruction, group: int | None) -> Shape:
-    """The operands, each as many times shorter in one dimension as devices take part."""
+    """Returns the operands with one dimension divided by the group size."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     along = only_dimension(instruction, shapes[0].rank)
@@ -56,12 +56,12 @@ def reduce_scatter(instruction: Instruction, group: int | None) -> Shape:
             fail(instruction, f"{written} in dimension {along}; {described(instruction, 0)}")
         _check_parts(instruction, parts, group, (size, result.dimensions[along]))
     else:
-        parts = _known(instruction, group)
-    return one_or_tuple([_divided(instruction, position, along, parts) for position in range(len(shapes))])
+        parts = _need_group_size(instruction, group)
+    return one_or_tuple([_divide(instruction, position, along, parts) for position in range(len(shapes))])
 
 
 def all_to_all(instruction: Instruction, group: int | None) -> Shape:
-    """The operand, cut and put together along one dimension; or a tuple of one array for every device."""
+    """Returns the operand, split and concatenated along one dimension, or a tuple of one array per device."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     if instruction.integers("dimensions"):
@@ -72,7 +72,7 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
         if group and size != UNBOUNDED and size % group:
             fail(instruction, f"dimension {along} does not divide into {group} parts; {described(instruction, 0)}")
         return shapes[0]
-    # one device without groups is what a text says that leaves out how many there are
+    # replica_count and num_partitions default to 1, so a group of one device may just be unknown
     if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
         fail(instruction, f"expected an operand for each of {group} devices, found {len(shapes)}")
     for position, shape in enumerate(shapes):
@@ -84,13 +84,13 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
 
 
 def each_operand(instruction: Instruction) -> Shape:
-    """The operand, or all of them as a tuple: all-reduce, whether it is asynchronous or not."""
+    """Returns the operand, or the tuple of all operands: all-reduce and all-reduce-start."""
     need_at_least(instruction, 1)
     return one_or_tuple(arrays(instruction))
 
 
 def collective_broadcast(instruction: Instruction) -> Shape:
-    """Operand 0; where the last operand says which device sends, all the others."""
+    """Returns operand 0; with a dynamic root as the last operand, all other operands."""
     shapes = operand_shapes(instruction)
     if not instruction.flag("has_dynamic_root"):
         need_at_least(instruction, 1)
@@ -103,25 +103,25 @@ def collective_broadcast(instruction: Instruction) -> Shape:
 
 
 def collective_permute(instruction: Instruction) -> Shape:
-    """The operands; of an exchange in place, operand 1, into which is written."""
+    """Returns the operands; with slices, operand 1, which is written in place."""
     need_at_least(instruction, 1)
     if not instruction.integer_lists("slice_sizes"):
         return one_or_tuple(arrays(instruction))
-    return _in_place(instruction)[1]
+    return _input_and_output(instruction)[1]
 
 
 def collective_permute_start(instruction: Instruction) -> TupleShape:
-    """What is sent, what is received, and the written contexts."""
+    """Returns the operands, the results, and the declared contexts."""
     contexts = declared_tuple(instruction, 2)[2:]
     if instruction.integer_lists("slice_sizes"):
-        return TupleShape((*_in_place(instruction), *contexts))
+        return TupleShape((*_input_and_output(instruction), *contexts))
     need_at_least(instruction, 1)
     shape = one_or_tuple(arrays(instruction))
     return TupleShape((shape, shape, *contexts))
 
 
 def second_of_operand(instruction: Instruction) -> Shape:
-    """The result, element 1 of what the start of an asynchronous operation gives."""
+    """Returns the result of a start: element 1 of operand 0."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2:
         fail(
@@ -132,7 +132,7 @@ def second_of_operand(instruction: Instruction) -> Shape:
 
 
 def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
-    """Operand 1, into which is written; four more say how much goes where."""
+    """Returns operand 1, which is written in place; operands 2 to 5 are offsets and sizes."""
     result, rows = array(instruction, 1), array(instruction, 2)
     for position in range(2, 6):
         shape = array(instruction, position)
@@ -143,7 +143,8 @@ def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
     return result
 
 
-def _gathered(instruction: Instruction, written: Shape, group: int | None) -> Shape:
+def _gather(instruction: Instruction, written: Shape, group: int | None) -> Shape:
+    """Returns the gathered operands; the factor follows from the declared shape, or from the group size."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     along = only_dimension(instruction, shapes[0].rank)
@@ -152,50 +153,55 @@ def _gathered(instruction: Instruction, written: Shape, group: int | None) -> Sh
         parts = -(-result.dimensions[along] // size)
         _check_parts(instruction, parts, group, (size, result.dimensions[along]))
     else:
-        parts = 1 if UNBOUNDED in shapes[0].dimensions else _known(instruction, group)
-    return one_or_tuple([_multiplied(instruction, position, along, parts) for position in range(len(shapes))])
+        parts = 1 if UNBOUNDED in shapes[0].dimensions else _need_group_size(instruction, group)
+    return one_or_tuple([_multiply(instruction, position, along, parts) for position in range(len(shapes))])
 
 
 def _first_array(shape: Shape) -> ArrayShape | None:
+    """Returns the array, or the first array of a tuple, None if there is none."""
     first = shape.elements[0] if isinstance(shape, TupleShape) and shape.elements else shape
     return first if isinstance(first, ArrayShape) else None
 
 
 def _check_parts(instruction: Instruction, parts: int, group: int | None, sizes: tuple[int, int]) -> None:
-    """As many parts as devices take part, which a group of one does not say."""
+    """Checks that the factor equals the group size; a group size of 1 may be a default and is not checked."""
     if group not in (None, 1, parts) and UNBOUNDED not in sizes:
         fail(instruction, f"expected a factor of {group}, the size of its groups, between {sizes[0]} and {sizes[1]}")
 
 
-def _known(instruction: Instruction, group: int | None) -> int:
+def _need_group_size(instruction: Instruction, group: int | None) -> int:
+    """Returns the group size; fails if it is unknown."""
     if group is None or (group == 1 and not isinstance(instruction.shape, UnknownShape)):
         fail(instruction, "nothing says how many devices take part; the result shape must be written")
     return group
 
 
-def _multiplied(instruction: Instruction, position: int, along: int, factor: int) -> ArrayShape:
+def _multiply(instruction: Instruction, position: int, along: int, factor: int) -> ArrayShape:
+    """Returns an operand with one dimension multiplied."""
     shape = array(instruction, position)
     if along >= shape.rank:
         fail(instruction, f"expected a dimension {along}; {described(instruction, position)}")
-    return _resized(shape, along, shape.dimensions[along] * factor)
+    return _resize(shape, along, shape.dimensions[along] * factor)
 
 
-def _divided(instruction: Instruction, position: int, along: int, parts: int) -> ArrayShape:
+def _divide(instruction: Instruction, position: int, along: int, parts: int) -> ArrayShape:
+    """Returns an operand with one dimension divided."""
     shape = array(instruction, position)
     if along >= shape.rank or (shape.dimensions[along] != UNBOUNDED and shape.dimensions[along] % max(parts, 1)):
         fail(instruction, f"dimension {along} does not divide into {parts} parts; {described(instruction, position)}")
-    return _resized(shape, along, shape.dimensions[along] // max(parts, 1))
+    return _resize(shape, along, shape.dimensions[along] // max(parts, 1))
 
 
-def _resized(shape: ArrayShape, along: int, size: int) -> ArrayShape:
+def _resize(shape: ArrayShape, along: int, size: int) -> ArrayShape:
+    """Returns an array with a new size of one dimension; an unbounded size stays."""
     if shape.dimensions[along] == UNBOUNDED:
         return shape
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along + 1 :])
     return ArrayShape(shape.element_type, dimensions, shape.dynamic_dimensions, shape.layout)
 
 
-def _in_place(instruction: Instruction) -> tuple[Shape, Shape]:
-    """What is read and what is written by an exchange in place, behind which stand the offsets into both."""
+def _input_and_output(instruction: Instruction) -> tuple[Shape, Shape]:
+    """Returns input and output of a collective-permute with slices; both offsets follow as operands."""
     shapes = operand_shapes(instruction)
     if len(shapes) != 4:
         fail(instruction, f"expected input, output and the offsets into both, found {len(shapes)} operands")

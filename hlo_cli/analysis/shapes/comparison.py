@@ -1,7 +1,7 @@
-"""Whether the written shape of an instruction is the one that follows from its operands, as strictly as XLA asks.
+"""Comparison of the declared shape of an instruction with the inferred one, as strict as XLA's verifier.
 
-Mirrors `ShapeVerifier::CheckShape` of xla/service/hlo_verifier.cc and the `Handle…` functions that call it with rules
-of their own.
+Mirrors `ShapeVerifier::CheckShape` of xla/service/hlo_verifier.cc and the `Handle…` functions with rules of their
+own.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from hlo_cli.ir.operations import (
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape
 
 REBUILT: Final = frozenset("add-dependency after-all constant recv recv-done send send-done".split())
-"""Opcodes whose shape XLA makes anew when it loads a module: what is written is not looked at."""
+"""Opcodes whose shape XLA infers again when it loads a module; the declared shape has no effect."""
 
 _APPLYING: Final = frozenset((opcodes.REDUCE, opcodes.REDUCE_WINDOW, opcodes.MAP))
 _EXACT: Final = frozenset(
     """bitcast call conditional copy-done copy-start custom-call dynamic-update-slice get-tuple-element infeed outfeed
     opt-barrier parameter tuple while""".split()
 )
-_LOOKING_BACK: Final = frozenset((opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.BITCAST))
-"""Opcodes of which it matters what made their operands."""
+"""Opcodes for which layouts are compared, and mixed precision is not allowed."""
+_DEPENDS_ON_PRODUCERS: Final = frozenset((opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.BITCAST))
+"""Opcodes whose rule depends on the producers of their operands."""
 _ORDER_ONLY: Final = frozenset((opcodes.COPY_START, opcodes.INFEED))
-_MAY_MIX: Final = (
+"""Opcodes for which only the dimension order of layouts is compared."""
+_MIXED_PRECISION: Final = (
     CONTROL_FLOW
     | MATMULS
     | HOST_FEEDS
@@ -52,6 +54,7 @@ _MAY_MIX: Final = (
     | {opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.PARAMETER, opcodes.REDUCE_PRECISION}
     | {opcodes.REDUCE_WINDOW, opcodes.SORT, opcodes.TUPLE}
 )
+"""Opcodes that may have operands of several float types."""
 
 
 def shape_difference(
@@ -62,11 +65,11 @@ def shape_difference(
     allow_mixed_precision: bool = False,
     is_fused: bool = False,
 ) -> str | None:
-    """How the written shape differs from the inferred one in a way that XLA rejects, or None.
+    """Returns how the declared shape differs from the inferred one, None if XLA accepts it.
 
-    `layout_sensitive` compares layouts where nothing but data moves through, which scheduled modules must agree in.
-    `allow_mixed_precision` takes all float types for one where something is computed. `is_fused` says that the
-    instruction stands in a fused computation. HloError says where the operands do not fit the opcode's rule at all.
+    `layout_sensitive` compares layouts of data-movement opcodes, as in scheduled modules. `allow_mixed_precision`
+    treats all float types as equal. `is_fused` is True in fused computations. Raises HloError if the operands violate
+    the rule of the opcode.
 
     >>> from hlo_cli import parse_module
     >>> shape_difference(parse_module("r = f32[9] add(f32[4] a, f32[4] b)").entry.root)
@@ -86,6 +89,7 @@ def shape_difference(
         fail(
             instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
         )
+    # hlo_verifier.cc never sees the declared shape of these: the loader creates them from their operands.
     if instruction.written_opcode in REBUILT:
         return None
     if instruction.written_opcode == opcodes.COPY and layout_sensitive and isinstance(written, ArrayShape):
@@ -103,16 +107,16 @@ def shape_difference(
     return _difference(expected, written, fits=same_layout(expected, written), layout=True)
 
 
-def shape_question(instruction: Instruction) -> Hashable:
-    """What the answer of `shape_difference` follows from: instructions of a module that ask the same fit alike.
+def shape_difference_key(instruction: Instruction) -> Hashable:
+    """Returns a key for caching `shape_difference` within a module: equal keys have equal results.
 
-    None where that is more than shapes and attributes. Equal shapes of a module are mostly one object, which takes less
-    time to compare than what is in it.
+    None if the result depends on more than shapes and attributes. Shapes are compared by identity, because equal
+    shapes of a module are one object.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  n = f32[2] negate(p)  ROOT m = f32[2] negate(n) }"
     >>> _, first, second = parse_module(text).entry.instructions
-    >>> shape_question(first) == shape_question(second)
+    >>> shape_difference_key(first) == shape_difference_key(second)
     True
     """
     opcode = instruction.written_opcode
@@ -121,14 +125,14 @@ def shape_question(instruction: Instruction) -> Hashable:
     shapes = tuple([id(operand.shape) for operand in instruction.operands])
     if opcode in ATTRIBUTELESS:
         return opcode, id(instruction.shape), shapes
-    if opcode in _LOOKING_BACK or (opcode not in RULES and opcode not in GROUP_RULES):
+    if opcode in _DEPENDS_ON_PRODUCERS or (opcode not in RULES and opcode not in GROUP_RULES):
         return None
-    said = tuple([pair for pair in instruction.pairs if pair[0] != "metadata"])
-    return opcode, id(instruction.shape), shapes, said
+    attributes = tuple([pair for pair in instruction.pairs if pair[0] != "metadata"])
+    return opcode, id(instruction.shape), shapes, attributes
 
 
 def same_layout(a: Shape, b: Shape) -> bool:
-    """Whether shapes are equal in all but what is dynamic.
+    """Returns whether shapes and layouts are equal, except for dynamic dimensions.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> same_layout(parse_shape("f32[<=2,3]{1,0}"), parse_shape("f32[2,3]{1,0}"))
@@ -143,7 +147,7 @@ def same_layout(a: Shape, b: Shape) -> bool:
 
 
 def precision_difference(instruction: Instruction) -> str | None:
-    """How the operands mix float types where XLA wants one, unless it allows mixed precision, or None.
+    """Returns how the operands mix float types without mixed precision, None if they do not.
 
     >>> from hlo_cli import parse_module
     >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
@@ -151,7 +155,7 @@ def precision_difference(instruction: Instruction) -> str | None:
     """
     if instruction.written_opcode in _APPLYING and (found := _reducer_difference(instruction)):
         return found
-    if instruction.written_opcode in _MAY_MIX:
+    if instruction.written_opcode in _MIXED_PRECISION:
         return None
     types = set()
     for position in range(len(instruction.operands)):
@@ -163,27 +167,27 @@ def precision_difference(instruction: Instruction) -> str | None:
 
 
 def _reducer_difference(instruction: Instruction) -> str | None:
-    """Which parameter of what is applied has another type than the operand that it takes."""
+    """Returns which parameter of an applied computation differs in type from its operand, or None."""
     called = instruction.called_computations
     if not called or len(called[0].parameters) != len(instruction.operands):
         return None
     count = len(instruction.operands)
     for position, parameter in enumerate(called[0].parameters):
-        # a reducer takes what it has so far first, which the initial values begin
-        taken = position if instruction.written_opcode == opcodes.MAP else (position + count // 2) % count
-        operand = instruction.operand_shape(taken)
+        # parameters are accumulators, then elements; operands are inputs, then initial values
+        operand_number = position if instruction.written_opcode == opcodes.MAP else (position + count // 2) % count
+        operand = instruction.operand_shape(operand_number)
         if not isinstance(operand, ArrayShape) or not isinstance(parameter.shape, ArrayShape):
             continue
         if operand.element_type is not parameter.shape.element_type:
             types = f"{operand.element_type}, found {parameter.shape.element_type}"
-            return f"expected parameter {position} of {called[0].name} to be of operand {taken}'s type {types}"
+            return f"expected parameter {position} of {called[0].name} to be of operand {operand_number}'s type {types}"
     return None
 
 
 def _are_known(instruction: Instruction) -> bool:
-    """Whether shape and operands are all known, as they are but for errors elsewhere and types of the future.
+    """Returns whether the shapes of an instruction and its operands are known.
 
-    Of what an element is taken from, the element is enough: a tuple of thousands is taken apart thousands of times.
+    For get-tuple-element, only the element is checked: a large operand tuple would be checked once per element.
     """
     if instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
         return _is_known(instruction.shape) and not any(
@@ -193,12 +197,14 @@ def _are_known(instruction: Instruction) -> bool:
 
 
 def _is_known(shape: Shape) -> bool:
+    """Returns whether a shape has no unknown part."""
     if isinstance(shape, TupleShape):
         return all(map(_is_known, shape.elements))
     return not isinstance(shape, UnknownShape)
 
 
 def _difference(expected: Shape, written: Shape, *, fits: bool, layout: bool = False) -> str | None:
+    """Returns the message for unequal shapes, None if they fit."""
     if fits:
         return None
     if layout and compatible(expected, written):
@@ -207,19 +213,21 @@ def _difference(expected: Shape, written: Shape, *, fits: bool, layout: bool = F
 
 
 def _copy_difference(expected: Shape, written: ArrayShape, *, any_precision: bool) -> str | None:
-    """A copy changes layouts as it likes, but not on its way to or from the host."""
+    """Compares a copy: layouts may differ, except between device and host."""
     if isinstance(expected, ArrayShape):
         from_host, to_host = expected.memory_space == MemorySpace.HOST, written.memory_space == MemorySpace.HOST
+        # hlo_verifier.cc, HandleCopy: a copy to the host keeps the element type, a copy from the host keeps all but
+        # the memory space.
         if to_host and not from_host:
             any_precision = False
         if from_host and not to_host:
-            there = replace(written, layout=replace(written.layout, memory_space=MemorySpace.HOST))
-            return _difference(expected, written, fits=same_layout(expected, there), layout=True)
+            on_host = replace(written, layout=replace(written.layout, memory_space=MemorySpace.HOST))
+            return _difference(expected, written, fits=same_layout(expected, on_host), layout=True)
     return _difference(expected, written, fits=compatible(expected, written, any_precision=any_precision))
 
 
 def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
-    """A bitcast leaves the bytes where they are, so there must be as many; and it does not leave the host."""
+    """Compares a bitcast: sizes in bytes must be equal, and both shapes in host memory or neither."""
     operand = instruction.operand_shape(0)
     if not isinstance(operand, ArrayShape) or not isinstance(written, ArrayShape):
         return None
@@ -232,6 +240,7 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
 
 
 def _is_constant(instruction: Instruction) -> bool:
+    """Returns whether an instruction is a constant, possibly copied."""
     while instruction.written_opcode in (opcodes.COPY, opcodes.COPY_START, opcodes.COPY_DONE) and instruction.operands:
         instruction = instruction.operands[0]
     return instruction.written_opcode == opcodes.CONSTANT

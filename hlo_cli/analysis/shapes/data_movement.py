@@ -1,7 +1,7 @@
-"""Result shapes of what moves elements without computing: transpose, broadcast, reshape, slice, pad and the like.
+"""Shape inference for data movement: transpose, broadcast, reshape, slice, pad, and similar opcodes.
 
 Mirrors `InferTransposeShape`, `InferBroadcastShape`, `InferSliceShape`, `InferPadShape`, `InferConcatOpShape`,
-`InferReverseShape` and `InferReshapeShape` of xla/service/shape_inference.cc.
+`InferReverseShape`, and `InferReshapeShape` of xla/service/shape_inference.cc.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def transpose(instruction: Instruction) -> ArrayShape:
-    """The operand's dimensions in a new order, which leaves the data where they are: the layout follows.
+    """Returns the operand with permuted dimensions, and a layout that leaves the data in place.
 
     >>> from hlo_cli import parse_module
     >>> print(transpose(parse_module("r = f32[3,2] transpose(f32[2,3]{1,0} a), dimensions={1,0}").entry.root))
@@ -44,20 +44,20 @@ def transpose(instruction: Instruction) -> ArrayShape:
     need_dimensions(instruction, order, shape.rank, "dimensions")
     dimensions = [shape.dimensions[d] for d in order]
     dynamic = [shape.dynamic_dimensions[d] for d in order]
-    return array_of(shape.element_type, dimensions, dynamic, _transposed(shape.layout, order))
+    return array_of(shape.element_type, dimensions, dynamic, _transposed_layout(shape.layout, order))
 
 
 def reverse(instruction: Instruction) -> ArrayShape:
-    """The operand's shape."""
+    """Returns the shape of the operand."""
     shape = array(instruction, 0)
     need_dimensions(instruction, instruction.integers("dimensions"), shape.rank, "dimensions")
     return shape
 
 
 def broadcast(instruction: Instruction) -> ArrayShape:
-    """The written sizes with the operand's type; each dimension of the operand is one of the result, of its size.
+    """Returns the declared dimensions with the operand's type; each operand dimension maps to one of equal size.
 
-    Where no shape is written, XLA's parser takes `dimensions` for sizes to put in front of the operand's.
+    Without a declared shape, XLA's parser reads `dimensions` as sizes to prepend to the operand's dimensions.
     """
     shape, mapped = array(instruction, 0), instruction.integers("dimensions")
     if isinstance(instruction.shape, UnknownShape):
@@ -75,7 +75,7 @@ def broadcast(instruction: Instruction) -> ArrayShape:
 
 
 def reshape(instruction: Instruction) -> ArrayShape:
-    """The written sizes with the operand's type; there must be as many elements as before."""
+    """Returns the declared dimensions with the operand's type; the number of elements must not change."""
     shape, result = array(instruction, 0), declared_array(instruction)
     is_open = UNBOUNDED in (*shape.dimensions, *result.dimensions)
     if shape.elements != result.elements and not is_open:
@@ -85,7 +85,7 @@ def reshape(instruction: Instruction) -> ArrayShape:
 
 
 def dynamic_reshape(instruction: Instruction) -> ArrayShape:
-    """Like `reshape`; an s32 scalar more for each dimension of the result gives its size."""
+    """Returns the result of `reshape`; each dimension has a further s32 scalar operand with its size."""
     result = reshape(instruction)
     if len(instruction.operands) != result.rank + 1:
         found = len(instruction.operands)
@@ -99,7 +99,7 @@ def dynamic_reshape(instruction: Instruction) -> ArrayShape:
 
 
 def slice_of(instruction: Instruction) -> ArrayShape:
-    """As many elements of each dimension as the slice takes.
+    """Returns the operand with the sizes of the slice.
 
     >>> from hlo_cli import parse_module
     >>> print(slice_of(parse_module("r = f32[3] slice(f32[9]{0} a), slice={[1:9:3]}").entry.root))
@@ -109,12 +109,12 @@ def slice_of(instruction: Instruction) -> ArrayShape:
     parts = taken.dimensions if taken is not None else ()
     if len(parts) != shape.rank:
         fail(instruction, f"expected {shape.rank} ranges in slice, found {len(parts)}; {described(instruction, 0)}")
-    dimensions = [_sliced(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
+    dimensions = [_sliced_size(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
     return array_of(shape.element_type, dimensions, [size == UNBOUNDED for size in dimensions])
 
 
 def pad(instruction: Instruction) -> ArrayShape:
-    """Each dimension grown by what is put before, behind and between its elements."""
+    """Returns the operand with each dimension enlarged by low, high, and interior padding."""
     shape, padding = array(instruction, 0), instruction.value_of("padding", PaddingConfig)
     need_scalar(instruction, 1)
     need_same_type(instruction, 0, 1)
@@ -123,13 +123,13 @@ def pad(instruction: Instruction) -> ArrayShape:
         parts = ()
     if len(parts) != shape.rank:
         fail(instruction, f"expected a padding of {shape.rank} dimensions, found {len(parts)}")
-    dimensions = [_padded(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
+    dimensions = [_padded_size(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
     element_type = wider(shape.element_type, array(instruction, 1).element_type)
     return array_of(element_type, dimensions, shape.dynamic_dimensions)
 
 
 def concatenate(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes, added up along one dimension."""
+    """Returns the operands concatenated along one dimension."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     first = shapes[0]
@@ -143,17 +143,18 @@ def concatenate(instruction: Instruction) -> ArrayShape:
                 f"expected sizes that differ in dimension {along} alone; {described(instruction, 0, position)}",
             )
         _append(dimensions, dynamic, shape, along)
-    element_type = wider(first.element_type, shapes[-1].element_type)  # XLA looks at no others
+    element_type = wider(first.element_type, shapes[-1].element_type)  # XLA ignores the types of the others
     return array_of(element_type, dimensions, dynamic)
 
 
-def _transposed(layout: Layout, order: tuple[int, ...]) -> Layout:
-    """The layout of the transposed array, whose data lie where they lay; what is no dimension stays as it is."""
+def _transposed_layout(layout: Layout, order: tuple[int, ...]) -> Layout:
+    """Returns the layout of a transposed array whose data stay in place."""
     place = {old: new for new, old in enumerate(order)}
     return replace(layout, minor_to_major=tuple(place.get(d, d) for d in layout.minor_to_major))
 
 
-def _sliced(instruction: Instruction, size: int, part: SliceDimension, dimension: int) -> int:
+def _sliced_size(instruction: Instruction, size: int, part: SliceDimension, dimension: int) -> int:
+    """Returns the size of a slice in one dimension."""
     text = f"[{part.start}:{part.limit}]"
     if part.stride < 1:
         fail(instruction, f"expected a stride of at least 1 in dimension {dimension}, found {part.stride}")
@@ -162,7 +163,8 @@ def _sliced(instruction: Instruction, size: int, part: SliceDimension, dimension
     return -(-(part.limit - part.start) // part.stride)
 
 
-def _padded(instruction: Instruction, size: int, part: PaddingDimension, dimension: int) -> int:
+def _padded_size(instruction: Instruction, size: int, part: PaddingDimension, dimension: int) -> int:
+    """Returns the size of a padded dimension."""
     if part.interior_padding < 0:
         fail(instruction, f"expected no negative padding between elements of dimension {dimension}")
     if size == UNBOUNDED:
@@ -175,11 +177,12 @@ def _padded(instruction: Instruction, size: int, part: PaddingDimension, dimensi
 
 
 def _without(shape: ArrayShape, dimension: int) -> tuple[int, ...]:
+    """Returns the dimensions except one."""
     return shape.dimensions[:dimension] + shape.dimensions[dimension + 1 :]
 
 
 def _append(dimensions: list[int], dynamic: list[bool], shape: ArrayShape, along: int) -> None:
-    """Add a further operand: bounds add up, what is open stays so, and a known size replaces `?` elsewhere."""
+    """Adds an operand to the result of a concatenation, in place: sizes along one dimension add up."""
     for d, size in enumerate(shape.dimensions):
         if d != along:
             if dimensions[d] == UNBOUNDED:

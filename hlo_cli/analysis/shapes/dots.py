@@ -1,19 +1,11 @@
-"""Result shapes of products: dot, ragged-dot and scaled-dot.
+"""Shape inference for dot, ragged-dot, and scaled-dot.
 
-Mirrors `InferDotOpShape`, `InferRaggedDotOpShape` and `InferScaledDotOpShape` of xla/service/shape_inference.cc.
+Mirrors `InferDotOpShape`, `InferRaggedDotOpShape`, and `InferScaledDotOpShape` of xla/service/shape_inference.cc.
 """
 
 from __future__ import annotations
 
-from hlo_cli.analysis.shapes.operands import (
-    array,
-    array_of,
-    declared_array,
-    described,
-    fail,
-    need_dimensions,
-    wider,
-)
+from hlo_cli.analysis.shapes.operands import array, array_of, declared_array, described, fail, need_dimensions, wider
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
@@ -26,7 +18,7 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def dot(instruction: Instruction) -> ArrayShape:
-    """Batch dimensions, then what is left of the left operand, then of the right one; the type may be written.
+    """Returns batch dimensions, then free dimensions of the left and of the right operand; the type may be declared.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
@@ -35,13 +27,13 @@ def dot(instruction: Instruction) -> ArrayShape:
     """
     numbers = dot_dimension_numbers(instruction)
     assert numbers is not None, "the rule is called for dots alone"
-    return _product(instruction, array(instruction, 0), array(instruction, 1), numbers, 1)
+    return _dot(instruction, array(instruction, 0), array(instruction, 1), numbers, 1)
 
 
 def scaled_dot(instruction: Instruction) -> ArrayShape:
-    """The dot of two operands, each with a scale whose sizes divide those of its operand.
+    """Returns the dot of two scaled operands; the sizes of each scale divide those of its operand.
 
-    Both scales stand last; versions up to jaxlib 0.10.2 have each behind its operand.
+    Both scales are the last operands; up to jaxlib 0.10.2, each follows its operand.
     """
     numbers = dot_dimension_numbers(instruction)
     assert numbers is not None, "the rule is called for dots alone"
@@ -51,7 +43,7 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
     lhs, second = array(instruction, 0), array(instruction, 1)
     is_new = _sizes(lhs, contracted[0]) == _sizes(second, contracted[1])
     right, scales = (1, (2, 3)) if is_new else (2, (1, 3))
-    result = _product(instruction, lhs, array(instruction, right), numbers, right)
+    result = _dot(instruction, lhs, array(instruction, right), numbers, right)
     left_scale = _check_scale(instruction, 0, scales[0], contracted[0][0])
     right_scale = _check_scale(instruction, right, scales[1], contracted[1][0])
     if not left_scale and not right_scale:
@@ -61,9 +53,9 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
 
 
 def ragged_dot(instruction: Instruction) -> ArrayShape:
-    """A dot along one of whose dimensions lie groups of different sizes, which operand 2 gives.
+    """Returns a dot with groups of different sizes, given by operand 2, along one dimension.
 
-    Where the ragged dimension is summed over, the result has the groups as its first dimension.
+    If the ragged dimension is contracting, the groups are the first dimension of the result.
     """
     numbers = ragged_dot_dimension_numbers(instruction)
     assert numbers is not None, "the rule is called for ragged dots alone"
@@ -75,18 +67,18 @@ def ragged_dot(instruction: Instruction) -> ArrayShape:
     if not sizes.rank:
         fail(instruction, f"expected the sizes of groups; {described(instruction, 2)}")
     groups = sizes.dimensions[-1]
-    if sizes.rank > 1 and sizes.dimensions[:-1] != _before_ragged(numbers, lhs):
-        found = f"expected sizes for {list(_before_ragged(numbers, lhs))} rows of groups, or for all at once"
+    if sizes.rank > 1 and sizes.dimensions[:-1] != _sizes_before_ragged(numbers, lhs):
+        found = f"expected sizes for {list(_sizes_before_ragged(numbers, lhs))} rows of groups, or for all at once"
         fail(instruction, f"{found}; {described(instruction, 2)}")
     _check_groups(instruction, numbers, rhs, groups)
     dims = numbers.dot_dimension_numbers
-    result = _product(instruction, lhs, rhs, dims, 1, numbers.rhs_group_dimensions)
+    result = _dot(instruction, lhs, rhs, dims, 1, numbers.rhs_group_dimensions)
     if numbers.lhs_ragged_dimensions[0] in dims.lhs_contracting_dimensions:
         return array_of(result.element_type, (groups, *result.dimensions), (False, *result.dynamic_dimensions))
     return result
 
 
-def _product(
+def _dot(
     instruction: Instruction,
     lhs: ArrayShape,
     rhs: ArrayShape,
@@ -94,7 +86,7 @@ def _product(
     right: int,
     groups: tuple[int, ...] = (),
 ) -> ArrayShape:
-    """The result of a dot whose right operand stands at `right` and has these group dimensions."""
+    """Returns the result of a dot; `right` is the operand number of `rhs`, and `groups` are its group dimensions."""
     lhs_taken = (*numbers.lhs_contracting_dimensions, *numbers.lhs_batch_dimensions)
     rhs_taken = (*numbers.rhs_contracting_dimensions, *numbers.rhs_batch_dimensions)
     need_dimensions(instruction, lhs_taken, lhs.rank, "the left operand")
@@ -114,7 +106,7 @@ def _product(
 def _check_pairs(
     instruction: Instruction, numbers: DotDimensionNumbers, lhs: ArrayShape, rhs: ArrayShape, right: int
 ) -> None:
-    """Contracting and batch dimensions come in pairs of equal sizes."""
+    """Checks that contracting and batch dimensions have equal sizes pairwise."""
     for what, left_dims, right_dims in (
         ("contracting", numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
         ("batch", numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
@@ -132,11 +124,12 @@ def _check_pairs(
 
 
 def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
+    """Returns the sizes of dimensions."""
     return [shape.dimensions[d] for d in dimensions if 0 <= d < shape.rank]
 
 
 def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
-    """Whether the scale `at` a position is an array, as that of one operand must be; a bf16 scalar is none."""
+    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar that stands for no scale."""
     shape, scale = array(instruction, position), array(instruction, at)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
     if is_missing and all(size == 1 for size in scale.dimensions):
@@ -153,8 +146,8 @@ def _check_scale(instruction: Instruction, position: int, at: int, contracted: i
     return bool(scale.rank)
 
 
-def _before_ragged(numbers: RaggedDotDimensionNumbers, lhs: ArrayShape) -> tuple[int, ...]:
-    """The sizes of the dimensions that may each have groups of their own: those in front of the ragged one."""
+def _sizes_before_ragged(numbers: RaggedDotDimensionNumbers, lhs: ArrayShape) -> tuple[int, ...]:
+    """Returns the sizes of the dimensions before the ragged one, each of which may have its own groups."""
     dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     batch, contracted = dims.lhs_batch_dimensions, dims.lhs_contracting_dimensions
     if ragged in batch:
@@ -166,7 +159,7 @@ def _before_ragged(numbers: RaggedDotDimensionNumbers, lhs: ArrayShape) -> tuple
 
 
 def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, rhs: ArrayShape, groups: int) -> None:
-    """The right operand has a dimension of groups where the ragged dimension is a free one, and else none."""
+    """Checks that the right operand has a group dimension if and only if the ragged dimension is free."""
     dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     is_free = ragged not in (*dims.lhs_contracting_dimensions, *dims.lhs_batch_dimensions)
     group_dims = numbers.rhs_group_dimensions

@@ -1,7 +1,7 @@
-"""Result shapes of what works element by element: unary, binary and ternary operations, and comparisons.
+"""Shape inference for elementwise operations: unary, binary, ternary, and comparisons.
 
-Mirrors `InferUnaryOpShape`, `InferBinaryOpShape` and `InferTernaryOpShape` of xla/service/shape_inference.cc. None of
-them broadcasts: sizes must agree, as `ShapeVerifier` asks.
+Mirrors `InferUnaryOpShape`, `InferBinaryOpShape`, and `InferTernaryOpShape` of xla/service/shape_inference.cc. No
+operation broadcasts implicitly: `ShapeVerifier` requires equal sizes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TRANSCENDENTAL: Final = ("float", "complex")
 _COMPONENT: Final = {"c64": PRIMITIVE_TYPES["f32"], "c128": PRIMITIVE_TYPES["f64"]}
 _COMPLEX_OF: Final = {"f32": PRIMITIVE_TYPES["c64"], "f64": PRIMITIVE_TYPES["c128"]}
 _ORDERED: Final = ("pred", *INTEGERS)
-"""Kinds of which every two values have an order; others have NaN."""
+"""Kinds with a total order; the others have NaN."""
 _COMPARED_AS: Final = {
     "pred": (ComparisonType.UNSIGNED,),
     "unsigned": (ComparisonType.UNSIGNED,),
@@ -56,7 +56,7 @@ _COMPARED_AS: Final = {
 
 
 def unary(instruction: Instruction) -> ArrayShape:
-    """The operand's shape; the element type must be one that the operation is defined for.
+    """Returns the shape of the operand, whose element type must be supported.
 
     >>> from hlo_cli import parse_module
     >>> print(unary(parse_module("r = f32[4]{0} sqrt(f32[4]{0:T(128)} a)").entry.root))
@@ -66,18 +66,18 @@ def unary(instruction: Instruction) -> ArrayShape:
 
 
 def component(instruction: Instruction) -> ArrayShape:
-    """The operand's shape, in which complex numbers have become the floats that they are made of."""
+    """Returns the operand with complex types replaced by their component type."""
     shape = unary(instruction)
     return with_type(shape, _COMPONENT.get(shape.element_type.name, shape.element_type))
 
 
 def is_finite(instruction: Instruction) -> ArrayShape:
-    """The sizes of an operand of floats, as pred."""
+    """Returns the operand as pred."""
     return with_type(unary(instruction), PRED)
 
 
 def binary(instruction: Instruction) -> ArrayShape:
-    """What both operands have in common: the same sizes, and the wider type if both are floats.
+    """Returns the common shape of both operands, of the type with higher precision.
 
     >>> from hlo_cli import parse_module
     >>> print(binary(parse_module("r = f32[4] add(bf16[4] a, f32[4] b)").entry.root))
@@ -90,19 +90,19 @@ def binary(instruction: Instruction) -> ArrayShape:
 
 
 def compare(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes as pred; the attributes `type` and `order`, if there, must suit the operands."""
+    """Returns the operands as pred; the attributes `type` and `order` must suit them."""
     first, second = _pair(instruction)
-    wanted = instruction.value("type")
+    compared_as = instruction.value("type")
     allowed = _COMPARED_AS[first.element_type.kind]
-    if wanted is not None and wanted not in allowed:
-        fail(instruction, f"expected type={' or '.join(allowed)}, found {wanted}; {described(instruction, 0)}")
+    if compared_as is not None and compared_as not in allowed:
+        fail(instruction, f"expected type={' or '.join(allowed)}, found {compared_as}; {described(instruction, 0)}")
     if first.element_type.kind in _ORDERED and instruction.value("order") is ComparisonOrder.PARTIAL:
         fail(instruction, f"expected order=TOTAL, found PARTIAL; {described(instruction, 0)}")
     return made_of(_common(first, second), PRED)
 
 
 def complex_of(instruction: Instruction) -> ArrayShape:
-    """Complex numbers made of two arrays of floats."""
+    """Returns the complex array of two float arrays."""
     first, second = _pair(instruction)
     if first.element_type is not second.element_type or first.element_type.name not in _COMPLEX_OF:
         fail(instruction, f"expected f32 and f32, or f64 and f64; {described(instruction, 0, 1)}")
@@ -110,7 +110,7 @@ def complex_of(instruction: Instruction) -> ArrayShape:
 
 
 def clamp(instruction: Instruction) -> ArrayShape:
-    """The shape of operand 1; its bounds are scalars or arrays of its sizes."""
+    """Returns the shape of operand 1; bounds are scalars or arrays of equal size."""
     shapes = arrays(instruction)
     for position in (0, 2):
         need_same_type(instruction, position, 1)
@@ -120,25 +120,25 @@ def clamp(instruction: Instruction) -> ArrayShape:
 
 
 def select(instruction: Instruction) -> ArrayShape:
-    """What both choices have in common; what chooses is of pred, a scalar or of their sizes and then lies alike."""
-    chooser = need_kind(instruction, 0, ("pred",))
+    """Returns the common shape of operands 1 and 2, with the layout of operand 0 unless that is a scalar."""
+    predicate = need_kind(instruction, 0, ("pred",))
     need_same_type(instruction, 1, 2)
     first, second = array(instruction, 1), array(instruction, 2)
     if not same_sizes(first.dimensions, second.dimensions):
         fail(instruction, f"expected choices of the same sizes; {described(instruction, 1, 2)}")
-    if chooser.dimensions and not same_sizes(chooser.dimensions, first.dimensions):
+    if predicate.dimensions and not same_sizes(predicate.dimensions, first.dimensions):
         fail(instruction, f"expected a scalar or the choices' sizes as operand 0; {described(instruction, 0, 1)}")
-    element_type, placed = wider(first.element_type, second.element_type), chooser if chooser.rank else first
-    layout = replace(placed.layout, element_size_in_bits=first.layout.element_size_in_bits)
+    element_type, layout_source = wider(first.element_type, second.element_type), predicate if predicate.rank else first
+    layout = replace(layout_source.layout, element_size_in_bits=first.layout.element_size_in_bits)
     shape = _common(first, second)
     dynamic = shape.dynamic_dimensions
-    if chooser.rank:
-        dynamic = tuple(map(bool.__or__, dynamic, chooser.dynamic_dimensions))
+    if predicate.rank:
+        dynamic = tuple(map(bool.__or__, dynamic, predicate.dynamic_dimensions))
     return ArrayShape(element_type, shape.dimensions, dynamic, layout)
 
 
 def _pair(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:
-    """Two operands of one type and the same sizes."""
+    """Returns two operands of one type and equal sizes."""
     first, second = array(instruction, 0), array(instruction, 1)
     need_same_type(instruction, 0, 1)
     if not same_sizes(first.dimensions, second.dimensions):
@@ -147,7 +147,7 @@ def _pair(instruction: Instruction) -> tuple[ArrayShape, ArrayShape]:
 
 
 def _common(first: ArrayShape, second: ArrayShape) -> ArrayShape:
-    """The sizes that two arrays share: a known one where the other is `?`, dynamic where one of them is."""
+    """Returns the common shape of two arrays: unbounded sizes are replaced, dynamic dimensions are united."""
     if first.dimensions == second.dimensions:
         if first.dynamic_dimensions == second.dynamic_dimensions:
             return first

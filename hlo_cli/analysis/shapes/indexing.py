@@ -1,6 +1,6 @@
-"""Result shapes of what takes or replaces parts at places known only at run time: dynamic slices, gather, scatter.
+"""Shape inference for indexed access: dynamic slices, gather, and scatter.
 
-Mirrors `InferDynamicSliceShape`, `InferDynamicUpdateSliceShape`, `InferGatherShape` and `InferScatterShape` of
+Mirrors `InferDynamicSliceShape`, `InferDynamicUpdateSliceShape`, `InferGatherShape`, and `InferScatterShape` of
 xla/service/shape_inference.cc.
 """
 
@@ -34,7 +34,7 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def dynamic_slice(instruction: Instruction) -> ArrayShape:
-    """As many elements of each dimension as `dynamic_slice_sizes` says.
+    """Returns the operand with the sizes of `dynamic_slice_sizes`.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[2] dynamic-slice(f32[9] a, s32[] i), dynamic_slice_sizes={2}"
@@ -54,7 +54,7 @@ def dynamic_slice(instruction: Instruction) -> ArrayShape:
 
 
 def dynamic_update_slice(instruction: Instruction) -> Shape:
-    """The shape of operand 0, a part of which operand 1 replaces."""
+    """Returns the shape of operand 0, a part of which operand 1 replaces."""
     need_at_least(instruction, 2)
     whole = instruction.operand_shape(0)
     shape = whole.array if isinstance(whole, BufferShape) else array(instruction, 0)
@@ -69,7 +69,7 @@ def dynamic_update_slice(instruction: Instruction) -> Shape:
 
 
 def gather(instruction: Instruction) -> ArrayShape:
-    """The sizes of the slices where `offset_dims` says, and around them those of the indices.
+    """Returns slice sizes in the dimensions `offset_dims`, and sizes of the indices in the others.
 
     >>> from hlo_cli import parse_module
     >>> dims = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
@@ -80,7 +80,7 @@ def gather(instruction: Instruction) -> ArrayShape:
     shape, indices = array(instruction, 0), need_kind(instruction, 1, INTEGERS)
     numbers, sizes = gather_dimension_numbers(instruction), instruction.integers("slice_sizes")
     assert numbers is not None, "the rule is called for gathers alone"
-    batch = _batch_of_indices(
+    batch = _index_batch_dimensions(
         instruction, indices, numbers.index_vector_dim, numbers.start_index_map, "start_index_map"
     )
     _check_gather(instruction, numbers, shape, indices, len(batch))
@@ -94,7 +94,7 @@ def gather(instruction: Instruction) -> ArrayShape:
                 instruction,
                 f"expected a slice size of at most 1 in dimension {d}, which the result lacks, found {sizes[d]}",
             )
-    offset = iter([(sizes[d], _whole_is_dynamic(shape, d, sizes[d])) for d in range(shape.rank) if d not in dropped])
+    offset = iter([(sizes[d], _is_whole_dynamic(shape, d, sizes[d])) for d in range(shape.rank) if d not in dropped])
     outer = iter([(indices.dimensions[d], indices.dynamic_dimensions[d]) for d in batch])
     rank = len(numbers.offset_dims) + len(batch)
     made = [next(offset if d in numbers.offset_dims else outer) for d in range(rank)]
@@ -102,7 +102,7 @@ def gather(instruction: Instruction) -> ArrayShape:
 
 
 def scatter(instruction: Instruction) -> Shape:
-    """The shapes of the operands into which updates are scattered."""
+    """Returns the shapes of the operands that are updated."""
     count = len(instruction.operands)
     if count < 3 or count % 2 == 0:
         fail(instruction, f"expected N operands, indices and N updates, found {count} operands")
@@ -112,7 +112,9 @@ def scatter(instruction: Instruction) -> Shape:
     numbers = scatter_dimension_numbers(instruction)
     assert numbers is not None, "the rule is called for scatters alone"
     into = numbers.scatter_dims_to_operand_dims
-    batch = _batch_of_indices(instruction, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims")
+    batch = _index_batch_dimensions(
+        instruction, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims"
+    )
     _check_scatter(instruction, numbers, shapes[0], indices)
     for position in range(inputs + 1, count):
         _check_update(instruction, numbers, indices, batch, position)
@@ -122,7 +124,7 @@ def scatter(instruction: Instruction) -> Shape:
 
 
 def _check_starts(instruction: Instruction, shape: ArrayShape, first: int) -> None:
-    """Indices are as many integers of one type as the array has dimensions, in operands of their own or in one."""
+    """Checks that start indices are integers of one type, as scalar operands or as one vector."""
     starts = [need_kind(instruction, position, INTEGERS) for position in range(first, len(instruction.operands))]
     if len(starts) == 1 and starts[0].rank == 1:
         if starts[0].dimensions[0] != shape.rank:
@@ -138,21 +140,22 @@ def _check_starts(instruction: Instruction, shape: ArrayShape, first: int) -> No
 def _check_sizes(
     instruction: Instruction, shape: ArrayShape, sizes: Sequence[int], dimensions: Sequence[int], what: str
 ) -> None:
-    """Sizes must lie within those of the operand's dimensions."""
+    """Checks that sizes do not exceed the operand's dimensions."""
     for size, d in zip(sizes, dimensions, strict=True):
         if UNBOUNDED not in (size, shape.dimensions[d]) and not 0 <= size <= shape.dimensions[d]:
             found = f"expected at most {shape.dimensions[d]} in dimension {d} of {what}, found {size}"
             fail(instruction, f"{found}; {described(instruction, 0)}")
 
 
-def _whole_is_dynamic(shape: ArrayShape, dimension: int, size: int) -> bool:
+def _is_whole_dynamic(shape: ArrayShape, dimension: int, size: int) -> bool:
+    """Returns whether a slice covers a whole dynamic dimension."""
     return shape.dynamic_dimensions[dimension] and size == shape.dimensions[dimension]
 
 
-def _batch_of_indices(
+def _index_batch_dimensions(
     instruction: Instruction, indices: ArrayShape, vector: int, mapped: Sequence[int], name: str
 ) -> list[int]:
-    """The dimensions of the indices beside the one along which an index lies, which may be left out."""
+    """Returns the dimensions of the indices except the index vector dimension, which may be implicit."""
     if not 0 <= vector <= indices.rank:
         fail(instruction, f"expected index_vector_dim of 0 to {indices.rank}, found {vector}")
     length = indices.dimensions[vector] if vector < indices.rank else 1
@@ -164,6 +167,7 @@ def _batch_of_indices(
 def _check_gather(
     instruction: Instruction, numbers: GatherDimensionNumbers, shape: ArrayShape, indices: ArrayShape, batch: int
 ) -> None:
+    """Checks the dimension numbers of a gather."""
     rank = len(numbers.offset_dims) + batch
     _need_sorted(instruction, numbers.offset_dims, rank, "offset_dims")
     need_dimensions(instruction, numbers.start_index_map, shape.rank, "start_index_map")
@@ -182,6 +186,7 @@ def _check_gather(
 def _check_scatter(
     instruction: Instruction, numbers: ScatterDimensionNumbers, shape: ArrayShape, indices: ArrayShape
 ) -> None:
+    """Checks the dimension numbers of a scatter."""
     into, dropped = numbers.scatter_dims_to_operand_dims, (*numbers.inserted_window_dims, *numbers.input_batching_dims)
     need_dimensions(instruction, into, shape.rank, "scatter_dims_to_operand_dims")
     _need_sorted(instruction, numbers.inserted_window_dims, shape.rank, "inserted_window_dims")
@@ -202,7 +207,7 @@ def _check_batching(
     of_operand: tuple[str, Sequence[int]],
     of_indices: tuple[str, Sequence[int]],
 ) -> None:
-    """Batching dimensions come in pairs; those of the operand rise. XLA does not look further, at sizes for one."""
+    """Checks that batching dimensions are pairs, sorted by operand dimension; XLA does not compare their sizes."""
     _need_sorted(instruction, of_operand[1], shape.rank, of_operand[0])
     need_dimensions(instruction, of_indices[1], indices.rank, of_indices[0])
     if len(of_operand[1]) != len(of_indices[1]):
@@ -211,7 +216,7 @@ def _check_batching(
 
 
 def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int], dropped: Sequence[int]) -> None:
-    """Every dimension of the operand is either a dimension of the slices, or one that they lack."""
+    """Checks that every operand dimension is either a slice dimension or a dropped one."""
     if len(kept) + len(dropped) != shape.rank:
         parts = f"{len(kept)} dimensions of slices and {len(dropped)} others"
         fail(instruction, f"expected them to be {shape.rank} together, found {parts}; {described(instruction, 0)}")
@@ -220,7 +225,7 @@ def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int
 def _check_update(
     instruction: Instruction, numbers: ScatterDimensionNumbers, indices: ArrayShape, batch: Sequence[int], position: int
 ) -> None:
-    """An update has the sizes of the indices, and in its window dimensions at most those of the operand."""
+    """Checks an update: sizes of the indices, and window sizes that do not exceed the operand's."""
     update, shape, window = array(instruction, position), array(instruction, 0), numbers.update_window_dims
     rank = len(window) + len(batch)
     if update.rank != rank:
@@ -242,6 +247,7 @@ def _check_update(
 
 
 def _need_sorted(instruction: Instruction, dimensions: Sequence[int], rank: int, what: str) -> None:
+    """Checks that dimensions are valid and sorted."""
     need_dimensions(instruction, dimensions, rank, what)
     if list(dimensions) != sorted(dimensions):
         fail(instruction, f"expected {what} to rise, found {list(dimensions)}")

@@ -1,6 +1,6 @@
-"""Shape inference: which shape an instruction has by the rule of its opcode, or why its operands break the rule.
+"""Shape inference by opcode.
 
-Mirrors xla/service/shape_inference.cc and what xla/service/hlo_verifier.cc asks of each opcode beyond it.
+Mirrors xla/service/shape_inference.cc and the further checks of each opcode in xla/service/hlo_verifier.cc.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "async-update": asynchronous.async_update,
     }
 )
-"""The rule of every opcode whose result does not depend on how many devices take part."""
+"""The rule of every opcode whose result does not depend on the group size."""
 
 GROUP_RULES: Final[Mapping[str, GroupRule]] = MappingProxyType(
     {
@@ -127,7 +127,7 @@ GROUP_RULES: Final[Mapping[str, GroupRule]] = MappingProxyType(
         opcodes.REDUCE_SCATTER: collectives.reduce_scatter,
     }
 )
-"""The rules of collective operations that ask how many devices take part together."""
+"""The rules of collectives whose result depends on the group size."""
 
 ATTRIBUTELESS: Final = frozenset(
     (
@@ -141,15 +141,15 @@ ATTRIBUTELESS: Final = frozenset(
         opcodes.TUPLE,
     )
 )
-"""Opcodes whose rules look at shapes alone, as most instructions of a dump have them."""
+"""Opcodes whose rules use only shapes, not attributes."""
 
 
 def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape:
-    """The shape that follows from operands, attributes and called computations.
+    """Returns the shape that follows from operands, attributes, and called computations.
 
-    What does not follow, such as the type of a convert, is taken from the written shape and only checked. HloError
-    says where an instruction does not keep its rule, or that nothing is written where it must be. The module says how
-    many devices there are; without it groups that only it knows the size of go unchecked.
+    What cannot be inferred, such as the type of a convert, is taken from the declared shape. `module` provides the
+    device count; without it, group sizes that depend on it are not checked. Raises HloError if an instruction
+    violates its rule, or if a required declared shape is missing.
 
     >>> from hlo_cli import parse_module
     >>> instruction = parse_module("r = f32[9] add(f32[4] a, f32[4] b)").entry.root
@@ -171,7 +171,7 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
 
 
 def check_elements(instruction: Instruction) -> None:
-    """HloError where an instruction takes an element, as `t#7`, that the tuple does not have."""
+    """Raises HloError if an operand refers to a missing element of a tuple (`t#7`)."""
     for operand, index in zip(
         instruction.operands, instruction.computation.operand_indices.get(instruction.index, ()), strict=False
     ):
@@ -180,7 +180,7 @@ def check_elements(instruction: Instruction) -> None:
 
 
 def _sugared(instruction: Instruction, module: Module | None) -> Shape:
-    """The shape of an operation like slice-start, which wraps another one by its name."""
+    """Returns the shape of a sugared async operation such as slice-start."""
     opcode = instruction.written_opcode
     if opcode in OPCODE_ARITY:  # one without a rule has the shape that is written
         return calls.as_declared(instruction)

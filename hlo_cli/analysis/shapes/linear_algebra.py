@@ -1,6 +1,6 @@
-"""Result shapes of decompositions, transforms, normalisations and top-k.
+"""Shape inference for decompositions, fft, batch normalization, and top-k.
 
-Mirrors `InferFftShape`, `InferCholeskyShape`, `InferTriangularSolveShape`, `InferBatchNorm…Shape` and `InferTopK` of
+Mirrors `InferFftShape`, `InferCholeskyShape`, `InferTriangularSolveShape`, `InferBatchNorm…Shape`, and `InferTopK` of
 xla/service/shape_inference.cc.
 """
 
@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.analysis.shapes.operands import (
-    S32,
-    array,
-    array_of,
-    described,
-    fail,
-    need_kind,
-    need_same_type,
-    with_type,
-)
+from hlo_cli.analysis.shapes.operands import S32, array, array_of, described, fail, need_kind, need_same_type, with_type
 from hlo_cli.ir.comparison import same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
@@ -30,7 +21,7 @@ _REAL_OF: Final = {"c64": "f32", "c128": "f64"}
 
 
 def fft(instruction: Instruction) -> ArrayShape:
-    """The operand's sizes; real numbers have n/2+1 complex ones as their transform.
+    """Returns the transform of the operand; a real dimension of size n has n/2+1 complex results.
 
     >>> from hlo_cli import parse_module
     >>> print(fft(parse_module("r = c64[2,5] fft(f32[2,8] a), fft_type=RFFT, fft_length={8}").entry.root))
@@ -40,10 +31,10 @@ def fft(instruction: Instruction) -> ArrayShape:
     if not 1 <= len(lengths) <= 3 or len(lengths) > shape.rank:
         fail(instruction, f"expected 1 to 3 numbers in fft_length, found {len(lengths)}; {described(instruction, 0)}")
     if kind == FftType.RFFT:
-        element_type = _other(instruction, shape, _COMPLEX_OF, "f32 or f64")
+        element_type = _counterpart(instruction, shape, _COMPLEX_OF, "f32 or f64")
         _check_lengths(instruction, shape, lengths)
         return _with_last(shape, element_type, lengths[-1] // 2 + 1 if lengths[-1] else 0)
-    element_type = _other(instruction, shape, _REAL_OF, "c64 or c128")
+    element_type = _counterpart(instruction, shape, _REAL_OF, "c64 or c128")
     if kind == FftType.IRFFT:
         half = lengths[-1] // 2 + 1 if lengths[-1] else 0
         _check_lengths(instruction, shape, (*lengths[:-1], half))
@@ -52,14 +43,14 @@ def fft(instruction: Instruction) -> ArrayShape:
 
 
 def cholesky(instruction: Instruction) -> ArrayShape:
-    """The operand's shape, whose last two dimensions are those of square matrices."""
+    """Returns the shape of the operand, whose last two dimensions must be equal."""
     shape = need_kind(instruction, 0, ("float", "complex"))
     _check_square(instruction, shape)
     return shape
 
 
 def triangular_solve(instruction: Instruction) -> ArrayShape:
-    """The shape of operand 1, the right-hand sides, for each of which there is a triangular matrix in operand 0."""
+    """Returns the shape of operand 1, the right-hand sides; operand 0 holds one triangular matrix for each."""
     a, b = need_kind(instruction, 0, ("float", "complex")), array(instruction, 1)
     if a.element_type is not b.element_type:
         fail(instruction, f"expected operands of one element type; {described(instruction, 0, 1)}")
@@ -77,19 +68,19 @@ def triangular_solve(instruction: Instruction) -> ArrayShape:
 
 
 def batch_norm_training(instruction: Instruction) -> TupleShape:
-    """The normalised operand, and mean and variance of each feature."""
-    shape, feature = _normalised(instruction, (1, 2))
+    """Returns the normalized operand, and mean and variance of each feature."""
+    shape, feature = _batch_norm_shapes(instruction, (1, 2))
     return TupleShape((shape, feature, feature))
 
 
 def batch_norm_inference(instruction: Instruction) -> ArrayShape:
-    """The normalised operand."""
-    return _normalised(instruction, (1, 2), (3, 4))[0]
+    """Returns the normalized operand."""
+    return _batch_norm_shapes(instruction, (1, 2), (3, 4))[0]
 
 
 def batch_norm_grad(instruction: Instruction) -> TupleShape:
-    """The gradients of the operand, of scale and of offset."""
-    shape, feature = _normalised(instruction, (1, 2, 3))
+    """Returns the gradients of operand, scale, and offset."""
+    shape, feature = _batch_norm_shapes(instruction, (1, 2, 3))
     if not same_sizes(array(instruction, 4).dimensions, shape.dimensions):
         fail(instruction, f"expected a gradient of the operand's sizes; {described(instruction, 0, 4)}")
     need_same_type(instruction, 0, 4)
@@ -97,7 +88,7 @@ def batch_norm_grad(instruction: Instruction) -> TupleShape:
 
 
 def topk(instruction: Instruction) -> TupleShape:
-    """The k values of each row, and where they stand."""
+    """Returns the k largest values of each row, and their indices."""
     shape, k = array(instruction, 0), instruction.integer("k")
     if not shape.rank:
         fail(instruction, f"expected at least one dimension; {described(instruction, 0)}")
@@ -107,36 +98,38 @@ def topk(instruction: Instruction) -> TupleShape:
     return TupleShape((array_of(shape.element_type, dimensions, dynamic), array_of(S32, dimensions, dynamic)))
 
 
-def _other(instruction: Instruction, shape: ArrayShape, types: dict[str, str], expected: str) -> PrimitiveType:
-    """The real or complex counterpart of the operand's type."""
+def _counterpart(instruction: Instruction, shape: ArrayShape, types: dict[str, str], expected: str) -> PrimitiveType:
+    """Returns the real or complex counterpart of the operand's type."""
     if shape.element_type.name not in types:
         fail(instruction, f"expected {expected}; {described(instruction, 0)}")
     return PRIMITIVE_TYPES[types[shape.element_type.name]]
 
 
 def _check_lengths(instruction: Instruction, shape: ArrayShape, expected: tuple[int, ...]) -> None:
-    """The last dimensions must have these sizes."""
+    """Checks the sizes of the last dimensions."""
     if not same_sizes(shape.dimensions[-len(expected) :], expected):
         sizes = ",".join(map(str, expected))
         fail(instruction, f"expected last dimensions of [{sizes}], as fft_length says; {described(instruction, 0)}")
 
 
 def _with_last(shape: ArrayShape, element_type: PrimitiveType, size: int) -> ArrayShape:
+    """Returns a shape with another element type and last dimension."""
     resized = array_of(shape.element_type, (*shape.dimensions[:-1], size), shape.dynamic_dimensions, shape.layout)
     return with_type(resized, element_type)
 
 
 def _check_square(instruction: Instruction, shape: ArrayShape) -> None:
+    """Checks that the last two dimensions are equal."""
     if shape.rank < 2 or not same_sizes(shape.dimensions[-1:], shape.dimensions[-2:-1]):
         fail(instruction, f"expected square matrices; {described(instruction, 0)}")
 
 
-def _normalised(
+def _batch_norm_shapes(
     instruction: Instruction, features: tuple[int, ...], any_rank: tuple[int, ...] = ()
 ) -> tuple[ArrayShape, ArrayShape]:
-    """The operand, and the shape that these operands have: one number for each of its features.
+    """Returns the operand, and the shape of one number per feature that the operands at `features` must have.
 
-    Of operands of `any_rank` XLA looks at the first dimension alone.
+    For operands at `any_rank`, XLA checks only the first dimension.
     """
     shape, along = need_kind(instruction, 0, ("float",)), instruction.integer("feature_index")
     if along is None or not 0 <= along < shape.rank:

@@ -1,4 +1,4 @@
-"""The shape of an instruction that is written without one; loads the rules only when some text leaves a shape out."""
+"""Inference of shapes that the text omits; the rules are loaded on first use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hlo_cli.ir.shape import Shape
 
 
 def omitted_shape(instruction: Instruction) -> Shape:
-    """What `parse_module` takes as `infer`: the shape by the opcode's rule, HloError where it must be written.
+    """Returns the inferred shape, as the argument `infer` of `parse_module`; raises HloError if it must be declared.
 
     >>> from hlo_cli.syntax.text.parser import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2]{0} parameter(0)  ROOT r = negate(p) }", infer=omitted_shape)

@@ -1,4 +1,4 @@
-"""What every rule of shape inference begins with: the shapes of operands, of the right kind, or an error that says so.
+"""Helpers of shape inference: operand shapes of a required kind, with errors for violations.
 
 Mirrors the helpers at the top of xla/service/shape_inference.cc.
 """
@@ -27,6 +27,7 @@ INTEGERS: Final = ("signed", "unsigned")
 
 _WIDEST_FIRST: Final = """c128 c64 f64 f32 bf16 f8e8m0fnu f16 f8e5m2 f8e5m2fnuz f8e4m3fn f8e4m3 f8e4m3fnuz f8e4m3b11fnuz
     f6e3m2fn f8e3m4 f6e2m3fn f4e2m1fn s64 u64 s32 u32 s16 u16 s8 u8 s4 u4 s2 u2 s1 u1 pred""".split()
+"""Element types by descending precision."""
 _KIND_NAMES: Final = {
     "pred": "pred",
     "signed": "signed integers",
@@ -37,29 +38,29 @@ _KIND_NAMES: Final = {
 
 
 def fail(instruction: Instruction, message: str) -> NoReturn:
-    """Say that an instruction does not keep its opcode's rule, and where it stands."""
+    """Raises HloError: the instruction violates the rule of its opcode."""
     raise HloError(f"{instruction.written_opcode} %{instruction.name}: {message}", instruction.span)
 
 
 def operand_name(instruction: Instruction, position: int) -> str:
-    """How the text names an operand."""
+    """Returns an operand in HLO text."""
     elements = "".join(f"#{i}" for i in instruction.operand_index(position))
     return f"%{instruction.operands[position].name}{elements}"
 
 
 def sizes_of(shape: Shape) -> str:
-    """A shape without its layout, for a message."""
+    """Returns the text of a shape without layout."""
     return shape.to_string(layout=False)
 
 
 def described(instruction: Instruction, *positions: int) -> str:
-    """Operands with their types and sizes, for a message: `%a is f32[2], %b is f32[3]`."""
+    """Returns operands with their shapes, for messages: `%a is f32[2], %b is f32[3]`."""
     shapes = (sizes_of(instruction.operand_shape(position)) for position in positions)
     return ", ".join(f"{operand_name(instruction, p)} is {shape}" for p, shape in zip(positions, shapes, strict=True))
 
 
 def array(instruction: Instruction, position: int) -> ArrayShape:
-    """The shape of an operand, which must be an array."""
+    """Returns the shape of an operand, which must be an array."""
     shape = instruction.operand_shape(position)
     if not isinstance(shape, ArrayShape):
         fail(instruction, f"expected an array as operand {position}; {described(instruction, position)}")
@@ -67,26 +68,26 @@ def array(instruction: Instruction, position: int) -> ArrayShape:
 
 
 def arrays(instruction: Instruction) -> list[ArrayShape]:
-    """The shapes of all operands, which must be arrays."""
+    """Returns the shapes of all operands, which must be arrays."""
     return [array(instruction, position) for position in range(len(instruction.operands))]
 
 
 def operand_shapes(instruction: Instruction) -> tuple[Shape, ...]:
-    """The shapes of all operands, of whatever kind."""
+    """Returns the shapes of all operands, of any kind."""
     if instruction.index not in instruction.computation.operand_indices:
         return tuple([operand.shape for operand in instruction.operands])
     return tuple([instruction.operand_shape(position) for position in range(len(instruction.operands))])
 
 
 def declared(instruction: Instruction) -> Shape:
-    """The written shape, for what no rule infers."""
+    """Returns the declared shape, for results that cannot be inferred."""
     if isinstance(instruction.shape, UnknownShape):
         fail(instruction, "its result shape does not follow from its operands; it must be written")
     return instruction.shape
 
 
 def declared_array(instruction: Instruction) -> ArrayShape:
-    """The written shape, which must be an array."""
+    """Returns the declared shape, which must be an array."""
     shape = declared(instruction)
     if not isinstance(shape, ArrayShape):
         fail(instruction, f"expected an array as the result; the written shape is {sizes_of(shape)}")
@@ -94,7 +95,7 @@ def declared_array(instruction: Instruction) -> ArrayShape:
 
 
 def declared_tuple(instruction: Instruction, least: int) -> tuple[Shape, ...]:
-    """The elements of the written shape, which must be a tuple of at least so many."""
+    """Returns the elements of the declared shape, which must be a tuple of at least `least` elements."""
     shape = declared(instruction)
     if not isinstance(shape, TupleShape) or len(shape.elements) < least:
         written = sizes_of(shape)
@@ -110,20 +111,20 @@ def array_of(
     dynamic: Sequence[bool] | None = None,
     layout: Layout | None = None,
 ) -> ArrayShape:
-    """An array; static and in the default layout where nothing else is said."""
+    """Returns an array shape; static and in the default layout unless given."""
     flags = (False,) * len(dimensions) if dynamic is None else tuple(dynamic)
     return ArrayShape(element_type, tuple(dimensions), flags, layout or default_layout(len(dimensions)))
 
 
 def with_type(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
-    """The array with other elements: the layout stays, but for how many bits an element takes."""
+    """Returns the array with another element type; its layout stays, except for the element size."""
     return shape if element_type is shape.element_type else made_of(shape, element_type)
 
 
 def made_of(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
-    """The array made anew of elements of this type, which take as many bits as they have if that is below a byte.
+    """Returns a new array of this element type; the layout has its element size if it is below a byte.
 
-    Mirrors `ShapeUtil::ChangeElementType`, where the layout may say otherwise as long as nothing is made.
+    Mirrors `ShapeUtil::ChangeElementType`. A shape whose type does not change may declare another element size.
     """
     bits = element_type.bits if element_type.is_sub_byte else 0
     layout = shape.layout
@@ -133,12 +134,12 @@ def made_of(shape: ArrayShape, element_type: PrimitiveType) -> ArrayShape:
 
 
 def one_or_tuple(shapes: Sequence[Shape]) -> Shape:
-    """A single shape by itself, several as a tuple."""
+    """Returns a single shape, or the tuple of several."""
     return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
 
 
 def wider(a: PrimitiveType, b: PrimitiveType) -> PrimitiveType:
-    """Of two types the one that a result takes: of floats the one that reaches further, then the more exact one.
+    """Returns the type with higher precision; of floats first the larger range, then the larger mantissa.
 
     Mirrors `primitive_util::HigherPrecisionType`.
 
@@ -150,7 +151,7 @@ def wider(a: PrimitiveType, b: PrimitiveType) -> PrimitiveType:
 
 
 def need_kind(instruction: Instruction, position: int, kinds: Collection[str]) -> ArrayShape:
-    """The shape of an operand whose elements must be of one of these kinds."""
+    """Returns the shape of an operand whose element type must be of one of these kinds."""
     shape = array(instruction, position)
     if shape.element_type.kind not in kinds:
         expected = " or ".join(name for kind, name in _KIND_NAMES.items() if kind in kinds)
@@ -159,13 +160,13 @@ def need_kind(instruction: Instruction, position: int, kinds: Collection[str]) -
 
 
 def need_same_type(instruction: Instruction, first: int, second: int) -> None:
-    """Two operands must have the same element type; which float type does not matter."""
+    """Checks that two operands have the same element type; all float types count as equal."""
     if not same_type_but_precision(array(instruction, first).element_type, array(instruction, second).element_type):
         fail(instruction, f"expected operands of one element type; {described(instruction, first, second)}")
 
 
 def need_scalar(instruction: Instruction, position: int) -> ArrayShape:
-    """The shape of an operand that must be a scalar."""
+    """Returns the shape of an operand, which must be a scalar."""
     shape = array(instruction, position)
     if shape.dimensions:
         fail(instruction, f"expected a scalar as operand {position}; {described(instruction, position)}")
@@ -173,13 +174,13 @@ def need_scalar(instruction: Instruction, position: int) -> ArrayShape:
 
 
 def need_at_least(instruction: Instruction, count: int) -> None:
-    """There must be so many operands."""
+    """Checks that there are at least `count` operands."""
     if len(instruction.operands) < count:
         fail(instruction, f"expected at least {count} operands, found {len(instruction.operands)}")
 
 
 def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: int, what: str) -> None:
-    """Dimensions must be those of an array of this rank, none twice."""
+    """Checks that dimension numbers are unique and below `rank`."""
     seen: set[int] = set()
     for dimension in dimensions:
         if not 0 <= dimension < rank:
@@ -190,10 +191,7 @@ def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: i
 
 
 def only_dimension(instruction: Instruction, rank: int) -> int:
-    """The one number of the attribute `dimensions`, which must be a dimension of an array of this rank.
-
-    Of some opcodes XLA reads the first and passes over what follows.
-    """
+    """Returns the single dimension in `dimensions`; for some opcodes XLA reads the first and ignores the others."""
     dimensions = instruction.integers("dimensions")
     if instruction.written_opcode in FIRST_DIMENSION:
         dimensions = dimensions[:1]
@@ -204,7 +202,7 @@ def only_dimension(instruction: Instruction, rank: int) -> int:
 
 
 def callee(instruction: Instruction, position: int = 0) -> tuple[Computation, Shape]:
-    """A called computation and the shape of its result."""
+    """Returns a called computation and the shape of its result."""
     called = instruction.called_computations
     if position >= len(called):
         fail(instruction, f"expected {position + 1} called computations, found {len(called)}")
@@ -215,7 +213,7 @@ def callee(instruction: Instruction, position: int = 0) -> tuple[Computation, Sh
 
 
 def parameters_of(instruction: Instruction, computation: Computation, count: int) -> tuple[Shape, ...]:
-    """The shapes of the parameters of a called computation, which must be so many."""
+    """Returns the shapes of the `count` parameters of a computation."""
     found = len(computation.parameters)
     if found != count:
         fail(instruction, f"expected {count} parameters in {computation.name}, found {found}")

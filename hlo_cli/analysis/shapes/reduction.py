@@ -1,6 +1,6 @@
-"""What is applied to scalars of the operands: reducers of reduce and scatter, comparators of sort, functions of map.
+"""Shape inference for operations that apply a computation to scalars: reduce, map, sort, scan.
 
-Mirrors `VerifyReducerShape`, `InferReduceShape`, `InferMapShape` and `InferScanShape` of
+Mirrors `VerifyReducerShape`, `InferReduceShape`, `InferMapShape`, and `InferScanShape` of
 xla/service/shape_inference.cc, and `HandleSort` of xla/service/hlo_verifier.cc.
 """
 
@@ -32,7 +32,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 
 
 def reduce(instruction: Instruction) -> Shape:
-    """The operands without the reduced dimensions, with the types of the reducer's results.
+    """Returns the inputs without the reduced dimensions, of the types that the reducer returns.
 
     >>> from hlo_cli import parse_module
     >>> text = '''add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
@@ -41,7 +41,7 @@ def reduce(instruction: Instruction) -> Shape:
     >>> print(reduce(parse_module(text).entry.root))
     f32[3]{0}
     """
-    shapes, inputs = arrays(instruction), halves(instruction)
+    shapes, inputs = arrays(instruction), input_count(instruction)
     first = shapes[0]
     need_same_sizes(instruction, range(inputs))
     reduced = instruction.integers("dimensions")
@@ -54,9 +54,9 @@ def reduce(instruction: Instruction) -> Shape:
 
 
 def map_shape(instruction: Instruction) -> ArrayShape:
-    """The operands' sizes with the type of the result of what is applied; scalars go with every element of arrays.
+    """Returns the operands with the type that the applied computation returns; scalar operands are broadcast.
 
-    XLA looks at the attribute `dimensions` where it has to find the shape by itself, and passes over it otherwise.
+    XLA reads the attribute `dimensions` only if the shape is not declared.
     """
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
@@ -79,12 +79,12 @@ def map_shape(instruction: Instruction) -> ArrayShape:
 
 
 def sort(instruction: Instruction) -> Shape:
-    """The operands, which a comparator orders that takes two scalars of each."""
+    """Returns the operands; the comparator takes two scalars of each."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     need_same_sizes(instruction, range(len(shapes)))
     along = instruction.integers("dimensions")
-    if len(along) != 1 or along[0] >= 0:  # XLA minds one that is too large alone
+    if len(along) != 1 or along[0] >= 0:  # XLA rejects only dimensions that are too large
         only_dimension(instruction, shapes[0].rank)
     computation, result = callee(instruction)
     if not compatible(result, array_of(PRED, ())):
@@ -99,9 +99,9 @@ def sort(instruction: Instruction) -> Shape:
 def reducer_types(
     instruction: Instruction, inputs: Sequence[ArrayShape], inits: Sequence[Shape], position: int = 0
 ) -> tuple[list[PrimitiveType], bool]:
-    """The element types of a reducer's results, and whether they come as a tuple.
+    """Returns the element types of a reducer's results, and whether it returns a tuple.
 
-    For N inputs it takes N scalars that it has so far and N that are next, and returns N.
+    For N inputs, a reducer takes N accumulators, then N elements, and returns N results.
     """
     computation, result = callee(instruction, position)
     parameters = parameters_of(instruction, computation, 2 * len(inputs))
@@ -111,20 +111,22 @@ def reducer_types(
         found = sizes_of(result)
         fail(instruction, f"expected {len(inputs)} scalars as the result of {computation.name}, found {found}")
     for i, scalar in enumerate(scalars):
-        so_far, following = parameters[i], parameters[len(inputs) + i]
-        if not compatible(so_far, scalar):
-            _unlike(instruction, f"parameter {i} of {computation.name}", so_far, scalar)
+        accumulator, element = parameters[i], parameters[len(inputs) + i]
+        if not compatible(accumulator, scalar):
+            _fail_unlike_result(instruction, f"parameter {i} of {computation.name}", accumulator, scalar)
         if not compatible(inits[i], scalar, any_precision=True):
-            _unlike(instruction, f"initial value {i}", inits[i], scalar)
-        if not compatible(following, scalar, any_precision=True):
-            _unlike(instruction, f"parameter {len(inputs) + i} of {computation.name}", following, scalar)
+            _fail_unlike_result(instruction, f"initial value {i}", inits[i], scalar)
+        if not compatible(element, scalar, any_precision=True):
+            _fail_unlike_result(instruction, f"parameter {len(inputs) + i} of {computation.name}", element, scalar)
         if not same_type_but_precision(inputs[i].element_type, scalar.element_type):
-            _unlike(instruction, f"each element of operand {i}", array_of(inputs[i].element_type, ()), scalar)
+            _fail_unlike_result(
+                instruction, f"each element of operand {i}", array_of(inputs[i].element_type, ()), scalar
+            )
     return [scalar.element_type for scalar in scalars], isinstance(result, TupleShape)
 
 
-def halves(instruction: Instruction) -> int:
-    """How many inputs there are, where each comes with an initial value."""
+def input_count(instruction: Instruction) -> int:
+    """Returns the number of inputs, each of which has an initial value."""
     count = len(instruction.operands)
     if count == 0 or count % 2:
         fail(instruction, f"expected an initial value for every input, found {count} operands")
@@ -132,14 +134,14 @@ def halves(instruction: Instruction) -> int:
 
 
 def need_same_sizes(instruction: Instruction, positions: Sequence[int]) -> None:
-    """The operands at these positions must have the same sizes."""
+    """Checks that the operands at `positions` have the same sizes."""
     for position in positions[1:]:
         if not same_sizes(array(instruction, position).dimensions, array(instruction, positions[0]).dimensions):
             fail(instruction, f"expected operands of the same sizes; {described(instruction, positions[0], position)}")
 
 
 def scan(instruction: Instruction) -> Shape:
-    """What the applied computation returns: carries as they are, outputs with the scanned dimension put back."""
+    """Returns the results of the applied computation: carries unchanged, outputs with the scanned dimension added."""
     carries = instruction.integer("num_carries") or 0
     computation, result = callee(instruction)
     operands = arrays(instruction)
@@ -160,7 +162,7 @@ def scan(instruction: Instruction) -> Shape:
             fail(
                 instruction, f"expected one shape for carry {i} as parameter, result and operand {name}, found {found}"
             )
-    made = [_stacked(instruction, shape, along[0], size) for shape in results[:outputs]]
+    made = [_with_scanned_dimension(instruction, shape, along[0], size) for shape in results[:outputs]]
     shapes = (*made, *results[outputs:])
     return TupleShape(shapes) if isinstance(result, TupleShape) else shapes[0]
 
@@ -168,7 +170,7 @@ def scan(instruction: Instruction) -> Shape:
 def _scanned_size(
     instruction: Instruction, inputs: Sequence[ArrayShape], parameters: Sequence[Shape], along: int
 ) -> int:
-    """The size of the scanned dimension, which parameters of the applied computation do not have."""
+    """Returns the size of the scanned dimension, which parameters of the applied computation lack."""
     if not inputs:
         written = instruction.shape.elements[0] if isinstance(instruction.shape, TupleShape) else instruction.shape
         if not isinstance(written, ArrayShape) or not 0 <= along < written.rank:
@@ -188,16 +190,20 @@ def _scanned_size(
     return inputs[0].dimensions[along]
 
 
-def _stacked(instruction: Instruction, shape: Shape, along: int, size: int) -> ArrayShape:
+def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, size: int) -> ArrayShape:
+    """Returns an output with the scanned dimension added."""
     if not isinstance(shape, ArrayShape) or not 0 <= along <= shape.rank:
         fail(instruction, f"no result can have dimension {along} put into {sizes_of(shape)}")
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along:])
     dynamic = (*shape.dynamic_dimensions[:along], False, *shape.dynamic_dimensions[along:])
     order = [d + (d >= along) for d in shape.layout.minor_to_major]
-    order.insert(order.index(along + 1) + 1 if along + 1 in order else 0, along)  # just outside the one it displaces
+    order.insert(
+        order.index(along + 1) + 1 if along + 1 in order else 0, along
+    )  # next more major than the one it displaces
     return array_of(shape.element_type, dimensions, dynamic, Layout(tuple(order)))
 
 
-def _unlike(instruction: Instruction, what: str, found: Shape, result: Shape) -> None:
+def _fail_unlike_result(instruction: Instruction, what: str, found: Shape, result: Shape) -> None:
+    """Fails because a shape differs from the result of the reducer."""
     shapes = sizes_of(found), sizes_of(result)
     fail(instruction, f"{what} is {shapes[0]}, but what is applied returns {shapes[1]}")

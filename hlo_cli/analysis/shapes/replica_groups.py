@@ -1,4 +1,4 @@
-"""How many devices take part in a collective operation together, and what the numbers in its groups stand for.
+"""Replica groups: number of devices per group, and meaning of the ids in it.
 
 Mirrors `GetCollectiveOpGroupMode` and `GetSubgroupSize` of xla/service/collective_ops_utils.cc.
 """
@@ -20,7 +20,7 @@ _GLOBAL_IDS: Final = taking("use_global_device_ids") | {"reduce-scatter-start"}
 
 
 def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
-    """What the numbers in the groups of a collective operation stand for.
+    """Returns what the ids in the replica groups of a collective denote.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[8] all-gather(f32[2] a), channel_id=1, dimensions={0}, replica_groups={{0,1,2,3}}"
@@ -40,7 +40,7 @@ def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
 
 
 def subgroup_size(instruction: Instruction, module: Module | None = None) -> int | None:
-    """How many devices exchange data with each other; None where only the module could tell and it is not given.
+    """Returns the number of devices per group; None if it depends on the module and `module` is not given.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1},{2,3}}")
@@ -66,7 +66,7 @@ def subgroup_size(instruction: Instruction, module: Module | None = None) -> int
 
 
 def lists_groups(instruction: Instruction) -> bool:
-    """Whether a collective operation says which devices take part together; all do if it does not.
+    """Returns whether a collective lists its groups; otherwise all devices form one.
 
     >>> from hlo_cli import parse_module
     >>> lists_groups(parse_module("r = f32[2] all-gather(f32[2] a), dimensions={0}, replica_groups={}").entry.root)
@@ -77,7 +77,7 @@ def lists_groups(instruction: Instruction) -> bool:
 
 
 def _size_of_first_group(instruction: Instruction) -> int | None:
-    """How many numbers stand in the first group, or None if no groups are listed."""
+    """Returns the size of the first group, None if no groups are listed."""
     match instruction.replica_groups:
         case CollectiveDeviceList(listed=groups) if groups:
             return len(groups[0])

@@ -1,26 +1,19 @@
-"""Result shapes of what moves data between memories and devices, and of the tokens that order it.
+"""Shape inference for transfers between memories and devices, and for tokens.
 
-Mirrors the constructors of copies, infeed, outfeed, send and recv in xla/hlo/ir/hlo_instructions.cc and their checks in
-xla/service/hlo_verifier.cc.
+Mirrors the constructors of copies, infeed, outfeed, send, and recv in xla/hlo/ir/hlo_instructions.cc and their checks
+in xla/service/hlo_verifier.cc.
 """
 
 from __future__ import annotations
 
-from hlo_cli.analysis.shapes.operands import (
-    TOKEN,
-    U32_SCALAR,
-    declared_tuple,
-    described,
-    fail,
-    need_at_least,
-)
+from hlo_cli.analysis.shapes.operands import TOKEN, U32_SCALAR, declared_tuple, described, fail, need_at_least
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape
 
 
 def copy_start(instruction: Instruction) -> TupleShape:
-    """Where the copy goes, what is copied, and a context.
+    """Returns destination, source, and context.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = (f32[2]{0:S(1)}, f32[2]{0}, u32[]) copy-start(f32[2]{0} a)"
@@ -32,7 +25,7 @@ def copy_start(instruction: Instruction) -> TupleShape:
 
 
 def copy_done(instruction: Instruction) -> Shape:
-    """The copy, element 0 of what copy-start gives; element 1 differs from it in place alone."""
+    """Returns the destination: element 0 of copy-start. It differs from element 1 only in layout."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) != 3:
         fail(instruction, f"expected what copy-start gives; {described(instruction, 0)}")
@@ -42,24 +35,24 @@ def copy_done(instruction: Instruction) -> Shape:
 
 
 def token(instruction: Instruction) -> TokenShape:
-    """A token, whatever the operands are: after-all, send-done."""
+    """Returns a token, for any operands: after-all, send-done."""
     return TOKEN
 
 
 def add_dependency(instruction: Instruction) -> Shape:
-    """Operand 0, which waits for the token that is operand 1."""
+    """Returns operand 0, which depends on the token in operand 1."""
     need_token(instruction, 1)
     return instruction.operand_shape(0)
 
 
 def infeed(instruction: Instruction) -> TupleShape:
-    """The written data, and a token."""
+    """Returns the declared data and a token."""
     need_token(instruction, 0)
     return TupleShape((declared_tuple(instruction, 1)[0], TOKEN))
 
 
 def outfeed(instruction: Instruction) -> TokenShape:
-    """A token; `outfeed_shape` must say what goes out."""
+    """Returns a token; `outfeed_shape` must match the operand."""
     need_token(instruction, 1)
     sent = instruction.value("outfeed_shape")
     shape = instruction.operand_shape(0)
@@ -70,19 +63,19 @@ def outfeed(instruction: Instruction) -> TokenShape:
 
 
 def send(instruction: Instruction) -> TupleShape:
-    """The operand, a context and a token; XLA does not look whether operand 1 is one."""
+    """Returns operand, context, and token; XLA does not check that operand 1 is a token."""
     need_at_least(instruction, 2)
     return TupleShape((instruction.operand_shape(0), U32_SCALAR, TOKEN))
 
 
 def recv(instruction: Instruction) -> TupleShape:
-    """The written data, a context and a token; XLA does not look whether operand 0 is one."""
+    """Returns the declared data, a context, and a token; XLA does not check that operand 0 is a token."""
     need_at_least(instruction, 1)
     return TupleShape((declared_tuple(instruction, 1)[0], U32_SCALAR, TOKEN))
 
 
 def recv_done(instruction: Instruction) -> TupleShape:
-    """The received data, and a token."""
+    """Returns the received data and a token."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or not shape.elements:
         fail(instruction, f"expected what recv gives; {described(instruction, 0)}")
@@ -90,7 +83,7 @@ def recv_done(instruction: Instruction) -> TupleShape:
 
 
 def need_token(instruction: Instruction, position: int) -> None:
-    """An operand must be a token."""
+    """Checks that an operand is a token."""
     need_at_least(instruction, position + 1)
     if instruction.operand_shape(position) != TOKEN:
         fail(instruction, f"expected a token as operand {position}; {described(instruction, position)}")

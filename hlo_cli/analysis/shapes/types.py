@@ -1,7 +1,8 @@
-"""Result shapes of what changes types, or makes values from nothing: convert, bitcast, iota, random numbers.
+"""Shape inference for conversions, and for operations without array operands: iota, random numbers, device ids.
 
-Mirrors `InferConvertShape`, `InferBitcastConvertShape`, `InferReducePrecisionShape` and `InferStochasticConvertShape`
-of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng` and `HandleBitcast` of xla/service/hlo_verifier.cc.
+Mirrors `InferConvertShape`, `InferBitcastConvertShape`, `InferReducePrecisionShape`, and
+`InferStochasticConvertShape` of xla/service/shape_inference.cc, and `HandleIota`, `HandleRng`, and `HandleBitcast` of
+xla/service/hlo_verifier.cc.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _INT32_MAX = 2**31 - 1
 
 
 def convert(instruction: Instruction) -> ArrayShape:
-    """The operand's sizes with the written type.
+    """Returns the operand with the declared type.
 
     >>> from hlo_cli import parse_module
     >>> print(convert(parse_module("r = s8[4] convert(f32[4] a)").entry.root))
@@ -43,7 +44,7 @@ def convert(instruction: Instruction) -> ArrayShape:
 
 
 def bitcast_convert(instruction: Instruction) -> ArrayShape:
-    """The operand's bits as the written type: a last dimension comes or goes where the width changes."""
+    """Returns the operand's bits as the declared type; a change of width adds or removes a last dimension."""
     shape, result = array(instruction, 0), declared_array(instruction)
     old, new = shape.element_type, result.element_type
     if (old.kind == "complex") != (new.kind == "complex"):
@@ -63,13 +64,13 @@ def bitcast_convert(instruction: Instruction) -> ArrayShape:
 
 
 def bitcast(instruction: Instruction) -> Shape:
-    """What is written; `hlo_cli.analysis.shapes.comparison` compares the bytes."""
+    """Returns the declared shape; `hlo_cli.analysis.shapes.comparison` compares the bytes."""
     array(instruction, 0)
     return declared_array(instruction)
 
 
 def reduce_precision(instruction: Instruction) -> ArrayShape:
-    """The operand's shape, of floats with so many bits of exponent and mantissa left."""
+    """Returns the shape of the operand; the exponent needs at least 1 bit."""
     shape = need_kind(instruction, 0, ("float",))
     exponent, mantissa = instruction.integer("exponent_bits"), instruction.integer("mantissa_bits")
     if exponent is None or exponent < 1:
@@ -80,7 +81,7 @@ def reduce_precision(instruction: Instruction) -> ArrayShape:
 
 
 def stochastic_convert(instruction: Instruction) -> ArrayShape:
-    """The operand's sizes with the written type; as many random bits come with each float."""
+    """Returns the operand with the declared type; the random bits must be as wide as its floats."""
     shape, random = need_kind(instruction, 0, ("float",)), need_kind(instruction, 1, ("unsigned",))
     if random.element_type.bits != shape.element_type.bits:
         fail(instruction, f"expected random bits as wide as the floats; {described(instruction, 0, 1)}")
@@ -90,7 +91,7 @@ def stochastic_convert(instruction: Instruction) -> ArrayShape:
 
 
 def iota(instruction: Instruction) -> ArrayShape:
-    """What is written, if it has the dimension to count along and numbers to count with."""
+    """Returns the declared shape, which must have the iota dimension and a numeric type."""
     shape, along = declared_array(instruction), instruction.integer("iota_dimension")
     if along is None or not 0 <= along < shape.rank:
         fail(instruction, f"expected a dimension of the result in iota_dimension, found {along}; it has {shape.rank}")
@@ -100,7 +101,7 @@ def iota(instruction: Instruction) -> ArrayShape:
 
 
 def rng(instruction: Instruction) -> ArrayShape:
-    """The written sizes with the type of the two scalars that say how the numbers lie."""
+    """Returns the declared dimensions with the type of the two distribution parameters."""
     need_at_least(instruction, 2)
     first, second = need_scalar(instruction, 0), need_scalar(instruction, 1)
     if first.element_type is not second.element_type:
@@ -114,7 +115,7 @@ def rng(instruction: Instruction) -> ArrayShape:
 
 
 def rng_bit_generator(instruction: Instruction) -> Shape:
-    """The operand, which is the next state, and what is written as data; what is no tuple goes unchecked."""
+    """Returns the operand as the next state, and the declared data; a result that is not a tuple is not checked."""
     need_at_least(instruction, 1)
     shape = declared(instruction)
     if not isinstance(shape, TupleShape):
@@ -127,17 +128,17 @@ def rng_bit_generator(instruction: Instruction) -> Shape:
 
 
 def rng_state(instruction: Instruction) -> ArrayShape:
-    """Two u64, as every state is."""
+    """Returns the state of a random number generator: two u64."""
     return array_of(PRIMITIVE_TYPES["u64"], (2,))
 
 
 def device_id(instruction: Instruction) -> ArrayShape:
-    """A number of a replica or partition."""
+    """Returns a replica or partition id."""
     return U32_SCALAR
 
 
 def get_dimension_size(instruction: Instruction) -> ArrayShape:
-    """An s32, which must be able to hold the size."""
+    """Returns an s32 scalar; the size must fit."""
     shape = array(instruction, 0)
     size = shape.dimensions[only_dimension(instruction, shape.rank)]
     if size > _INT32_MAX:
@@ -146,7 +147,7 @@ def get_dimension_size(instruction: Instruction) -> ArrayShape:
 
 
 def set_dimension_size(instruction: Instruction) -> ArrayShape:
-    """The operand's shape with one more dynamic dimension."""
+    """Returns the operand with a further dynamic dimension."""
     shape = array(instruction, 0)
     along = only_dimension(instruction, shape.rank)
     if need_scalar(instruction, 1).element_type is not S32:
@@ -156,4 +157,5 @@ def set_dimension_size(instruction: Instruction) -> ArrayShape:
 
 
 def _stored_bits(element_type: PrimitiveType) -> int:
+    """Returns the number of bits that an element occupies."""
     return 8 if element_type.kind == "pred" else element_type.bits

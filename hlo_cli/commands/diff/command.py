@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hlo_cli.commands.diff.options import KINDS, DiffOptions
-from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 
 HELP = """What differs between two dumps, whatever the names.
@@ -45,11 +45,10 @@ Examples:
 @click.option("--ignore", metavar="LIST", default="", help="Kinds of changes, or names, that are none.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 if there are differences.")
 @each_options
-@input_options
-@output_options
+@io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, compares, reports."""
-    output, reading = output_of(given, writes=("hlo",) if given["normalize"] else ()), reading_of(given)
+    output, reading = io_of(given, writes=("hlo",) if given["normalize"] else ())
     options = DiffOptions(**given)
     options.check(output, has_stage=bool(reading.stage))
     if options.normalize:

@@ -10,15 +10,7 @@ import click
 
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.io_options import (
-    input_options,
-    output_of,
-    output_options,
-    print_diagnostics,
-    reading_of,
-    write,
-    write_report,
-)
+from hlo_cli.commands.shared.io_options import io_of, io_options, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
@@ -75,11 +67,10 @@ Examples:
 @chip_options("What bounds each, and how long it takes at least, on this chip")
 @where_option
 @each_options
-@input_options
-@output_options
+@io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(given, writes=("hlo",)), reading_of(given)
+    output, reading = io_of(given, writes=("hlo",))
     inputs, name = _input_and_name(arguments)
     options = FuseOptions(name, **given)
     options.check()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
-from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
 from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
@@ -44,11 +44,10 @@ Examples:
 @click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
 @click.option("--for", "generation", cls=LateHelp, metavar="TPU", late_help=lambda: _for_help())
 @each_options
-@input_options
-@output_options
+@io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Shapes as text are explained, dumps are summed up."""
-    output, reading = output_of(given), reading_of(given)
+    output, reading = io_of(given)
     options = LayoutOptions(**given)
     texts = [shape_text(argument, reading) for argument in inputs]
     if inputs and all(text is not None for text in texts):

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.lint.options import LintOptions
-from hlo_cli.commands.shared.io_options import (
-    input_options,
-    output_of,
-    output_options_of,
-    reading_of,
-    write,
-    write_report,
-)
+from hlo_cli.commands.shared.io_options import io_of, io_options_of, write, write_report
 from hlo_cli.commands.shared.per_module_options import each_options_of
 
 if TYPE_CHECKING:
@@ -63,11 +56,10 @@ Examples:
 @click.option("--show-settings", is_flag=True, help="The settings, and where each comes from.")
 @click.option("--list-rules", is_flag=True, help="All rules.")
 @click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
-@input_options
-@output_options_of("findings", "data", "document")
+@io_options_of("findings", "data", "document")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Pages and settings need no input; everything else reads and looks."""
-    output, reading = output_of(given), reading_of(given)
+    output, reading = io_of(given)
     options = LintOptions(**given)
     options.check(output, strict=reading.strict)
     if options.explain is not None or options.list_rules:

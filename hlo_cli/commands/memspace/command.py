@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import HloError
@@ -50,11 +50,10 @@ Examples:
 @click.option("--release", type=click.Choice(RELEASES), default=RELEASES[0], help="Whose rules are followed.")
 @where_option
 @each_options
-@input_options
-@output_options
+@io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(given), reading_of(given)
+    output, reading = io_of(given)
     from hlo_cli.commands.memspace.options import about_one, memspace_options
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, fits_of
+from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
@@ -64,10 +64,10 @@ class _Ask:
         stage = stage_of(loaded)
         memory = compiler_memory(loaded, chip=self.options.chip, release=self.options.release)
         chip = find_chip(self.options.chip) if self.options.chip is not None else None
-        fits = fits_of(memory, self.options.limit_bytes, chip)
+        fits = memory_fits(memory, self.options.limit_bytes, chip)
         fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
         space = self._space(memory, fit)
-        alive = space.alive_at(space.peak) if space is not None else ()
+        alive = space.live_at(space.peak) if space is not None else ()
         return _Usage(
             module.name,
             stage,

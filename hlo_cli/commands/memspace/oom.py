@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.memory.oom_instructions import instructions_behind
+from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
@@ -133,7 +133,7 @@ def _allocations_table(message: OutOfMemory, loaded: Loaded | None) -> Table:
 
 
 def _row(allocation: OomAllocation, loaded: Loaded | None) -> Row:
-    behind = instructions_behind(allocation, loaded.module) if loaded is not None else ()
+    behind = candidate_instructions(allocation, loaded.module) if loaded is not None else ()
     named = str(allocation.place) if allocation.place is not None else allocation.label or allocation.opcode
     source = f"{allocation.source_file}:{allocation.source_line}" if allocation.source_line else allocation.source_file
     if behind and loaded is not None:

@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, fits_of
+from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
@@ -37,7 +37,7 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
     step = None if options.at is None else step_of(memory, options.at)
     chip = find_chip(options.chip) if options.chip is not None else None
-    fits = fits_of(memory, options.limit_bytes, chip)
+    fits = memory_fits(memory, options.limit_bytes, chip)
     fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, options.space or too_large)
@@ -94,7 +94,7 @@ def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage]) -> list[
 
 
 def _peak_in_words(memory: MemoryAnalysis, space: SpaceUsage) -> str:
-    alive = space.alive_at(space.peak)
+    alive = space.live_at(space.peak)
     padded = sum(value.padded_bytes for value in alive)
     padding = 1 - sum(value.logical_bytes for value in alive) / padded if padded else 0.0
     of_it = f", {format_percent(padding)}% of it padding" if padding > _MOSTLY_PADDING else ""
@@ -120,7 +120,7 @@ def _parts(
     is_verdict: bool,
 ) -> tuple[Part, ...]:
     judged = fit if is_verdict else None
-    alive = [(space, value) for space in spaces for value in space.alive_at(space.peak if step is None else step)]
+    alive = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
     table = live_values_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
     table = table if options.where is None else _narrowed(table, options.where)
     groupings = ("scope", "source") if options.grouping == "value" else (options.grouping,)
@@ -145,7 +145,7 @@ def _narrowed(table: Table, where: str) -> Table:
 
 
 def _title(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], step: int | None) -> str:
-    number = sum(len(space.alive_at(space.peak if step is None else step)) for space in spaces)
+    number = sum(len(space.live_at(space.peak if step is None else step)) for space in spaces)
     if len(spaces) == 1:
         place = f"{spaces[0].name} at step {spaces[0].peak if step is None else step}"
     else:
@@ -207,7 +207,7 @@ def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first:
 
 
 def _next(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], argument: str) -> tuple[str, ...]:
-    if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].alive_at(spaces[0].peak)):
+    if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].live_at(spaces[0].peak)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
     more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()

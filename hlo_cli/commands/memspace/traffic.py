@@ -129,7 +129,7 @@ def _transfer_row(memory: MemoryAnalysis, transfer: Transfer) -> Row:
         transfer.start_step,
         transfer.done_step,
         transfer.used_step,
-        transfer.ahead,
+        transfer.prefetch_distance,
         transfer.shape.padded_bytes,
         space_name(transfer.from_space, memory.target),
         space_name(transfer.to_space, memory.target),

@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.parse.options import ParseOptions
-from hlo_cli.commands.shared.io_options import (
-    input_options,
-    output_of,
-    output_options,
-    print_diagnostics,
-    reading_of,
-    write,
-    write_bytes,
-    write_report,
-)
+from hlo_cli.commands.shared.io_options import io_of, io_options, print_diagnostics, write, write_bytes, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.source import Diagnostic, HloError
@@ -62,11 +53,10 @@ _STEPS = 1
 @click.option("--computation", metavar="NAME", help="Look only into this computation.")
 @where_option
 @each_options
-@input_options
-@output_options
+@io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """The summary, unless something else is asked for."""
-    output, reading = output_of(given, writes=("hlo", "pb")), reading_of(given)
+    output, reading = io_of(given, writes=("hlo", "pb"))
     options = ParseOptions(**given)
     options.check(output.format)
     if options.explain is not None and not inputs:

@@ -37,8 +37,8 @@ def report_of_pairs(
     throughput: ChipSpec | None = None,
 ) -> Report:
     """The pairs in the order in which they start, and what they come to by operation."""
-    flights = [flight for flight in overlap.flights if within is None or flight.pair.start.computation is within]
-    blocking = {i: size for i, size in overlap.blocking.items() if within is None or i.computation is within}
+    flights = [flight for flight in overlap.intervals if within is None or flight.pair.start.computation is within]
+    blocking = {i: size for i, size in overlap.synchronous.items() if within is None or i.computation is within}
     times = _times_of(overlap, throughput, flights, blocking)
     everything = _pairs_table(overlap, flights, times)
     table = everything if where is None else rows_where(where, everything)
@@ -57,7 +57,7 @@ def report_of_pairs(
             "exposed_bytes": sum(flight.exposed_bytes for flight in flights),
             "blocking": len(blocking),
             "blocking_bytes": sum(blocking.values()),
-            "unscheduled_pairs": len(overlap.idle),
+            "unscheduled_pairs": len(overlap.unexecuted),
             **({} if times is None else times.numbers()),
         },
         parts=_parts(table, everything, kinds, _why_nothing(loaded)),
@@ -238,7 +238,7 @@ def _notes(overlap: OverlapAnalysis, flights: Sequence[AsyncInterval]) -> Iterab
     if unknown:
         words = "is in a loop whose rounds" if unknown == 1 else "are in loops whose rounds"
         yield Diagnostic("note", f"{format_count(unknown, 'pairs')} {words} the text does not tell: counted once")
-    if overlap.idle:
-        names = ", ".join(sorted({pair.start.computation.name for pair in overlap.idle}))
-        number = format_count(len(overlap.idle), "pairs")
+    if overlap.unexecuted:
+        names = ", ".join(sorted({pair.start.computation.name for pair in overlap.unexecuted}))
+        number = format_count(len(overlap.unexecuted), "pairs")
         yield Diagnostic("note", f"not in the schedule, as nothing in it runs {names}: {number}")

@@ -8,15 +8,7 @@ import click
 
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.io_options import (
-    input_options,
-    output_of,
-    output_options,
-    print_diagnostics,
-    reading_of,
-    write,
-    write_report,
-)
+from hlo_cli.commands.shared.io_options import io_of, io_options, print_diagnostics, write, write_report
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.dataclass import dataclass
@@ -68,11 +60,10 @@ Examples:
 @chip_options("Estimate times for this chip")
 @where_option
 @each_options
-@input_options
-@output_options
+@io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, reports."""
-    output, reading = output_of(given, writes=("hlo",)), reading_of(given)
+    output, reading = io_of(given, writes=("hlo",))
     options = ScheduleOptions(**given)
     options.check()
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hlo_cli.analysis.memory.memory_delta import growth_of
+from hlo_cli.analysis.memory.memory_delta import memory_delta
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.schedule.async_pairs import is_end, is_start
 from hlo_cli.ir.instruction import Instruction
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table:
     """One row for each block, with the steps of its first instruction in both orders."""
-    before, after = growth_of(order_independent_facts(old)).positions, growth_of(order_independent_facts(new))
+    before, after = memory_delta(order_independent_facts(old)).positions, memory_delta(order_independent_facts(new))
     users: dict[Instruction, Instruction] = {}
     for user in new.instructions:
         for operand in user.operands:

@@ -27,10 +27,10 @@ class ScheduleOptions:
     way: Way | None = None
     limit: str | None = None
     space: str | None = None
+    where: str | None = None
     computation: str | None = None
     chip: str | None = None
     chips: str | None = None
-    where: str | None = None
     each: bool = False
     jobs: int | None = None
 

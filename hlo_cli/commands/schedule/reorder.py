@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
-from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, whole
+from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, sum_if_known
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.moved_blocks import moved_table
 from hlo_cli.commands.shared.chips import time_model, time_notes
@@ -87,9 +87,9 @@ class _Waits:
     """How many pairs there are, how many of them with how many bytes are exposed, and on a chip for how long."""
 
     def __init__(self, overlap: OverlapAnalysis, throughput: ChipSpec | None) -> None:
-        self.pairs = len(overlap.flights)
-        self.exposed = sum(flight.is_exposed for flight in overlap.flights)
-        self.exposed_bytes = sum(flight.exposed_bytes for flight in overlap.flights)
+        self.pairs = len(overlap.intervals)
+        self.exposed = sum(flight.is_exposed for flight in overlap.intervals)
+        self.exposed_bytes = sum(flight.exposed_bytes for flight in overlap.intervals)
         self.step = None if throughput is None else estimate_time(overlap, throughput)
 
 
@@ -109,7 +109,7 @@ def _seconds(waits: tuple[_Waits, _Waits], throughput: ChipSpec | None) -> dict[
 
 
 def _exposed(step: TimeEstimate) -> float | None:
-    return whole(flight.exposed_seconds for flight in step.flights)
+    return sum_if_known(flight.exposed_seconds for flight in step.intervals)
 
 
 def _lower_bounds(before: TimeEstimate, after: TimeEstimate) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def _waits_in_words(waits: tuple[_Waits, _Waits]) -> str:
     before, after = waits[0].step, waits[1].step
     if before is None or after is None:
         return f"{waits[1].exposed:,} of {format_count(waits[1].pairs, 'pairs')} wait, before {waits[0].exposed:,}"
-    if _exposed(before) is None and not any(flight.total_seconds for flight in before.flights):
+    if _exposed(before) is None and not any(flight.total_seconds for flight in before.intervals):
         return f"how long {format_count(waits[1].pairs, 'pairs')} wait is unknown on {after.throughput.chip}"
     least = "at least " if _exposed(after) is None else ""
     waiting, was = format_seconds(after.exposed_seconds), format_seconds(before.exposed_seconds)
@@ -228,7 +228,7 @@ def _notes(overlap: OverlapAnalysis, new: Reordered, how: How, throughput: ChipS
     if any(_looks_other(peaks.standing, peaks.whole) for peaks in (new.before, new.after)):
         words = f"constants, {format_bytes(size)}, count for the whole run, as compilers keep them"
         yield Diagnostic("note", f"{words}; hlo memspace counts each from where it stands")
-    marked = sum(flight.is_sync is True for flight in overlap.flights)
+    marked = sum(flight.is_sync is True for flight in overlap.intervals)
     if marked and how == "latency":
         waits, them = ("pair waits", "it") if marked == 1 else ("pairs wait", "them")
         yield Diagnostic("note", f"{marked:,} {waits} at once in any order: the compiler marks {them} is_sync")

@@ -101,7 +101,7 @@ class _Flown:
         self.starts: dict[int, AsyncInterval] = {}
         self.ends: dict[int, AsyncInterval] = {}
         number, size = [0] * (steps + 1), [0] * (steps + 1)
-        for flight in overlap.flights:
+        for flight in overlap.intervals:
             start = flight.start_step
             self.starts[start] = flight
             dones = [overlap.positions[done] for done in flight.pair.dones if done in overlap.positions]
@@ -126,7 +126,7 @@ def _answer(
         words += f", {length_in_words(times)}"
     peaks = [f"{space.name} is fullest at step {space.peak:,}, {format_bytes(space.peak_bytes)}" for space in spaces]
     flying = "nothing is ever in flight"
-    if overlap.flights:
+    if overlap.intervals:
         most = max(flown.number)
         verb = "is" if most == 1 else "are"
         flying = f"at most {most:,} {verb} in flight, and {format_bytes(flown.bytes[busiest])} at step {busiest:,}"
@@ -206,7 +206,7 @@ def _step_row(
 
 def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
     """When a step begins, how long it works, and how long it waits."""
-    kernel, played = times.kernels.get(instruction), times.playback
+    kernel, played = times.kernels.get(instruction), times.simulation
     works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
     waits = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
     return played.begin_seconds[step], works, waits

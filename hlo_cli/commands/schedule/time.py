@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.analysis.schedule.step_time import FlightTime, TimeEstimate, known_part, whole
+from hlo_cli.analysis.schedule.step_time import IntervalTime, TimeEstimate, sum_if_known, sum_known
 from hlo_cli.commands.schedule.messages import blocking_number, pair_noun, quantified_noun
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
@@ -51,10 +51,10 @@ class PairTimes:
         blocking: Iterable[Instruction],
     ) -> None:
         self.overlap, self.step = overlap, step
-        self.flights = flights
-        self.blocking = {each: step.blocking_seconds[each] for each in blocking}
-        starts = (flight.pair.start for flight in overlap.flights)
-        self.times: Mapping[Instruction, FlightTime] = dict(zip(starts, step.flights, strict=True))
+        self.intervals = flights
+        self.synchronous = {each: step.synchronous_seconds[each] for each in blocking}
+        starts = (flight.pair.start for flight in overlap.intervals)
+        self.times: Mapping[Instruction, IntervalTime] = dict(zip(starts, step.intervals, strict=True))
 
     def columns(self, *, repeated: bool) -> tuple[Column, ...]:
         """Columns for the times of a pair; `repeated` if some run more than once."""
@@ -76,8 +76,8 @@ class PairTimes:
         is_known = time.total_seconds is not None
         is_awaited = flight.done_step is not None
         return (
-            transfer.wire or UNKNOWN,
-            transfer.wire_bytes,
+            transfer.link or UNKNOWN,
+            transfer.link_bytes,
             transfer.devices,
             transfer.seconds if is_known else UNKNOWN,
             time.total_seconds if is_known else UNKNOWN,
@@ -96,16 +96,16 @@ class PairTimes:
         return Column("span", "time", "span", steps=_PARTS, seconds=self._axis, loops=loops, machine=False)
 
     def _part(self, step: int) -> int:
-        begins = self.step.playback.begin_seconds
+        begins = self.step.simulation.begin_seconds
         return _part_at(begins[step] if step < len(begins) else self._axis, self._axis)
 
     @property
     def _axis(self) -> float:
-        return self.step.playback.axis_seconds
+        return self.step.simulation.axis_seconds
 
     def span(self, flight: AsyncInterval) -> tuple[int, int, bool, int] | None:
         """The bar of a pair, with the part that is waited for; none for what a loop carries into its next round."""
-        played, done = self.step.playback, flight.done_step
+        played, done = self.step.simulation, flight.done_step
         if done is None or done < flight.start_step or not 0 < self._axis < math.inf:
             return None
         waits_at = flight.bound_step if flight.is_sync else done
@@ -128,16 +128,16 @@ class PairTimes:
 
     def kind_cells(self, name: str) -> Row:
         """What all pairs of an operation take, with what of it is not asynchronous, which is all waited for."""
-        times = [self.times[flight.pair.start] for flight in self.flights if flight.pair.operation == name]
-        blocking = [seconds for each, seconds in self.blocking.items() if each.opcode == name]
-        total = whole((*(time.total_seconds for time in times), *blocking))
-        exposed = whole((*(time.exposed_seconds for time in times), *blocking))
+        times = [self.times[flight.pair.start] for flight in self.intervals if flight.pair.operation == name]
+        blocking = [seconds for each, seconds in self.synchronous.items() if each.opcode == name]
+        total = sum_if_known((*(time.total_seconds for time in times), *blocking))
+        exposed = sum_if_known((*(time.exposed_seconds for time in times), *blocking))
         return _or_unknown(total), _or_unknown(exposed), _or_unknown(self._share(exposed))
 
     @property
     def exposed_seconds(self) -> float:
         """How long the pairs that are shown are known to be waited for."""
-        return known_part(self.times[flight.pair.start].exposed_seconds for flight in self.flights)
+        return sum_known(self.times[flight.pair.start].exposed_seconds for flight in self.intervals)
 
     def numbers(self) -> Mapping[str, Cell]:
         """The numbers of the answer, and the model that they depend on.
@@ -145,22 +145,22 @@ class PairTimes:
         What has an unknown part is None, with the part that is known beside it; only the step and its work are then
         lower bounds, and named as such.
         """
-        times = [self.times[flight.pair.start] for flight in self.flights]
+        times = [self.times[flight.pair.start] for flight in self.intervals]
         sums = {
             "transfer_seconds": [time.total_seconds for time in times],
             "exposed_seconds": [time.exposed_seconds for time in times],
-            "blocking_seconds": list(self.blocking.values()),
+            "blocking_seconds": list(self.synchronous.values()),
         }
         partly = {
-            f"known_{name}": known_part(found) if any(each is not None for each in found) else None
+            f"known_{name}": sum_known(found) if any(each is not None for each in found) else None
             for name, found in sums.items()
             if None in found
         }
         return {
             **step_numbers(self.step),
-            **{name: whole(found) for name, found in sums.items()},
+            **{name: sum_if_known(found) for name, found in sums.items()},
             **partly,
-            "exposed_share": self._share(whole(sums["exposed_seconds"])),
+            "exposed_share": self._share(sum_if_known(sums["exposed_seconds"])),
             "time_model": time_model(self.step.throughput),
         }
 
@@ -176,18 +176,18 @@ class PairTimes:
 
     def _answer(self) -> str:
         length = length_in_words(self.step, " a step")
-        if not self.flights:
+        if not self.intervals:
             return f"Nothing is asynchronous in {format_count(len(self.overlap.sequence), 'steps')}: {length}"
-        if len(self._unknown) == len(self.flights):
-            number = format_count(len(self.flights), "pairs")
-            return f"How long {number} {'takes' if len(self.flights) == 1 else 'take'} is unknown: {length}"
-        waiting = [flight for flight in self.flights if self.times[flight.pair.start].exposed_seconds]
+        if len(self._unknown) == len(self.intervals):
+            number = format_count(len(self.intervals), "pairs")
+            return f"How long {number} {'takes' if len(self.intervals) == 1 else 'take'} is unknown: {length}"
+        waiting = [flight for flight in self.intervals if self.times[flight.pair.start].exposed_seconds]
         if not waiting:
-            verb = "hides" if len(self.flights) == 1 else "hide"
+            verb = "hides" if len(self.intervals) == 1 else "hide"
             known = ", as far as known" if self._unknown else ""
-            return f"{quantified_noun(self.flights)} {verb} behind other work{known}: {length}"
-        few = f"{len(waiting):,} of {len(self.flights):,} {pair_noun(self.flights)}"
-        number = few if len(waiting) < len(self.flights) else quantified_noun(self.flights)
+            return f"{quantified_noun(self.intervals)} {verb} behind other work{known}: {length}"
+        few = f"{len(waiting):,} of {len(self.intervals):,} {pair_noun(self.intervals)}"
+        number = few if len(waiting) < len(self.intervals) else quantified_noun(self.intervals)
         verb = "is" if len(waiting) == 1 else "are"
         least = "at least " if self._unknown else ""
         share = self._share(self.exposed_seconds) if not least else None
@@ -197,24 +197,24 @@ class PairTimes:
     @property
     def _unknown(self) -> list[AsyncInterval]:
         """The pairs of which nobody says how long they take."""
-        return [flight for flight in self.flights if self.times[flight.pair.start].total_seconds is None]
+        return [flight for flight in self.intervals if self.times[flight.pair.start].total_seconds is None]
 
     def _blocking_in_words(self) -> str:
-        if not self.blocking:
+        if not self.synchronous:
             return ""
-        number = blocking_number([each.opcode for each in self.blocking])
-        verb = "is" if len(self.blocking) == 1 else "are"
-        known, total = known_part(self.blocking.values()), whole(self.blocking.values())
+        number = blocking_number([each.opcode for each in self.synchronous])
+        verb = "is" if len(self.synchronous) == 1 else "are"
+        known, total = sum_known(self.synchronous.values()), sum_if_known(self.synchronous.values())
         took = format_seconds(known) if total is not None else f"at least {format_seconds(known)}"
-        if total is None and all(seconds is None for seconds in self.blocking.values()):
+        if total is None and all(seconds is None for seconds in self.synchronous.values()):
             took = "of unknown time"
         return f"; {number}, {took}, {verb} not asynchronous"
 
     def notes(self) -> Iterable[Diagnostic]:
         """The model, and what it knows nothing of."""
         yield from time_notes(self.step.throughput, self.overlap.module)
-        wires = [self.times[flight.pair.start].transfer.wire for flight in self._unknown]
-        blocking = [self.step.blocking[each].wire for each, seconds in self.blocking.items() if seconds is None]
+        wires = [self.times[flight.pair.start].transfer.link for flight in self._unknown]
+        blocking = [self.step.synchronous[each].link for each, seconds in self.synchronous.items() if seconds is None]
         for found, noun in ((wires, "pairs"), (blocking, "transfers that are not asynchronous")):
             if unsaid := [wire for wire in found if wire is not None]:
                 words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
@@ -228,8 +228,8 @@ class PairTimes:
         if self.step.unknown_kernels:
             number = format_count(self.step.unknown_kernels, "kernels")
             yield Diagnostic("note", f"{number} of unknown cost: the bytes of operands and results alone take time")
-        if self.step.unknown_rounds:
-            number = format_count(self.step.unknown_rounds, "computations")
+        if self.step.unknown_trip_counts:
+            number = format_count(self.step.unknown_trip_counts, "computations")
             yield Diagnostic("note", f"{number} in loops of unknown trip count: counted once")
 
 

@@ -145,8 +145,22 @@ def output_options_of(*kinds: Kind) -> Callable[[_F], _F]:
     return add
 
 
-output_options = output_options_of()
+def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
+    """The options of every command about its input and its output, with formats of these kinds; `io_of` takes them."""
+
+    def add(function: _F) -> _F:
+        return input_options(output_options_of(*kinds)(function))
+
+    return add
+
+
+io_options = io_options_of()
 """The same options, with the formats that every report has."""
+
+
+def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[OutputOptions, InputOptions]:
+    """What the options about output and input ask for, taken out of a command's parameters; `writes` as `output_of`."""
+    return output_of(given, writes=writes), reading_of(given)
 
 
 def output_of(options: dict[str, object], *, writes: Collection[str] = ()) -> OutputOptions:

@@ -64,7 +64,7 @@ def step_label(memory: MemoryAnalysis, step: int) -> str | None:
 
 def _bands(memory: MemoryAnalysis, space: SpaceUsage) -> LazyRows[Band]:
     """The values of a space as what is drawn; a chart of totals alone reads none of them."""
-    turns = tuple(space.turns())
+    turns = tuple(space.occupancies())
     return LazyRows(len(turns), lambda: (_band(memory, *turn) for turn in turns))
 
 

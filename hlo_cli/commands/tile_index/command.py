@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.shared.io_options import input_options, output_of, output_options, reading_of, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
 from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
@@ -63,11 +63,10 @@ class _Array:
 @click.option(
     "--element-bytes", type=click.IntRange(min=1), metavar="N", help="Bytes an element takes, if not its own."
 )
-@input_options
-@output_options
+@io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """One shape and indices, or two shapes."""
-    output, reading = output_of(given, writes=("npy",)), reading_of(given)
+    output, reading = io_of(given, writes=("npy",))
     for question in questions:
         if question.startswith("-") and not _INDEX.fullmatch(question):
             raise click.NoSuchOption(question)

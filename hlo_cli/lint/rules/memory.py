@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
-from hlo_cli.analysis.memory.memory_limits import fits_of
+from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir import opcodes
@@ -55,10 +55,10 @@ def over_limit(subject: LintContext) -> Iterator[Finding]:
     assignment = subject.module.buffer_assignment
     memory = subject.analyses.memory if assignment is None else _as_assigned(subject.module, assignment)
     whose = _BY_TEXT if assignment is None else _BY_COMPILER
-    for fit in fits_of(memory, settings.peak_limit, chip):
+    for fit in memory_fits(memory, settings.peak_limit, chip):
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
-            largest = space.alive_at(space.peak)[:1]
+            largest = space.live_at(space.peak)[:1]
             yield subject.finding(
                 f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of "
                 f"{format_bytes(fit.limit_bytes)}, {whose}",
@@ -184,5 +184,5 @@ def _hint(subject: LintContext, space: SpaceUsage) -> str | None:
         reordered = suggestion.reordered[0]
         order = ",".join(map(str, reordered.better.layout.minor_to_major))
         return f"order {{{order}}} of {reordered.value} makes the peak {format_bytes(suggestion.peak_bytes)}"
-    largest = space.alive_at(space.peak)[:1]
+    largest = space.live_at(space.peak)[:1]
     return f"at its peak, {largest[0]} takes {format_bytes(largest[0].padded_bytes)}" if largest else None

@@ -94,7 +94,7 @@ def blocking(subject: LintContext) -> Iterator[Finding]:
     """
     if subject.target not in ("tpu", "gpu") or not subject.module.is_scheduled:
         return
-    collectives = subject.analyses.overlap.blocking
+    collectives = subject.analyses.overlap.synchronous
     large = {each: moved for each, moved in collectives.items() if moved >= subject.settings.transfer_bytes}
     beside = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
@@ -108,7 +108,7 @@ def blocking(subject: LintContext) -> Iterator[Finding]:
 
 def _exposed(subject: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
     """Pairs that overlap nothing and move enough in all their times, and how many kernels could run meanwhile."""
-    flights = subject.analyses.overlap.flights if subject.module.is_scheduled else ()
+    flights = subject.analyses.overlap.intervals if subject.module.is_scheduled else ()
     large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(subject, flight.pair))
     exposed = [flight for flight in large if flight.pair.start.attribute(_AHEAD) is None]
     ends = [(flight.pair.start, flight.pair.dones[0]) for flight in exposed]

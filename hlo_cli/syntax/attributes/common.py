@@ -1,4 +1,4 @@
-"""The attributes that instructions of any opcode may have, those that are printed among them, and those of headers.
+"""The attributes that instructions of any opcode may have, those of opcodes that have but few, and those of headers.
 
 Mirrors the first attributes of `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, and `PrintExtraAttributes` of
 xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand. Of headers `ParseHloModule` of the same parser, and
@@ -11,60 +11,49 @@ from typing import Final
 
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
 
-_ROUNDED: Final = """acos acosh asin asinh atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one
-    logistic rsqrt sine sinh sqrt tan tanh"""
 _REPLICATION: Final = "for each leaf whether all replicas get the same"
 
 COMMON: Final = (
     AttributeRow(
         "is_composite",
         Kind.BOOL,
-        "call",
         "whether the call stands for one operation of the framework",
         place=Place.BEFORE_CONTROL,
     ),
-    AttributeRow(
-        "sharding", Kind.SHARDING, meaning="how the value is divided among devices", place=Place.BEFORE_CONTROL
-    ),
+    AttributeRow("sharding", Kind.SHARDING, "how the value is divided among devices", place=Place.BEFORE_CONTROL),
     AttributeRow(
         "frontend_attributes",
         Kind.FRONTEND_ATTRIBUTES,
-        meaning="notes of the framework that made the program",
+        "notes of the framework that made the program",
         label="frontend",
         place=Place.BEFORE_CONTROL,
     ),
     AttributeRow(
         "parameter_replication",
         Kind.BOOLS,
-        meaning=_REPLICATION,
+        _REPLICATION,
         proto_field="parameter_replication.replicated_at_leaf_buffers",
-        place=Place.ASIDE,  # the parser takes it of all, only parameters print it
+        place=Place.ASIDE,
     ),
     AttributeRow(
         "control-predecessors",
         Kind.INSTRUCTIONS,
-        meaning="these have to run before it, though no value says so",
+        "these have to run before it, though no value says so",
         label="after",
         place=Place.ASIDE,
     ),
     AttributeRow(
         "statistics",
         Kind.STATISTICS,
-        meaning="numbers that a profiler attached",
+        "numbers that a profiler attached",
         proto_field="statistics_viz",
         place=Place.BEHIND_CONTROL,
     ),
-    AttributeRow(
-        "result_accuracy",
-        Kind.RESULT_ACCURACY,
-        _ROUNDED,
-        "how exact the result has to be",
-        place=Place.BEHIND_CONTROL,
-    ),
+    AttributeRow("result_accuracy", Kind.RESULT_ACCURACY, "how exact the result has to be", place=Place.BEHIND_CONTROL),
     AttributeRow(
         "origin",
         Kind.ORIGIN,
-        meaning="which instruction it was before optimization",
+        "which instruction it was before optimization",
         proto_field="original_value",
         place=Place.BEHIND_CONTROL,
     ),
@@ -72,7 +61,7 @@ COMMON: Final = (
     AttributeRow(
         "backend_config",
         Kind.STRING_OR_JSON,
-        meaning="settings of the compiler's backend for this instruction",
+        "settings of the compiler's backend for this instruction",
         label="backend",
         place=Place.ASIDE,
     ),
@@ -81,10 +70,53 @@ OF_PARAMETERS: Final = (
     AttributeRow(
         "parameter_replication",
         Kind.BOOLS,
-        "parameter",
         _REPLICATION,
+        "parameter",
         proto_field="parameter_replication.replicated_at_leaf_buffers",
     ),
+)
+OTHERS: Final = (
+    AttributeRow(
+        "direction",
+        Kind.DIRECTION,
+        "which comparison",
+        words={
+            "EQ": "equal",
+            "NE": "not equal",
+            "GE": "greater or equal",
+            "GT": "greater",
+            "LE": "less or equal",
+            "LT": "less",
+        },
+        proto_field="comparison_direction",
+    ),
+    AttributeRow("order", Kind.ORDER, "how floats are compared; an old spelling", proto_field="comparison_order"),
+    AttributeRow(
+        "type",
+        Kind.TYPE,
+        "how the numbers are compared",
+        words={
+            "FLOAT": "as floats: nothing equals nan",
+            "TOTALORDER": "as floats in total order: -nan, -inf, … -0, 0, … inf, nan",
+            "SIGNED": "as signed integers",
+            "UNSIGNED": "as unsigned integers",
+        },
+        proto_field="comparison_type",
+    ),
+    AttributeRow("exponent_bits", Kind.INT, "bits that are left for the exponent"),
+    AttributeRow("mantissa_bits", Kind.INT, "bits that are left for the mantissa"),
+    AttributeRow(
+        "distribution",
+        Kind.DISTRIBUTION,
+        "how the numbers are distributed",
+        words={"rng_uniform": "uniform between two limits", "rng_normal": "normal with mean and deviation"},
+    ),
+    AttributeRow("delta", Kind.INT, "how far the state moves on"),
+    AttributeRow("infeed_config", Kind.STRING, "settings of the infeed"),
+    AttributeRow("outfeed_shape", Kind.SHAPE, "the shape in which the host gets it"),
+    AttributeRow("outfeed_config", Kind.STRING, "settings of the outfeed"),
+    AttributeRow("index", Kind.INT, "which element, counted from 0", proto_field="tuple_index"),
+    AttributeRow("domain", Kind.DOMAIN, "the attribute's values on both sides"),
 )
 HEADER: Final = (
     # what belongs to the configuration of the compiler has no field

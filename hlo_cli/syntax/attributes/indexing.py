@@ -30,119 +30,85 @@ _OPTIONAL_OVER: Final = {
 def _dimensions() -> Iterator[AttributeRow]:
     """The attribute that means something else of nearly every opcode."""
     for opcodes, meaning in _OVER.items():
-        yield AttributeRow("dimensions", Kind.INTS, opcodes, meaning, required=True)
+        yield AttributeRow("dimensions", Kind.INTS, meaning, opcodes)
     for opcodes, meaning in _OPTIONAL_OVER.items():
-        yield AttributeRow("dimensions", Kind.INTS, opcodes, meaning, always=True)
-    yield AttributeRow(
-        "dimensions", Kind.INTS, "ragged-all-to-all", "the dimensions that it works on", is_forgotten=True
-    )
+        yield AttributeRow("dimensions", Kind.INTS, meaning, opcodes, always=True)
+    worked_on = "the dimensions that it works on"
+    yield AttributeRow("dimensions", Kind.INTS, worked_on, "ragged-all-to-all", is_forgotten=True)
+    yield AttributeRow("dimensions", Kind.INTS, worked_on)
 
 
 def _batching(message: str, opcode: str, array: str, names: tuple[str, str]) -> Iterator[AttributeRow]:
     """Batch dimensions of an array, and of the indices into it."""
     meanings = (f"{array} dimensions that go with batch dimensions of the indices", "batch dimensions of the indices")
     for name, meaning in zip(names, meanings, strict=True):
-        yield AttributeRow(name, Kind.INTS, opcode, meaning, proto_field=message + name)
+        yield AttributeRow(name, Kind.INTS, meaning, opcode, proto_field=message + name)
 
 
 INDEXING: Final = (
     *_dimensions(),
     AttributeRow(
-        "iota_dimension",
-        Kind.INT,
-        "iota",
-        "the dimension along which it counts",
-        label="dimension",
-        required=True,
-        proto_field="dimensions",
+        "iota_dimension", Kind.INT, "the dimension along which it counts", label="dimension", proto_field="dimensions"
     ),
     AttributeRow(
         "inferred_dimension",
         Kind.INT,
-        "reshape",
         "the result dimension whose size followed from the others",
         proto_field="dimensions",
         always=True,
     ),
-    AttributeRow("k", Kind.INT, "topk", "how many are wanted", required=True),
-    AttributeRow("largest", Kind.BOOL, "topk", "whether the largest are wanted, else the smallest", unsaid=True),
-    AttributeRow("is_stable", Kind.BOOL, "topk sort", "whether equal elements keep their sequence"),
-    AttributeRow("num_carries", Kind.INT, "scan", "how many values are carried from step to step", required=True),
-    AttributeRow("is_reverse", Kind.BOOL, "scan", "whether it runs from the end"),
+    AttributeRow("k", Kind.INT, "how many are wanted"),
+    AttributeRow("largest", Kind.BOOL, "whether the largest are wanted, else the smallest", unsaid=True),
+    AttributeRow("is_stable", Kind.BOOL, "whether equal elements keep their sequence"),
+    AttributeRow("num_carries", Kind.INT, "how many values are carried from step to step"),
+    AttributeRow("is_reverse", Kind.BOOL, "whether it runs from the end"),
     AttributeRow(
         "is_associative",
         Kind.BOOL,
-        "scan",
         "whether the steps may be grouped in any way",
         usual=("unspecified",),
         unsaid="false",
     ),
-    AttributeRow(
-        "slice",
-        Kind.SLICE,
-        "slice",
-        "start:limit:stride of each dimension",
-        required=True,
-        proto_field="slice_dimensions",
-    ),
-    AttributeRow(
-        "dynamic_slice_sizes", Kind.INTS, "dynamic-slice", "the sizes of the block", label="block", required=True
-    ),
+    AttributeRow("slice", Kind.SLICE, "start:limit:stride of each dimension", proto_field="slice_dimensions"),
+    AttributeRow("dynamic_slice_sizes", Kind.INTS, "the sizes of the block", label="block"),
     AttributeRow(
         "padding",
         Kind.PADDING,
-        "pad",
         "low_high of each dimension, a third number between the elements",
-        required=True,
         proto_field="padding_config",
     ),
     AttributeRow(
-        "offset_dims",
-        Kind.INTS,
-        "gather",
-        "result dimensions that run within a slice",
-        required=True,
-        proto_field=f"{_GATHER}offset_dims",
+        "offset_dims", Kind.INTS, "result dimensions that run within a slice", proto_field=f"{_GATHER}offset_dims"
     ),
     AttributeRow(
         "collapsed_slice_dims",
         Kind.INTS,
-        "gather",
         "slice dimensions of size 1 that the result leaves out",
-        required=True,
         proto_field=f"{_GATHER}collapsed_slice_dims",
     ),
     AttributeRow(
         "start_index_map",
         Kind.INTS,
-        "gather",
         "operand dimensions that an index counts along",
-        required=True,
         proto_field=f"{_GATHER}start_index_map",
     ),
     *_batching(_GATHER, "gather", "operand", ("operand_batching_dims", "start_indices_batching_dims")),
     AttributeRow(
         "update_window_dims",
         Kind.INTS,
-        "scatter",
         "update dimensions that run within a window",
-        required=True,
         proto_field=f"{_SCATTER}update_window_dims",
     ),
     AttributeRow(
         "inserted_window_dims",
         Kind.INTS,
-        "scatter",
         "array dimensions of window size 1 that the updates leave out",
-        required=True,
         proto_field=f"{_SCATTER}inserted_window_dims",
     ),
     AttributeRow(
         "scatter_dims_to_operand_dims",
         Kind.INTS,
-        "scatter",
         "array dimensions that an index counts along",
-        required=True,
         proto_field=f"{_SCATTER}scatter_dims_to_operand_dims",
     ),
     *_batching(_SCATTER, "scatter", "array", ("input_batching_dims", "scatter_indices_batching_dims")),
@@ -150,16 +116,13 @@ INDEXING: Final = (
         AttributeRow(
             "index_vector_dim",
             Kind.INT,
-            opcode,
             "the dimension of the indices that holds one place",
-            required=True,
+            opcode,
             proto_field=f"{message}index_vector_dim",
         )
         for opcode, message in (("gather", _GATHER), ("scatter", _SCATTER))
     ),
-    AttributeRow(
-        "slice_sizes", Kind.INTS, "gather", "the sizes of one slice", required=True, proto_field="gather_slice_sizes"
-    ),
-    AttributeRow("indices_are_sorted", Kind.BOOL, "gather scatter", "whether the places are known to rise"),
-    AttributeRow("unique_indices", Kind.BOOL, "scatter", "whether no two updates fall on the same place"),
+    AttributeRow("slice_sizes", Kind.INTS, "the sizes of one slice", proto_field="gather_slice_sizes"),
+    AttributeRow("indices_are_sorted", Kind.BOOL, "whether the places are known to rise"),
+    AttributeRow("unique_indices", Kind.BOOL, "whether no two updates fall on the same place"),
 )

@@ -86,7 +86,11 @@ class Place(Enum):
 
 
 class AttributeRow(NamedTuple):
-    """One attribute of some opcodes (none named: of all), with the kind of its value and what it means in words.
+    """One attribute with the kind of its value and what it means in words.
+
+    It is of the opcodes whose rows in `ir/operation_table/` list it, and of all where none does; one that names
+    `opcodes` itself is of these, in place of the other rows of its name. Whether it is `required` the rows of opcodes
+    say, too: `table.attributes_of` fills that in.
 
     `words` are those that the value may be, with what each means; `label` is a short name. `is_old` marks what only
     versions before jaxlib 0.10.2 printed: known, but nothing that XLA reads today.
@@ -101,8 +105,8 @@ class AttributeRow(NamedTuple):
 
     name: str
     kind: Kind
-    opcodes: str = ""
     meaning: str = ""
+    opcodes: str = ""
     label: str = ""
     words: Mapping[str, str] = MappingProxyType({})
     required: bool = False
@@ -118,7 +122,7 @@ class AttributeRow(NamedTuple):
     def path(self) -> tuple[str, ...]:
         """The fields that lead to the value in a proto.
 
-        >>> AttributeRow("lower", Kind.BOOL, "cholesky", proto_field="cholesky_options.lower").path
+        >>> AttributeRow("lower", Kind.BOOL, opcodes="cholesky", proto_field="cholesky_options.lower").path
         ('cholesky_options', 'lower')
         """
         return tuple((self.proto_field or self.name).split("."))

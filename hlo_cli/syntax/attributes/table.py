@@ -10,13 +10,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.ir.operations import wrapped_opcode
-from hlo_cli.syntax.attributes.calls import CALLED, CALLS
-from hlo_cli.syntax.attributes.collectives import COLLECTIVES
-from hlo_cli.syntax.attributes.common import COMMON, HEADER, OF_PARAMETERS
+from hlo_cli.ir.operations import OPERATIONS, wrapped_opcode
+from hlo_cli.syntax.attributes.calls import CALLED, CALLS, COLLECTIVES
+from hlo_cli.syntax.attributes.common import COMMON, HEADER, OF_PARAMETERS, OTHERS
 from hlo_cli.syntax.attributes.contractions import CONTRACTIONS
 from hlo_cli.syntax.attributes.indexing import INDEXING
-from hlo_cli.syntax.attributes.others import OTHERS
 from hlo_cli.syntax.attributes.row import AttributeRow, Place
 
 _SUGAR: Final = ("async_execution_thread", "output_to_operand_aliasing")
@@ -38,7 +36,7 @@ def attributes_of(opcode: str) -> Rules:
     >>> attributes_of("iota")["iota_dimension"].required, "to_apply" in attributes_of("reduce-start")
     (True, True)
     """
-    rules = {row.name: row for row in (*_by_opcode().get("", ()), *own_attributes(opcode))}
+    rules = {row.name: row for row in (*_common(), *own_attributes(opcode))}
     wrapped = wrapped_opcode(opcode)
     if wrapped is None:
         return MappingProxyType(rules)
@@ -47,13 +45,21 @@ def attributes_of(opcode: str) -> Rules:
     return MappingProxyType(rules | dict(attributes_of(wrapped)) if opcode.endswith("-start") else rules)
 
 
+@cache
 def own_attributes(opcode: str) -> tuple[AttributeRow, ...]:
-    """The rows that name an opcode, in the order in which XLA prints them.
+    """The rows of an opcode, besides the common ones, in the order in which XLA prints them.
 
     >>> [row.name for row in own_attributes("sort")]
     ['dimensions', 'is_stable', 'to_apply']
     """
-    return _by_opcode().get(opcode, ()) if opcode else ()
+    operation = OPERATIONS.get(opcode)
+    required, listed = (operation.required, operation.attributes) if operation is not None else ((), ())
+    named = {row.name for row in ROWS if opcode in row.opcodes.split()}
+    return tuple(
+        row._replace(required=row.required or row.name in required)
+        for row in ROWS
+        if (opcode in row.opcodes.split() if row.opcodes or row.name in named else row.name in listed)
+    )
 
 
 @cache
@@ -70,16 +76,14 @@ def attributes_at(place: Place) -> tuple[AttributeRow, ...]:
 def attribute_named(name: str) -> AttributeRow | None:
     """What an attribute is of most opcodes, or None if it is not known.
 
-    >>> attribute_named("slice_sizes").opcodes, attribute_named("frob")
-    ('gather', None)
+    >>> attribute_named("slice_sizes").meaning, attribute_named("frob")
+    ('the sizes of one slice', None)
     """
     return next((row for row in reversed(ROWS) if row.name == name), None)
 
 
 @cache
-def _by_opcode() -> Mapping[str, tuple[AttributeRow, ...]]:
-    found: dict[str, list[AttributeRow]] = {}
-    for row in ROWS:
-        for opcode in row.opcodes.split() or ("",):
-            found.setdefault(opcode, []).append(row)
-    return {opcode: tuple(rows) for opcode, rows in found.items()}
+def _common() -> tuple[AttributeRow, ...]:
+    """The rows of what no opcode lists."""
+    listed = {name for operation in OPERATIONS.values() for name in operation.attributes}
+    return tuple(row for row in ROWS if not row.opcodes and row.name not in listed)

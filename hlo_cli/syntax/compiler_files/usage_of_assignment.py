@@ -11,21 +11,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.compiler_files import usage_report as usage
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment, LogicalBuffer
-from hlo_cli.ir.compiler_files.usage_report import (
-    AllocationUsage,
-    CountedShape,
-    MemoryUsageReport,
-    SpaceUsage,
-    UsageRow,
-)
 
 _SPACE_NAMES: Final = ("default", "vmem", "smem", "hbm", "host", "cmem")
 _ALWAYS_SHOWN: Final = 50
 _SHARE_LEFT_OUT: Final = 0.05
 
 
-def memory_usage_report(assignment: BufferAssignment) -> MemoryUsageReport:
+def memory_usage_report(assignment: BufferAssignment) -> usage.MemoryUsageReport:
     """The report on an assignment whose values have shapes, as those that were read from text.
 
     >>> from hlo_cli.source import Source
@@ -38,15 +32,15 @@ def memory_usage_report(assignment: BufferAssignment) -> MemoryUsageReport:
     spaces: dict[int, list[BufferAllocation]] = {}
     for allocation in assignment.allocations:
         spaces.setdefault(allocation.color, []).append(allocation)
-    return MemoryUsageReport(tuple(_space(color, spaces[color], assignment) for color in sorted(spaces)))
+    return usage.MemoryUsageReport(tuple(_space(color, spaces[color], assignment) for color in sorted(spaces)))
 
 
-def _space(color: int, allocations: Sequence[BufferAllocation], assignment: BufferAssignment) -> SpaceUsage:
+def _space(color: int, allocations: Sequence[BufferAllocation], assignment: BufferAssignment) -> usage.SpaceUsage:
     name = _SPACE_NAMES[color] if 0 <= color < len(_SPACE_NAMES) else f"color_{color}"
     ordered = sorted(allocations, key=lambda allocation: (-allocation.size_bytes, allocation.index))
     total = sum(allocation.size_bytes for allocation in ordered)
     shown = _shown([allocation.size_bytes for allocation in ordered], total)
-    return SpaceUsage(name, color, total, tuple(_usage(allocation, assignment) for allocation in ordered[:shown]))
+    return usage.SpaceUsage(name, color, total, tuple(_usage(allocation, assignment) for allocation in ordered[:shown]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,7 @@ class _Place:
     buffers: tuple[LogicalBuffer, ...]
 
 
-def _usage(allocation: BufferAllocation, assignment: BufferAssignment) -> AllocationUsage:
+def _usage(allocation: BufferAllocation, assignment: BufferAssignment) -> usage.AllocationUsage:
     places = sorted(_places(allocation, assignment), key=lambda place: (-place.size, place.buffers[-1].id))
     total = sum(place.size for place in places)
     shown = _shown([place.size for place in places], total)
@@ -67,9 +61,9 @@ def _usage(allocation: BufferAllocation, assignment: BufferAssignment) -> Alloca
         cumulative += place.size
         percent = round(100 * cumulative / total) if total else None
         counts = Counter(buffer.shape.to_string(layout=False) for buffer in place.buffers if buffer.shape is not None)
-        shapes = tuple(CountedShape(count, shape) for count, shape in sorted((n, s) for s, n in counts.items()))
-        rows.append(UsageRow(cumulative, percent, place.size, place.offset, len(place.buffers), shapes))
-    return AllocationUsage(tuple(rows), len(places) - shown)
+        shapes = tuple(usage.CountedShape(count, shape) for count, shape in sorted((n, s) for s, n in counts.items()))
+        rows.append(usage.UsageRow(cumulative, percent, place.size, place.offset, len(place.buffers), shapes))
+    return usage.AllocationUsage(tuple(rows), len(places) - shown)
 
 
 def _places(allocation: BufferAllocation, assignment: BufferAssignment) -> list[_Place]:

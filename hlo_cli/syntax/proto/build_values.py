@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from hlo_cli.ir.attributes.accuracy import ResultAccuracy, SparsityConfig, TensorSparsity, Tolerance
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, OutputOperandAlias
 from hlo_cli.ir.attributes.annotations import FrontendAttributes, StatisticsViz
-from hlo_cli.ir.attributes.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-)
+from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension

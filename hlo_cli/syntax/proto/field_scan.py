@@ -12,14 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.syntax.proto.fields import fields_of
-from hlo_cli.syntax.proto.wire import (
-    BYTES,
-    VARINT,
-    field,
-    number_of,
-    packed_field,
-    read_fields,
-)
+from hlo_cli.syntax.proto.wire import BYTES, VARINT, field, number_of, packed_field, read_fields
 
 KIND: Final = "HloInstructionProto"
 NUMBERS: Final = {name: row.number for name, row in fields_of(KIND).items()}

@@ -41,11 +41,7 @@ def read_fields(data: bytes) -> list[Field]:
             tag = data[at]
             at += 1
             if tag > 127:
-                start = at - 1
-                while data[at] > 127:
-                    at += 1
-                at += 1
-                tag = number_of(data[start:at])
+                tag, at = skip_number(data, at - 1, end)
             kind = tag & 7
             if kind != BYTES and kind != VARINT:
                 width = _WIDTHS[kind]
@@ -57,11 +53,7 @@ def read_fields(data: bytes) -> list[Field]:
             value = data[at]
             at += 1
             if value > 127:
-                start = at - 1
-                while data[at] > 127:
-                    at += 1
-                at += 1
-                value = number_of(data[start:at])
+                value, at = skip_number(data, at - 1, end)
             if kind == VARINT:
                 add((tag >> 3, value))
                 continue

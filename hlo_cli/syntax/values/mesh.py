@@ -15,22 +15,7 @@ from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.attributes.named_sharding import DimensionSharding, MaximalMesh, NamedSharding
 from hlo_cli.ir.words import ReductionKind
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.grammar_tools import (
-    ATTRIBUTE,
-    INT,
-    INTS,
-    METADATA,
-    SIZES,
-    STRING,
-    fail,
-    listed,
-    named,
-    one_of,
-    reader,
-    suppress_literal,
-    symbol,
-    word,
-)
+from hlo_cli.syntax.values import grammar_tools as gt
 
 
 class _Axis(NamedTuple):
@@ -55,18 +40,18 @@ _OPEN: Final = "?"
 def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
     dims, order = found[0], (found[1] if len(found) > 1 else (0,))
     if not all(0 <= d < len(dims) for d in order):
-        raise fail(text, at, f"expected the {len(dims)} dimensions in some order")
+        raise gt.fail(text, at, f"expected the {len(dims)} dimensions in some order")
     return IotaTransform(dims, order)
 
 
 _ORDER: Final = (
-    symbol(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress()
-    - suppress_literal("(")
-    - INTS
-    - suppress_literal(")")
+    gt.symbol(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress()
+    - gt.suppress_literal("(")
+    - gt.INTS
+    - gt.suppress_literal(")")
 )
-_ONE: Final = symbol(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
-IOTA: Final = (_ONE + SIZES | SIZES - _ORDER).set_parse_action(_transform)
+_ONE: Final = gt.symbol(r"(?=\[[ \t\n\r]*+[0-9\-]++[ \t\n\r]*+\])", "one number in brackets").suppress()
+IOTA: Final = (_ONE + gt.SIZES | gt.SIZES - _ORDER).set_parse_action(_transform)
 """`[8]` or `[2,4]T(1,0)`."""
 
 
@@ -74,46 +59,56 @@ def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
     axes = tuple(item for item in found if isinstance(item, MeshAxis))
     names = [axis.name for axis in axes]
     if len(set(names)) < len(names):
-        raise fail(text, at, f"the mesh has two axes {next(name for name in names if names.count(name) > 1)}")
+        raise gt.fail(text, at, f"the mesh has two axes {next(name for name in names if names.count(name) > 1)}")
     ids = found[-1] if found and not isinstance(found[-1], MeshAxis) else None
     mesh = Mesh(axes, ids)
     if isinstance(ids, tuple):
         if len(ids) != mesh.device_count or sorted(ids) != list(range(len(ids))):
-            raise fail(text, at, f"expected the {mesh.device_count} devices of the mesh in some order")
+            raise gt.fail(text, at, f"expected the {mesh.device_count} devices of the mesh in some order")
         if list(ids) == sorted(ids):
-            raise fail(text, at, "devices in their own order are left out")
+            raise gt.fail(text, at, "devices in their own order are left out")
     return mesh
 
 
-_MESH_AXIS: Final = ((STRING - suppress_literal("=") | ATTRIBUTE) - INT).set_parse_action(
+_MESH_AXIS: Final = ((gt.STRING - gt.suppress_literal("=") | gt.ATTRIBUTE) - gt.INT).set_parse_action(
     lambda found: MeshAxis(found[0], found[1])
 )
 _DEVICE_IDS: Final = (
-    symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
-    - suppress_literal("(")
-    - (IOTA | INTS)
-    - suppress_literal(")")
+    gt.symbol(r",[ \t\n\r]*+device_ids=", ", device_ids=").suppress()
+    - gt.suppress_literal("(")
+    - (IOTA | gt.INTS)
+    - gt.suppress_literal(")")
 )
 MESH: Final = (
-    (word("mesh").suppress() - suppress_literal("[") - listed(_MESH_AXIS) - suppress_literal("]") + pp.Opt(_DEVICE_IDS))
+    (
+        gt.word("mesh").suppress()
+        - gt.suppress_literal("[")
+        - gt.listed(_MESH_AXIS)
+        - gt.suppress_literal("]")
+        + pp.Opt(_DEVICE_IDS)
+    )
     .set_parse_action(_mesh)
     .set_name("a mesh")
 )
 _MAXIMAL_MESH: Final = (
-    word("maximal_mesh").suppress() - suppress_literal("[") - named("device_id") - INT - suppress_literal("]")
+    gt.word("maximal_mesh").suppress()
+    - gt.suppress_literal("[")
+    - gt.named("device_id")
+    - gt.INT
+    - gt.suppress_literal("]")
 ).set_parse_action(lambda found: MaximalMesh(found[0]))
 
-_AXIS_NAME: Final = symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
+_AXIS_NAME: Final = gt.symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
 _AXIS: Final = (
-    (STRING | _AXIS_NAME)
-    + pp.Opt(suppress_literal(":"))
-    + pp.Opt(suppress_literal("(") - INT - suppress_literal(")") - INT)
+    (gt.STRING | _AXIS_NAME)
+    + pp.Opt(gt.suppress_literal(":"))
+    + pp.Opt(gt.suppress_literal("(") - gt.INT - gt.suppress_literal(")") - gt.INT)
 ).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
-_AXES: Final = (suppress_literal("{") - listed(_AXIS) - suppress_literal("}", "} or an axis")).set_parse_action(
-    lambda found: [tuple(found)]
-)
+_AXES: Final = (
+    gt.suppress_literal("{") - gt.listed(_AXIS) - gt.suppress_literal("}", "} or an axis")
+).set_parse_action(lambda found: [tuple(found)])
 _DIMENSION: Final = (
-    suppress_literal("{") - listed(_AXIS | pp.Literal(_OPEN)) - suppress_literal("}", "} or an axis")
+    gt.suppress_literal("{") - gt.listed(_AXIS | pp.Literal(_OPEN)) - gt.suppress_literal("}", "} or an axis")
 ).set_parse_action(lambda found: [tuple(found)])
 
 
@@ -124,19 +119,19 @@ def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
     if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
         name = names[int(name)]
     if name not in names:
-        raise fail(text, axis.at, f"the mesh has no axis {name}")
+        raise gt.fail(text, axis.at, f"the mesh has no axis {name}")
     if not axis.part:
         return AxisRef(name)
     (pre, size), whole = axis.part, mesh.axes[names.index(name)].size
     if pre < 1 or size < 2 or size >= whole or whole % (pre * size):
-        raise fail(text, axis.at, f"({pre}){size} is no part of an axis of {whole}")
+        raise gt.fail(text, axis.at, f"({pre}){size} is no part of an axis of {whole}")
     return AxisRef(name, pre, size)
 
 
 def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, at: int) -> DimensionSharding:
     axes = tuple(_resolved(text, item, mesh) for item in items if isinstance(item, _Axis))
     if _OPEN in items[:-1]:
-        raise fail(text, at, "? stands last")
+        raise gt.fail(text, at, "? stands last")
     return DimensionSharding(axes, is_closed=_OPEN not in items)
 
 
@@ -144,18 +139,20 @@ def _named_axes(found: pp.ParseResults) -> _Axes:
     return _Axes(found[0], found[1] if len(found) > 2 else None, found[-1])
 
 
-_REDUCTION: Final = one_of(ReductionKind)
-_WITH_METADATA: Final = (named("metadata") - METADATA).set_parse_action(lambda found: [("metadata", found[0])])
+_REDUCTION: Final = gt.one_of(ReductionKind)
+_WITH_METADATA: Final = (gt.named("metadata") - gt.METADATA).set_parse_action(lambda found: [("metadata", found[0])])
 _WITH_AXES: Final = (
-    (symbol("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
-    | (symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
+    (gt.symbol("(?:replicated|manual)=", "replicated= or manual=") - _AXES)
+    | (gt.symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
 ).set_parse_action(lambda found: _named_axes(found))
 _REST: Final = pp.ZeroOrMore(
-    suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
+    gt.suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
 )
-_WHOLE: Final = symbol(r"unreduced=", "unreduced=") - _REDUCTION | word("(?:replicated|unreduced|manual)")
+_WHOLE: Final = gt.symbol(r"unreduced=", "unreduced=") - _REDUCTION | gt.word("(?:replicated|unreduced|manual)")
 _DIMENSIONS: Final = (
-    suppress_literal("[", "[ or one of replicated, unreduced, manual") - listed(_DIMENSION) - suppress_literal("]")
+    gt.suppress_literal("[", "[ or one of replicated, unreduced, manual")
+    - gt.listed(_DIMENSION)
+    - gt.suppress_literal("]")
 ).set_parse_action(lambda found: [list(found)])
 
 
@@ -183,15 +180,15 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
         metadata=metadata,
     )
     if (problem := sharding.problem) is not None:
-        raise fail(text, at, problem)
+        raise gt.fail(text, at, problem)
     return sharding
 
 
 NAMED_SHARDING: Final = (
     MESH
-    + pp.Opt(suppress_literal(","))
-    - ((_WHOLE + pp.Opt(suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
-    | _MAXIMAL_MESH + pp.Opt(suppress_literal(",") - _WITH_METADATA)
+    + pp.Opt(gt.suppress_literal(","))
+    - ((_WHOLE + pp.Opt(gt.suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
+    | _MAXIMAL_MESH + pp.Opt(gt.suppress_literal(",") - _WITH_METADATA)
 ).set_parse_action(_sharding)
 """What stands between the braces of a sharding that names a mesh."""
 
@@ -199,10 +196,10 @@ NAMED_SHARDING: Final = (
 def _mesh_groups(text: str, at: int, found: pp.ParseResults) -> MeshAxesReplicaGroupList:
     mesh, axes = found
     if not axes:
-        raise fail(text, at, "expected at least one axis")
+        raise gt.fail(text, at, "expected at least one axis")
     groups = MeshAxesReplicaGroupList(mesh, tuple(_resolved(text, axis, mesh) for axis in axes))
     if (problem := mesh.problem_with([groups.axes])) is not None:
-        raise fail(text, at, problem)
+        raise gt.fail(text, at, problem)
     return groups
 
 
@@ -211,11 +208,11 @@ def _iota_groups(text: str, at: int, found: pp.ParseResults) -> IotaReplicaGroup
     return IotaReplicaGroupList(count, size, transform)
 
 
-_PAIR: Final = symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + SIZES
-_GROUPS: Final = (MESH + pp.Opt(suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
-    _PAIR - suppress_literal("<=") - IOTA
+_PAIR: Final = gt.symbol(r"(?=\[[^\[\],]*+,[^\[\],]*+\])", "the number of groups and their size").suppress() + gt.SIZES
+_GROUPS: Final = (MESH + pp.Opt(gt.suppress_literal(",")) - _AXES).set_parse_action(_mesh_groups) | (
+    _PAIR - gt.suppress_literal("<=") - IOTA
 ).set_parse_action(_iota_groups)
-read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = reader(
+read_group_list: Final[Callable[[Tokens], IotaReplicaGroupList | MeshAxesReplicaGroupList]] = gt.reader(
     _GROUPS, "replica_groups"
 )
 """`[2,2]<=[4]` or `mesh['x'=2] {'x'}`."""

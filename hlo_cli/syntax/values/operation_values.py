@@ -17,14 +17,7 @@ from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.scanning.values import (
-    fields,
-    one_of,
-    read_int,
-    read_int_lists,
-    read_list,
-    read_shape_index,
-)
+from hlo_cli.syntax.scanning.values import fields, one_of, read_int, read_int_lists, read_list, read_shape_index
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.accuracy import SparsityConfig, TensorSparsity

@@ -25,7 +25,7 @@ def times_on_chip(overlap: OverlapAnalysis, throughput: ChipSpec) -> LatencyMode
     """
     step = estimate_time(overlap, throughput)
     seconds = path_seconds(step, overlap)
-    flights = zip(overlap.flights, step.flights, strict=True)
+    flights = zip(overlap.intervals, step.intervals, strict=True)
     transfers = {flight.pair.start: time.transfer.seconds for flight, time in flights}
 
     def of_instruction(instruction: Instruction) -> float:
