@@ -46,13 +46,13 @@ def test_the_library_knows_new_opcodes() -> None:
     words = run(
         """
         import hlo_cli
-        from hlo_cli.analysis.query.module_summary import overview
+        from hlo_cli.analysis.query.module_summary import module_summary
         from hlo_cli.analysis.schedule.async_pairs import async_pairs
 
         module = hlo_cli.parse_module(sys.argv[1])
         cost = hlo_cli.module_cost(module)
         [pair] = async_pairs(module).pairs
-        print(len(module.notes), int(cost.transcendentals), cost.unknown, overview(module)["collectives"])
+        print(len(module.notes), int(cost.transcendentals), cost.unknown, module_summary(module)["collectives"])
         print(pair.operation, pair.spelling, str(hlo_cli.parse_module(str(module))) == str(module))
         """,
         MODULE,

@@ -2,8 +2,7 @@
 
 Mirrors the guarantee of `CopyInsertion` in xla/service/copy_insertion.cc: after that pass, the values of one alias
 set are written and read one after the other, which buffer assignment relies on. A compiled schedule has no such
-reads, and a rewrite must not create any. The schedule is walked once, with the current value of each shared buffer;
-loop bodies and branches are walked at their callers.
+reads, and a rewrite must not create any. The schedule is walked once, loops and branches at their callers.
 """
 
 from __future__ import annotations
