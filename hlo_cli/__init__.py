@@ -28,7 +28,7 @@ _HOMES = {
     "AsyncPair": "analysis.schedule.async_pairs",
     "BufferShape": "ir.shape",
     "ChipSpec": "analysis.hardware.chip_specs",
-    "Computation": "ir.computation",
+    "Computation": "ir.instruction",
     "Cost": "analysis.cost.cost",
     "CostOptions": "analysis.cost.cost",
     "CustomCallBuffer": "analysis.custom_calls.calling_convention",
@@ -135,7 +135,7 @@ if TYPE_CHECKING:  # the same for type checkers, which know no other way; a test
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape
-    from hlo_cli.ir.computation import Computation as Computation
+    from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile
     from hlo_cli.ir.module import Module as Module

@@ -34,7 +34,7 @@ from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import Loaded, load_one
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, number_of
 from hlo_cli.report.report import Report

@@ -21,8 +21,7 @@ from hlo_cli.analysis.schedule.async_pairs import async_pairs, is_end, is_start
 from hlo_cli.analysis.schedule.async_verifier import ORPHAN, RULES, verify_async
 from hlo_cli.analysis.schedule.critical_path import critical_path
 from hlo_cli.cli import main
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.sugar import sugar

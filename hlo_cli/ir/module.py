@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.ir.strings import UnparsedText

@@ -6,8 +6,7 @@ metadata, no operand shapes. Attributes are printed as they were read.
 
 from __future__ import annotations
 
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.ir.shape_text import annotate_indices
 

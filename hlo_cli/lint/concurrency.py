@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.fusion.kernels import is_launched
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 Pair = tuple[Instruction, Instruction]
 """What starts something, and what waits for it: the same instruction if nothing but it can run meanwhile."""

@@ -6,8 +6,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ASYNCHRONOUS, CHANNEL_OPCODES, CONTROL_FLOW, HOST_FEEDS, RANDOM_STATE
 
 _CHANGING: Final = (

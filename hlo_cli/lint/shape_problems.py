@@ -6,8 +6,7 @@ from collections.abc import Container, Hashable, Iterator
 
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 

@@ -23,9 +23,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.ir.operation import ANY
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode

@@ -10,10 +10,10 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation, free_name
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText, Pairs
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.names import free_name
 from hlo_cli.ir.shape import Shape, ShapeIndex
 from hlo_cli.source import HloError, Span
 

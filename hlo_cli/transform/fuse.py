@@ -11,9 +11,8 @@ from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.fusion.graph import Graph, fusible_computations, graph_of
 from hlo_cli.analysis.fusion.rules import SHIPPED, FusionRules, Rule
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.fusing.dead_code import without_dead, without_uncalled

@@ -14,9 +14,8 @@ from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, ord
 from hlo_cli.analysis.memory.overwritten import Access, Overwritten, Walk, overwritten_values
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 from hlo_cli.transform.copy_insertion import Fix, with_copies

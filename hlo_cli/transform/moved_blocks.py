@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 

@@ -18,8 +18,7 @@ from hlo_cli.analysis.matching.content import content_of, renamed_value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES, attributes_with, header_attributes_with
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import Attribute, InstructionText
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.module import Module

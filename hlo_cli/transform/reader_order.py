@@ -13,8 +13,7 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.overwritten import Access, Walk
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.clone import begin_copies, copied_calls, with_computations
 from hlo_cli.transform.scheduling.graph import stable_order

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator
 
 from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import TupleShape

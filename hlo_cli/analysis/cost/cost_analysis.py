@@ -21,9 +21,8 @@ from hlo_cli.analysis.cost.fusions import fusion
 from hlo_cli.analysis.cost.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
 from hlo_cli.analysis.cost.traversal import callees_first, post_order
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import TRANSCENDENTAL, wrapped_opcode
 from hlo_cli.ir.shape import TupleShape

@@ -24,8 +24,7 @@ from hlo_cli.analysis.cost.cost import (
 )
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED

@@ -13,8 +13,7 @@ from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""

@@ -21,8 +21,7 @@ from hlo_cli.ir.attributes.dimension_numbers import (
     convolution_dimension_numbers,
     dot_dimension_numbers,
 )
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

@@ -8,8 +8,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 

@@ -11,8 +11,7 @@ from typing import Final, Literal
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 
 Context = Literal["global", "embedded", "fused"]

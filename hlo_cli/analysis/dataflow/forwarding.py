@@ -13,8 +13,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.async_chains import AsyncChain, has_same_arrays, is_async_end, is_async_start
 from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import FORWARDING
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 

@@ -8,8 +8,7 @@ from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.subshapes import Subshapes, subshapes_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape, ShapeIndex
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 _CONTROL: Final = "control-predecessors"
 

@@ -11,8 +11,7 @@ from hlo_cli.analysis.problem import Problem
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.comparison import compatible, same_order
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS, MATMULS, OPCODE_ARITY, OWN_KERNELS, RUNNERS
 from hlo_cli.ir.shape import Shape, TupleShape, subshape

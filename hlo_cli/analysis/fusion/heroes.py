@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.cost.matmuls import matmul_of
 from hlo_cli.analysis.fusion.tiled_transpose import is_tiled_transpose
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import COLLECTIVES, ELEMENTWISE, OWN_KERNELS
 
 _ELEMENTWISE: Final = ELEMENTWISE | {opcodes.BITCAST}

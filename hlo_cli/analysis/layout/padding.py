@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, best_order
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 

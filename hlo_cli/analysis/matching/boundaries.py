@@ -8,8 +8,7 @@ from hlo_cli.alignment import aligned
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:

@@ -64,17 +64,18 @@ def content_of(instruction: Instruction) -> InstructionContent:
 
 
 def essential_attributes(attributes: str) -> str:
-    """Attributes up to the first one in VOLATILE: XLA prints those of the operation itself first.
+    """Attributes up to the first annotation, such as sharding: XLA prints those of the operation itself first.
 
     >>> essential_attributes(", dimensions={0}, sharding={replicated}")
     ', dimensions={0}'
     """
+    # PrintExtraAttributes of xla/hlo/ir/hlo_instruction.cc writes an opcode's own attributes before the common ones.
     match = _ANNOTATION.search(attributes)
     return attributes if match is None else attributes[: match.start()]
 
 
 def renamed_value(value: str, names: Mapping[str, str]) -> str:
-    """Value of an attribute in NAMING with its names replaced.
+    """Value of an attribute that names other objects, with its names replaced.
 
     >>> renamed_value("{%f, %g}", {"f": "h"})
     '{%h, %g}'

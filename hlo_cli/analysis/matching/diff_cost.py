@@ -13,7 +13,7 @@ from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.analysis.matching.instruction_diff import InstructionDiff
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 
 _MAX_AFFECTED: Final = 100
 """Maximum number of nodes that are compared again for one new pair, beside the nodes that it pairs."""

@@ -10,8 +10,7 @@ from copy import copy
 
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 _INDEX = re.compile(r", index=([0-9]{1,9})(?![0-9])")
 

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 
 Node = int

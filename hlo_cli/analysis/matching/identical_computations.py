@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.matching.graph import Graph, Key, Unit
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 
 
 class IdenticalComputations:

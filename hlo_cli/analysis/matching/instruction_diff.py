@@ -9,8 +9,7 @@ from hlo_cli.analysis.matching.graph import CONTENT, FULL, Graph, Node
 from hlo_cli.analysis.matching.operand_changes import OperandDiff
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 class InstructionDiff:

@@ -22,7 +22,7 @@ from hlo_cli.analysis.matching.change_weights import PER_INSTRUCTION
 from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
 from hlo_cli.analysis.matching.graph import CONTENT, LEVELS, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 
 _MAX_DIFFERENCES: Final = 300
 """Maximum number of differences for which the search runs; a computation without any pair counts as one."""

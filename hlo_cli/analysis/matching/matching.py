@@ -20,8 +20,8 @@ from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 
 _MAX_COMPARED: Final = 100_000

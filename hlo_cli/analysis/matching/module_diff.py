@@ -14,9 +14,8 @@ from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 

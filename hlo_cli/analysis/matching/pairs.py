@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Key, Node
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 
 NONE: Final = -1
 

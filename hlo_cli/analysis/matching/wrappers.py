@@ -12,8 +12,7 @@ from hlo_cli.analysis.matching.graph import Graph
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 def pair_wrappers(pairs: Pairs, computations: Mapping[Computation, Computation]) -> dict[Computation, Computation]:

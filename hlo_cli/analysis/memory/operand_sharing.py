@@ -17,8 +17,7 @@ from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.memory.listed_aliases import listed_aliases, operand_leaf, result_leaf
 from hlo_cli.analysis.memory.operand_sharing_gpu import gpu_fusion_shares
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
 _FULLY_LISTED: Final = frozenset((opcodes.ALL_REDUCE, opcodes.FUSION))

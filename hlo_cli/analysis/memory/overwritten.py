@@ -2,7 +2,8 @@
 
 Mirrors the guarantee of `CopyInsertion` in xla/service/copy_insertion.cc: after that pass, the values of one alias
 set are written and read one after the other, which buffer assignment relies on. A compiled schedule has no such
-reads, and a rewrite must not create any. The schedule is walked once, loops and branches at their callers.
+reads, and no rewrite may create any. The schedule is walked once, with the current value of each shared buffer; loop
+bodies and branches are walked at their callers.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.shared_buffers import SharedBuffers
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, FORWARDING
 
 Path = tuple[Instruction, ...]
@@ -31,10 +31,7 @@ _MIXED: Final = -1
 
 
 class Access(NamedTuple):
-    """A read of a value from a shared buffer, or a write of a value to it, by the last instruction of a path.
-
-    `end` is the computation whose root is read, None for other accesses.
-    """
+    """A read or write of a value in a shared buffer, by the last instruction of a path, or by the root of `end`."""
 
     path: Path
     end: Computation | None
@@ -285,7 +282,7 @@ class _Walker:
         self.found.append(Overwritten(read, first.writer))
 
     def _put(self, place: int, path: Path, *, is_write: bool) -> None:
-        """Sets the value in the buffer of a place; does nothing if the buffer holds it already."""
+        """Sets the value in the buffer of a place, unless the buffer holds it already."""
         value = self.facts.dataflow.value[place]
         buffer = self._shared.of_value(value)
         if buffer not in self._shared.buffers:

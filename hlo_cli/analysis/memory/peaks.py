@@ -18,9 +18,8 @@ from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.slot_occupancy import SlotRange, timeline
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 Orders = Mapping[Computation, Sequence[Instruction]]
 """New instruction orders of some computations; the others keep the order of the text."""

@@ -21,8 +21,7 @@ from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.assertion import Expectation, Quantity
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where

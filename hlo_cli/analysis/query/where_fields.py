@@ -18,8 +18,7 @@ from hlo_cli.analysis.query.patterns import name_matcher
 from hlo_cli.analysis.query.where import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote

@@ -77,6 +77,7 @@ def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None,
 def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
     """Returns the bound operands and the output of the complete chain; from its computation if known."""
     computation = pair.computation
+    # hlo_verifier.cc checks the pairs of a start against its computation, even if the start binds no operand yet.
     if pair.spelling == "generic" and computation is not None and computation.root is not None:
         return TupleShape(tuple(parameter.shape for parameter in computation.parameters)), computation.root.shape
     parts = parts_of(pair.updates[-1] if pair.updates else pair.start)

@@ -15,8 +15,7 @@ from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext, done_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, is_end
 from hlo_cli.analysis.schedule.async_tracing import FORWARDING, is_annotation
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, CHANNEL_STARTS, NATIVE_DONES, wrapped_opcode
 
 _MAY_USE: Final = FORWARDING | {

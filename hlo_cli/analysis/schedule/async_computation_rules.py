@@ -13,8 +13,7 @@ from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_diagnostics import AsyncContext
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import CHANNEL_STARTS
 
 _THREAD: Final = "async_execution_thread"
@@ -31,6 +30,7 @@ def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
         return
     for member in pair.members:
         for called in member.called_computations:
+            # hlo_verifier.cc compares the computations of a chain structurally, not by name.
             if called is not own and not _is_structurally_equal(called, own):
                 message = f"{member.name} runs {called.name}, but {pair.start.name} runs {own.name}"
                 yield Problem(member, message)
@@ -46,6 +46,7 @@ def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterat
     for caller in callers:
         if not caller.opcode.startswith("async-"):
             yield Problem(caller, f"{caller.name} cannot run {own.name}, which {pair.start.name} runs asynchronously")
+    # hlo_verifier.cc of August 2026 lets several starts share a computation; that of jaxlib 0.10.2 does not.
     for start in starts[1:]:
         message = f"{start.name} runs {own.name}, as {pair.start.name} does"
         yield Problem(start, message, "note", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")

@@ -19,8 +19,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, RUNNERS, wrapped_opcode
 from hlo_cli.lazy_regex import lazy_regex
@@ -192,6 +191,7 @@ class _Frame:
 
 def _frame(caller: Instruction, called: Computation, around: _Walk) -> _Frame:
     """Returns the frame of a called computation; a group of operations has a state of its own."""
+    # hlo_verifier.cc checks an async computation of several operations with a fresh state.
     is_group = caller.opcode == opcodes.ASYNC_START and _is_group(called)
     return _Frame(iter(called.instructions), _Walk() if is_group else around, around, is_whole=is_group)
 

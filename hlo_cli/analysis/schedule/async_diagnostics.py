@@ -9,8 +9,7 @@ from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NATIVE_DONES
 

@@ -17,8 +17,7 @@ from hlo_cli.analysis.shapes.comparison import shape_difference
 from hlo_cli.analysis.shapes.operands import sizes_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import NATIVE_DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 from hlo_cli.source import HloError
@@ -41,6 +40,8 @@ def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
     """Reports operands that differ from the bound part of the shape or from the computation's parameters."""
     wrapped = _wrapped(pair)
     for member, (bound_operands, output) in _bound_parts(pair):
+        # hlo_verifier.cc: with late binding, the operand tuple may be a prefix of the parameters, and the output may
+        # be ().
         parameters = TupleShape(tuple(parameter.shape for parameter in wrapped.parameters)) if wrapped else None
         if parameters is not None and wrapped is not None and not is_prefix(bound_operands, parameters):
             words = f"the operands in its shape are not the first parameters of {wrapped.name}"

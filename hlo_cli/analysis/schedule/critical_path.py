@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.dataflow.post_order import instruction_post_order
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 
 @dataclass(frozen=True, slots=True)

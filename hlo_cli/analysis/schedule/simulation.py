@@ -15,8 +15,7 @@ from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import Link, TransferTime
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 
 _MAX_NESTING: Final = 4
 """Nesting depth up to which loops are simulated in two passes."""

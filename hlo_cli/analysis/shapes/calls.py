@@ -21,8 +21,7 @@ from hlo_cli.analysis.shapes.operands import (
     sizes_of,
 )
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import Shape, TupleShape
 
 

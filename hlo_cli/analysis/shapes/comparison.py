@@ -216,7 +216,7 @@ def _copy_difference(expected: Shape, written: ArrayShape, *, any_precision: boo
     """Compares a copy: layouts may differ, except between device and host."""
     if isinstance(expected, ArrayShape):
         from_host, to_host = expected.memory_space == MemorySpace.HOST, written.memory_space == MemorySpace.HOST
-        # hlo_verifier.cc, HandleCopy: a copy to the host keeps the element type, a copy from the host keeps all but
+        # hlo_verifier.cc: a copy to the host keeps the element type, a copy from the host keeps all but
         # the memory space.
         if to_host and not from_host:
             any_precision = False

@@ -128,6 +128,7 @@ def select(instruction: Instruction) -> ArrayShape:
         fail(instruction, f"expected choices of the same sizes; {described(instruction, 1, 2)}")
     if predicate.dimensions and not same_sizes(predicate.dimensions, first.dimensions):
         fail(instruction, f"expected a scalar or the choices' sizes as operand 0; {described(instruction, 0, 1)}")
+    # shape_inference.cc, InferSelectShape: the result is made from the predicate's shape, unless that is a scalar.
     element_type, layout_source = wider(first.element_type, second.element_type), predicate if predicate.rank else first
     layout = replace(layout_source.layout, element_size_in_bits=first.layout.element_size_in_bits)
     shape = _common(first, second)

@@ -160,7 +160,8 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
     rule = RULES.get(opcode)
     if rule is not None:
         arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
-        if arity is not None and (found < arity or (found > arity and opcode != opcodes.DOT)):  # old ones had more
+        # older releases have sparsity operands after those of a dot
+        if arity is not None and (found < arity or (found > arity and opcode != opcodes.DOT)):
             fail(instruction, f"expected {arity} operands, found {found}")
         if not takes(opcode, found):
             fail(instruction, f"expected at least {OPERAND_COUNTS[opcode][0]} operands, found {found}")

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from hlo_cli.ir.comparison import same_type_but_precision
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.layout import Layout, default_layout
 from hlo_cli.ir.operations import FIRST_DIMENSION
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType

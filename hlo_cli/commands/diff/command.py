@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from hlo_cli.commands.diff.options import KINDS, DiffOptions
-from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
+from hlo_cli.commands.shared.writing import write_report
 
 HELP = """What differs between two dumps, whatever the names.
 

@@ -9,8 +9,7 @@ from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.commands.diff.view import View
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import Shape
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column

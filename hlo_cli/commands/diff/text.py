@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hlo_cli.analysis.matching.content import renamed_value
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.ir.attribute_traits import NAMING_ATTRIBUTES
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.diff import Diff, DiffLine, Hunk, Sign
 

@@ -10,9 +10,10 @@ import click
 
 from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.io_options import io_of, io_options, print_diagnostics, write, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
+from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
-    from hlo_cli.ir.computation import Computation
+    from hlo_cli.ir.instruction import Computation
     from hlo_cli.report.report import Report
 
 HELP = """What is fused, what that saves, and what everything costs.

@@ -12,7 +12,7 @@ from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, m
 from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column

@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
-from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
+from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:

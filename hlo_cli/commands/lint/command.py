@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.lint.options import LintOptions
-from hlo_cli.commands.shared.io_options import io_of, io_options_of, write, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.per_module_options import each_options_of
+from hlo_cli.commands.shared.writing import write, write_report
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.parse.options import ParseOptions
-from hlo_cli.commands.shared.io_options import io_of, io_options, print_diagnostics, write, write_bytes, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
+from hlo_cli.commands.shared.writing import print_diagnostics, write, write_bytes, write_report
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hlo_cli.commands.parse.instructions import choose_instructions
-from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics, write, write_report
+from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
+from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.printer import print_instruction

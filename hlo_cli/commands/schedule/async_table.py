@@ -12,8 +12,7 @@ from hlo_cli.commands.schedule.messages import describe_overlap
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.cell import UNKNOWN, Row, Unknown
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count

@@ -81,7 +81,8 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     Who asked for JSON gets it as JSON too, on standard output, and a server its own format.
     """
-    from hlo_cli.commands.shared.io_options import OutputOptions, print_diagnostics
+    from hlo_cli.commands.shared.io_options import OutputOptions
+    from hlo_cli.commands.shared.writing import print_diagnostics
 
     asked = _asked(arguments)
     if asked == "json":

@@ -8,9 +8,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions, write_report
+from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many, no_module
+from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.dumps import parse_dump_name
 from hlo_cli.render.progress import watched

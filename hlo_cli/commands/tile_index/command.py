@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.shared.io_options import io_of, io_options, write_report
+from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
+from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, BufferShape

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.layout.index_functions import IntArray
 from hlo_cli.analysis.layout.index_queries import elements_in, linear_indices_of
 from hlo_cli.analysis.layout.npy import npy_bytes
-from hlo_cli.commands.shared.io_options import write_bytes
+from hlo_cli.commands.shared.writing import write_bytes
 from hlo_cli.commands.tile_index.report import buffer_bytes
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.shapes.comparison import same_layout
 from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor
 from hlo_cli.ir.comparison import compatible
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape, subshape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule

@@ -11,8 +11,7 @@ from dataclasses import field
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.source import HloError
 from hlo_cli.syntax.opaque import suspects_among
 from hlo_cli.syntax.proto.field_scan import scan_instruction

@@ -24,7 +24,7 @@ from hlo_cli.syntax.values.text_reader import typed_value
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.values import AttributeValue
-    from hlo_cli.ir.computation import Computation
+    from hlo_cli.ir.instruction import Computation
 
 
 class ProtoReader:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.attributes.metadata import StackFrames
 from hlo_cli.ir.attributes.origin import Recovery, RecoveryTable
-from hlo_cli.ir.computation import Computation
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES

@@ -11,8 +11,7 @@ from dataclasses import field, replace
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.build_values import fieldwise_draft

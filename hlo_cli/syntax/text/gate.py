@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.source import Span
 from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COUNT, set_aside

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 from hlo_cli.source import Span, nearest
 from hlo_cli.syntax.text.build import Builder, Call

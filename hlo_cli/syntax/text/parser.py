@@ -10,23 +10,15 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from hlo_cli.ir.computation import Computation, free_name
 from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.instruction_text import NO_TEXT, Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.names import free_name
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.syntax.scanning import error_recovery
 from hlo_cli.syntax.scanning.attributes import read_attributes
-from hlo_cli.syntax.scanning.error_recovery import (
-    MAX_ERRORS,
-    head_name,
-    is_closed,
-    next_computation,
-    next_statement,
-    unclosed,
-    unreadable_names,
-    within,
-)
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 from hlo_cli.syntax.text.build import Builder, NotLineStructured
@@ -153,7 +145,7 @@ class _Reader:
             try:
                 self._read_computation(scanner, match)
             except HloError as error:
-                self.builder.lost.add(head_name(scanner.text, start))
+                self.builder.lost.add(error_recovery.head_name(scanner.text, start))
                 self._note(error.diagnostics)
                 self._resume_at_computation(scanner, start)
 
@@ -223,7 +215,7 @@ class _Reader:
                 statements.append(read_statement(scanner))
             except HloError as error:
                 if not self._resume_at_statement(scanner, start, error):
-                    if not is_closed(self.source, opening - 1, scanner.end):
+                    if not error_recovery.is_closed(self.source, opening - 1, scanner.end):
                         self._note_end(computation, start)
                     break
         return statements
@@ -231,7 +223,7 @@ class _Reader:
     def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self.builder.cut = computation
         end = len(self.source.text.rstrip()) if end is None else end
-        self._note(unclosed(self.source, last, end, computation.name).diagnostics)
+        self._note(error_recovery.unclosed(self.source, last, end, computation.name).diagnostics)
 
     def _fill(self, computation: Computation, statements: list[ParsedInstruction], depth: int) -> None:
         for statement in statements:
@@ -272,19 +264,19 @@ class _Reader:
 
     def _note(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.builder.diagnostics.extend(diagnostics)
-        if len(self.builder.diagnostics) >= MAX_ERRORS:
+        if len(self.builder.diagnostics) >= error_recovery.MAX_ERRORS:
             raise _TooManyErrors
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
         """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
-        resume = next_statement(scanner.text, start, scanner.end)
+        resume = error_recovery.next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
-        self.builder.failed |= unreadable_names(scanner.text, start, scanner.pos)
-        self._note(within(error, scanner.text, start, scanner.pos))
+        self.builder.failed |= error_recovery.unreadable_names(scanner.text, start, scanner.pos)
+        self._note(error_recovery.within(error, scanner.text, start, scanner.pos))
         return resume is not None
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
-        scanner.pos = next_computation(scanner.text, max(start + 1, scanner.pos))
+        scanner.pos = error_recovery.next_computation(scanner.text, max(start + 1, scanner.pos))
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hlo_cli.analysis.fusion.graph import Graph
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.side_effects import Effects
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hlo_cli.analysis.fusion.graph import Graph, Node
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
 

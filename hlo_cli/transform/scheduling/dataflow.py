@@ -13,8 +13,7 @@ from hlo_cli.analysis.dataflow.post_order import control_predecessors
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ARGUMENT_OPCODES
 from hlo_cli.ir.shape import Shape
 

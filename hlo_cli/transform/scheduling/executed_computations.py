@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo_cli.ir.computation import Computation
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.buffer_uses import buffer_uses
 from hlo_cli.transform.scheduling.dataflow import Flow

@@ -12,8 +12,7 @@ from typing import Final
 from hlo_cli.analysis.memory.peaks import Orders
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.async_latencies import LatencyModel, async_latencies, times_by_bytes
 from hlo_cli.transform.scheduling.executed_computations import ExecutedComputations

@@ -11,8 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.peaks import Orders, Peaks, peaks_of
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.scheduling.breadth_first import breadth_first
 from hlo_cli.transform.scheduling.dataflow import Flow

@@ -11,8 +11,7 @@ from typing import Final, Literal, get_args
 
 from hlo_cli.analysis.schedule.async_pairs import is_end
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.computation import Computation
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, HOST_FEEDS, RANDOM_STATE
 

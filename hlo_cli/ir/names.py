@@ -1,10 +1,8 @@
-"""Computations by the name of their file, and names that are free in one."""
+"""Names of instructions and computations that are free."""
 
 from __future__ import annotations
 
 from collections.abc import Container
-
-from hlo_cli.ir.instruction import Computation as Computation
 
 
 def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
