@@ -45,6 +45,7 @@ _HOMES = {
     "LiveValue": "analysis.memory.memory_model",
     "Matmul": "analysis.cost.matmuls",
     "MemoryAnalysis": "analysis.memory.memory_model",
+    "MemorySpaceUsage": "analysis.memory.memory_model",
     "Module": "ir.module",
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
@@ -52,7 +53,6 @@ _HOMES = {
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
     "Source": "source",
-    "SpaceUsage": "analysis.memory.memory_model",
     "Span": "source",
     "Tile": "ir.layout",
     "TimeEstimate": "analysis.schedule.step_time",
@@ -124,7 +124,7 @@ if TYPE_CHECKING:  # the same for type checkers, which know no other way; a test
         Allocation as Allocation,
         LiveValue as LiveValue,
         MemoryAnalysis as MemoryAnalysis,
-        SpaceUsage as SpaceUsage,
+        MemorySpaceUsage as MemorySpaceUsage,
     )
     from hlo_cli.analysis.schedule.async_overlap import (
         AsyncInterval as AsyncInterval,

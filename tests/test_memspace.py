@@ -21,7 +21,7 @@ from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_limits import arena_bytes, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.slot_occupancy import occupancies, timeline
@@ -192,7 +192,7 @@ def test_elements_of_tuples_have_uses_of_their_own(
     assert [row["use"] for row in found["tables"]["uses"]["rows"]] == uses
 
 
-def without(space: SpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:
+def without(space: MemorySpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:
     """The timeline when some buffers take less, computed anew from the lives of values."""
     change = [0] * (len(space.timeline) + 1)
     for step in range(len(space.timeline)):

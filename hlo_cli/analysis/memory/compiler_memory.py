@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chip import TpuGeneration
 from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis, timeline_of
-from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import Allocation, Kind, LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import BufferAllocation, BufferAssignment
 from hlo_cli.ir.instruction import Instruction
@@ -143,7 +143,7 @@ def _kind(allocation: BufferAllocation) -> Kind:
     return "thread-local" if allocation.is_thread_local else "temporary"
 
 
-def _space(space: SpaceUsage, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> SpaceUsage:
+def _space(space: MemorySpaceUsage, values: tuple[LiveValue, ...], assignment: BufferAssignment) -> MemorySpaceUsage:
     """Returns the usage of a memory space with the compiler's heap size and fragmentation."""
     heaps = {
         a.index: a.size_bytes for a in assignment.allocations if a.is_preallocated_temp and a.color == space.number

@@ -24,8 +24,8 @@ from hlo_cli.analysis.memory.memory_model import (
     Kind,
     LiveValue,
     MemoryAnalysis,
+    MemorySpaceUsage,
     Offsets,
-    SpaceUsage,
     Totals,
 )
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
@@ -186,7 +186,7 @@ def _spaces(
     assigned: Sequence[AssignedAllocation],
     end: int,
     sizing: _Sizing,
-) -> Iterable[SpaceUsage]:
+) -> Iterable[MemorySpaceUsage]:
     """Yields the usage of each memory space, by number."""
     target = sizing.target
     inside: dict[int, list[LiveValue]] = {}
@@ -199,7 +199,7 @@ def _spaces(
         offsets: Offsets = "exact" if target is not None and module.is_scheduled else "estimated"
         if number and number == prefetched_space(target, sizing.generation):
             offsets = "unknown"
-        yield SpaceUsage(
+        yield MemorySpaceUsage(
             number,
             space_name(number, target),
             tuple(found),

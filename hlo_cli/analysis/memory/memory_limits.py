@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.hardware.chip import Chip
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, Offsets, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage, Offsets
 from hlo_cli.dataclass import dataclass
 
 
@@ -36,14 +36,14 @@ def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | No
     )
 
 
-def arena_bytes(memory: MemoryAnalysis, space: SpaceUsage) -> int | None:
+def arena_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | None:
     """Returns the total of all allocations in a memory space; None if offsets are unknown."""
     if space.offsets == "unknown":
         return None
     return sum(a.size for a in memory.allocations if a.space == space.number and a.kind != "thread-local")
 
 
-def _needed_bytes(memory: MemoryAnalysis, space: SpaceUsage) -> int:
+def _needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
     """Returns the total of all allocations in a memory space, or the peak of live bytes if offsets are unknown."""
     arena = arena_bytes(memory, space)
     return space.peak_bytes if arena is None else arena

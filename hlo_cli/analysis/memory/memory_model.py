@@ -99,7 +99,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceUsage:
+class MemorySpaceUsage:
     """A memory space: number, name on the target, values by start, and live bytes over time.
 
     `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak` is its first maximum.
@@ -164,14 +164,14 @@ class MemoryAnalysis:
     positions: Mapping[Instruction, int]
     runs: tuple[Run, ...]
     values: tuple[LiveValue, ...]
-    spaces: tuple[SpaceUsage, ...]
+    spaces: tuple[MemorySpaceUsage, ...]
     allocations: tuple[Allocation, ...]
     peak: int
     strategy: StrategyName
     is_generation_told: bool
     limit: int | None
 
-    def space(self, number: int) -> SpaceUsage | None:
+    def space(self, number: int) -> MemorySpaceUsage | None:
         """Returns the memory space of this number, or None if it is empty."""
         return next((space for space in self.spaces if space.number == number), None)
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from hlo_cli.analysis.layout.default_order import LayoutAlternative
 from hlo_cli.analysis.layout.padding import KnownOrders
-from hlo_cli.analysis.memory.memory_model import LiveValue, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemorySpaceUsage
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
@@ -39,7 +39,7 @@ class LayoutSuggestion:
     peak: int
 
 
-def suggestions(space: SpaceUsage, orders: KnownOrders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
+def suggestions(space: MemorySpaceUsage, orders: KnownOrders, *, most: int = 2) -> tuple[LayoutSuggestion, ...]:
     """Returns up to `most` suggestions, each of which lowers the peak by at least 5%.
 
     At each step, the buffer with the largest saving at the current peak is chosen.
@@ -47,7 +47,7 @@ def suggestions(space: SpaceUsage, orders: KnownOrders, *, most: int = 2) -> tup
     return tuple(_suggestions(space, orders, most)) if space.peak_bytes else ()
 
 
-def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[LayoutSuggestion]:
+def _suggestions(space: MemorySpaceUsage, orders: KnownOrders, most: int) -> Iterator[LayoutSuggestion]:
     """Yields suggestions for a non-empty memory space."""
     buffers = _buffers(space)
     timeline: Sequence[int] = space.timeline
@@ -67,7 +67,7 @@ def _suggestions(space: SpaceUsage, orders: KnownOrders, most: int) -> Iterator[
         yield LayoutSuggestion(tuple(reordered), timeline[peak], peak)
 
 
-def _buffers(space: SpaceUsage) -> dict[int, list[LiveValue]]:
+def _buffers(space: MemorySpaceUsage) -> dict[int, list[LiveValue]]:
     """Returns the values of each buffer."""
     buffers: dict[int, list[LiveValue]] = {}
     for value in space.values:

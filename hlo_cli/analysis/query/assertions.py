@@ -13,7 +13,7 @@ from math import inf
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
 from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
@@ -168,7 +168,7 @@ class _Evaluator:
         return operation_fields(self._module, self._attributes)
 
     @cached_property
-    def _spaces(self) -> Mapping[int, SpaceUsage]:
+    def _spaces(self) -> Mapping[int, MemorySpaceUsage]:
         return {space.number: space for space in self._memory().spaces}
 
     def applies(self, expectation: Expectation) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
@@ -82,7 +82,7 @@ class _Ask:
             len(memory.sequence),
         )
 
-    def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> SpaceUsage | None:
+    def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> MemorySpaceUsage | None:
         """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
         if self.options.space is not None:
             return named_space(memory, self.options.space)

@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, Offsets, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
 from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, totals_table
@@ -60,7 +60,7 @@ def _sentence(text: str) -> str:
 
 def _answer(
     memory: MemoryAnalysis,
-    spaces: Sequence[SpaceUsage],
+    spaces: Sequence[MemorySpaceUsage],
     fits: Sequence[MemoryFit],
     fit: MemoryFit | None,
     step: int | None,
@@ -88,12 +88,12 @@ def _fit_in_words(fit: MemoryFit) -> str:
     return f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of {format_bytes(fit.limit_bytes)}"
 
 
-def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage]) -> list[SpaceUsage]:
+def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
     """Main memory, and what the report is about."""
     return [space for space in memory.spaces if not space.number or space in spaces][:_IN_ANSWER]
 
 
-def _peak_in_words(memory: MemoryAnalysis, space: SpaceUsage) -> str:
+def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     alive = space.live_at(space.peak)
     padded = sum(value.padded_bytes for value in alive)
     padding = 1 - sum(value.logical_bytes for value in alive) / padded if padded else 0.0
@@ -112,7 +112,7 @@ def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, *, is_verdict: bool)
 
 def _parts(
     memory: MemoryAnalysis,
-    spaces: Sequence[SpaceUsage],
+    spaces: Sequence[MemorySpaceUsage],
     fit: MemoryFit | None,
     options: MemspaceOptions,
     step: int | None,
@@ -144,7 +144,7 @@ def _narrowed(table: Table, where: str) -> Table:
     return replace(narrowed, title=f"{place}: {f'{len(narrowed.rows):,}' if narrowed.rows else 'none'} of {number}")
 
 
-def _title(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], step: int | None) -> str:
+def _title(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
     number = sum(len(space.live_at(space.peak if step is None else step)) for space in spaces)
     if len(spaces) == 1:
         place = f"{spaces[0].name} at step {spaces[0].peak if step is None else step}"
@@ -153,7 +153,7 @@ def _title(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], step: int | Non
     return f"{place}: {format_count(number, 'values')}"
 
 
-def _must_go(alive: Sequence[tuple[SpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
+def _must_go(alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
     """The largest buffers without which the program would fit."""
     left = fit.excess_bytes if fit is not None else 0
     marked: set[int] = set()
@@ -181,7 +181,7 @@ def _what_must_go(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     return (Passage("must_go", ((*words, f", {format_bytes(bytes_)}, {would}."),)),)
 
 
-def _advice(memory: MemoryAnalysis, space: SpaceUsage) -> Passage | None:
+def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
     found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
     if not found:
         return None
@@ -206,7 +206,7 @@ def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first:
     )
 
 
-def _next(memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], argument: str) -> tuple[str, ...]:
+def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
     if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].live_at(spaces[0].peak)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)

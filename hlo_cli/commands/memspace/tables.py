@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import arena_bytes
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
@@ -49,7 +49,7 @@ def memory_spaces_table(memory: MemoryAnalysis) -> Table:
 
 
 def live_values_table(
-    memory: MemoryAnalysis, alive: Sequence[tuple[SpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
+    memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
 ) -> Table:
     """One row for each buffer that is alive."""
     several = len({space.number for space, _ in alive}) > 1
@@ -77,7 +77,7 @@ def live_values_table(
 
 
 def totals_table(
-    memory: MemoryAnalysis, alive: Sequence[tuple[SpaceUsage, LiveValue]], grouping: str, *, is_main: bool
+    memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], grouping: str, *, is_main: bool
 ) -> Table:
     """What is alive, summed by scope, op_name, source line, kind, shape or opcode."""
     groups: dict[str, list[LiveValue]] = {}
@@ -98,7 +98,7 @@ def totals_table(
     return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
 
 
-def _space_row(memory: MemoryAnalysis, space: SpaceUsage) -> Row:
+def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
     totals = space.totals
     arena = arena_bytes(memory, space)
     return (
@@ -121,7 +121,7 @@ def _space_row(memory: MemoryAnalysis, space: SpaceUsage) -> Row:
     )
 
 
-def _value_row(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue, total: int) -> Row:
+def _value_row(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, total: int) -> Row:
     instruction = value.instruction
     return (
         space.name,

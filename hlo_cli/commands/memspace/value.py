@@ -10,7 +10,7 @@ from hlo_cli.analysis.dataflow.async_chains import async_chains
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
@@ -55,7 +55,7 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
     )
 
 
-def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[SpaceUsage, LiveValue]:
+def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[MemorySpaceUsage, LiveValue]:
     match = _NAME.fullmatch(text)
     if match is None:
         raise HloError(f"expected the name of a value, found {text}", hint="fusion.2, or fusion.2{1} for an element")
@@ -76,7 +76,7 @@ def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[Spac
 
 def _made_elsewhere(
     memory: MemoryAnalysis, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
-) -> tuple[SpaceUsage, LiveValue] | None:
+) -> tuple[MemorySpaceUsage, LiveValue] | None:
     """The value that an instruction only hands on, at an index of its result."""
     value = value_at(dataflow, instruction, index)
     if value is None:
@@ -91,7 +91,7 @@ def _uses(memory: MemoryAnalysis, dataflow: Dataflow, value: LiveValue) -> tuple
     return tuple(sorted((use for use in uses if use in memory.positions), key=memory.positions.__getitem__))
 
 
-def _answer(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue, uses: Sequence[Instruction]) -> str:
+def _answer(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, uses: Sequence[Instruction]) -> str:
     size = format_bytes(value.padded_bytes)
     life = f"{value} takes {size} of {space.name} from step {value.start} to {value.end} of {len(memory.sequence)}"
     if value.end >= len(memory.sequence) - 1:
@@ -99,7 +99,7 @@ def _answer(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue, uses: S
     return f"{life}: {uses[-1].name} uses it last" if uses else f"{life}: nothing uses it"
 
 
-def _facts(memory: MemoryAnalysis, space: SpaceUsage, value: LiveValue) -> Facts:
+def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) -> Facts:
     instruction = value.instruction
     location = memory.module.location(instruction)
     allocation = memory.allocation_of(value)

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
 from hlo_cli.commands.schedule.async_table import order_notes
@@ -118,7 +118,11 @@ class _Flown:
 
 
 def _answer(
-    overlap: OverlapAnalysis, spaces: Sequence[SpaceUsage], flown: _Flown, busiest: int, times: TimeEstimate | None
+    overlap: OverlapAnalysis,
+    spaces: Sequence[MemorySpaceUsage],
+    flown: _Flown,
+    busiest: int,
+    times: TimeEstimate | None,
 ) -> str:
     words = format_count(len(overlap.sequence), "steps")
     if times is not None:
@@ -135,7 +139,7 @@ def _answer(
 def _steps_table(
     overlap: OverlapAnalysis,
     memory: MemoryAnalysis,
-    spaces: Sequence[SpaceUsage],
+    spaces: Sequence[MemorySpaceUsage],
     flown: _Flown,
     within: Computation | None,
     times: TimeEstimate | None,
@@ -171,7 +175,7 @@ def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, In
 
 def _step_row(
     sequence: Sequence[Instruction],
-    spaces: Sequence[SpaceUsage],
+    spaces: Sequence[MemorySpaceUsage],
     changes: Sequence[int],
     flown: _Flown,
     step: int,
@@ -211,11 +215,11 @@ def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row
     return played.begin_seconds[step], works, waits
 
 
-def _changes(spaces: Sequence[SpaceUsage]) -> list[int]:
+def _changes(spaces: Sequence[MemorySpaceUsage]) -> list[int]:
     """By how many bytes more or less is alive at each step than at the one before, in all spaces shown."""
     totals = [sum(alive) for alive in zip(*(space.timeline for space in spaces), strict=True)]
     return [after - before for before, after in pairwise([0, *totals])]
 
 
-def _column_name(space: SpaceUsage) -> str:
+def _column_name(space: MemorySpaceUsage) -> str:
     return f"{_NO_WORD.sub('_', space.name.lower()).strip('_')}_bytes"

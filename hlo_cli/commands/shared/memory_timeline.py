@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.report.lazy_rows import LazyRows
@@ -15,7 +15,7 @@ EVERY_SPACE = "all"
 
 
 def memory_timeline(
-    memory: MemoryAnalysis, spaces: Sequence[SpaceUsage], *, limits: Mapping[int, int], marked: int | None = None
+    memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], *, limits: Mapping[int, int], marked: int | None = None
 ) -> Timeline:
     """A track for each space, its limit if it has one, and the loops below; a step may be marked.
 
@@ -37,7 +37,7 @@ def memory_timeline(
     return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
-def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsage, ...]:
+def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
     """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
     if not memory.spaces:
         return ()
@@ -51,7 +51,7 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[SpaceUsag
     return (space,)
 
 
-def named_space(memory: MemoryAnalysis, wanted: str) -> SpaceUsage | None:
+def named_space(memory: MemoryAnalysis, wanted: str) -> MemorySpaceUsage | None:
     """The space of a name or a number; None if there is nothing in it."""
     number = space_number(wanted, memory.target)
     return memory.space(number) if number is not None else None
@@ -62,7 +62,7 @@ def step_label(memory: MemoryAnalysis, step: int) -> str | None:
     return memory.sequence[step].name if step < len(memory.sequence) else None
 
 
-def _bands(memory: MemoryAnalysis, space: SpaceUsage) -> LazyRows[Band]:
+def _bands(memory: MemoryAnalysis, space: MemorySpaceUsage) -> LazyRows[Band]:
     """The values of a space as what is drawn; a chart of totals alone reads none of them."""
     turns = tuple(space.occupancies())
     return LazyRows(len(turns), lambda: (_band(memory, *turn) for turn in turns))

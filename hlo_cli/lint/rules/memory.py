@@ -9,7 +9,7 @@ from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, SpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
@@ -177,7 +177,7 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
     return memory_from_assignment(module, assignment)
 
 
-def _hint(subject: LintContext, space: SpaceUsage) -> str | None:
+def _hint(subject: LintContext, space: MemorySpaceUsage) -> str | None:
     """What lowers the peak, or what it consists of."""
     orders = orders_of(subject.module, data_values(subject.module))
     for suggestion in suggestions(space, orders, most=1):
