@@ -19,7 +19,7 @@ def section(title: str) -> str:
     return TEXT.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:hlo_cli|tests|fixtures)/[\w/.]*)`", TEXT))))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:hlo_cli|tests|fixtures)/[a-z_\d/.]*)`", TEXT))))
 def test_paths_are_there(path: str) -> None:
     assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file()
 

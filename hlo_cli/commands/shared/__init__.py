@@ -1,3 +1,3 @@
-"""What several commands use: `io_options.InputOptions` and `io_options.write_report` at both ends of each,
+"""What several commands use: `io_options.InputOptions` and `writing.write_report` at both ends of each,
 `load.Loaded` between them, `selection.Many` where the input holds many modules.
 """
