@@ -6,6 +6,7 @@ Mirrors `HeapSimulator::RunComputation` of xla/service/heap_simulator/heap_simul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 
 from hlo_cli.analysis.dataflow.alias_sets import AliasSets
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
@@ -39,32 +40,23 @@ def heap_request(
     return replay.request()
 
 
+@dataclass(slots=True)
 class _Replay:
     """Replays live ranges position by position; each allocation, share, and free advances the clock by one."""
 
-    __slots__ = ("_aliases", "_candidates", "_clock", "_dataflow", "_leader", "_ranges", "_sharing", "_size", "_times")
-
-    def __init__(
-        self,
-        dataflow: Dataflow,
-        aliases: AliasSets,
-        ranges: LiveRanges,
-        sharing: OperandSharing,
-        size: Mapping[int, int],
-    ) -> None:
-        self._dataflow = dataflow
-        self._aliases = aliases
-        self._ranges = ranges
-        self._sharing = sharing
-        self._size = size
-        self._candidates: tuple[Instruction | None, Mapping[int, None], list[int]] = None, {}, []
-        self._clock = 0
-        self._times: dict[int, tuple[int, int]] = {}
-        self._leader: dict[int, int] = {}
+    dataflow: Dataflow
+    aliases: AliasSets
+    ranges: LiveRanges
+    sharing: OperandSharing
+    size: Mapping[int, int]
+    clock: int = 0
+    candidates: tuple[Instruction | None, Mapping[int, None], list[int]] = field(default_factory=lambda: (None, {}, []))
+    times: dict[int, tuple[int, int]] = field(default_factory=dict)
+    leader: dict[int, int] = field(default_factory=dict)
 
     def run(self, values: Iterable[int]) -> None:
         """Allocates, shares, and frees all values."""
-        start, end, rank = self._ranges.start, self._ranges.end, self._dataflow.rank
+        start, end, rank = self.ranges.start, self.ranges.end, self.dataflow.rank
 
         def order(value: int) -> tuple[int, int, int]:
             """Returns the order in which values of one position start and end."""
@@ -79,7 +71,7 @@ class _Replay:
         for position in sorted(starting.keys() | ending.keys()):
             ending_here = ending.get(position, {})
             for value in starting.get(position, ()):
-                first = first_of_buffer.setdefault(self._aliases.buffer[value], value)
+                first = first_of_buffer.setdefault(self.aliases.buffer[value], value)
                 if first != value:
                     self._begin(value, first)
                 elif (operand := self._reusable_operand(value, ending_here)) is not None:
@@ -94,38 +86,38 @@ class _Replay:
     def request(self) -> HeapRequest:
         """Returns the sharing groups; groups of 0 bytes are omitted."""
         members: dict[int, list[int]] = {}
-        for value in self._times:
+        for value in self.times:
             members.setdefault(self._leader_of(value), []).append(value)
-        leaders = sorted(members, key=self._dataflow.rank.__getitem__)
+        leaders = sorted(members, key=self.dataflow.rank.__getitem__)
         groups = []
         for leader in leaders:
-            largest = max(self._size[value] for value in members[leader])
-            intervals = (self._times[value] for value in members[leader])
-            groups.append(HeapGroup(self._size[leader], largest, tuple(intervals)))
+            largest = max(self.size[value] for value in members[leader])
+            intervals = (self.times[value] for value in members[leader])
+            groups.append(HeapGroup(self.size[leader], largest, tuple(intervals)))
         return HeapRequest(tuple(groups), tuple(tuple(members[leader]) for leader in leaders))
 
     def _leader_of(self, value: int) -> int:
         """Returns the first value of a sharing group."""
-        while self._leader[value] != value:
-            value = self._leader[value]
+        while self.leader[value] != value:
+            value = self.leader[value]
         return value
 
     def _begin(self, value: int, leader: int) -> None:
         """Starts the interval of a value, in the group of `leader`."""
-        if self._size[value]:
-            self._leader[value] = leader
-            self._times[value] = (self._clock, -1)
-            self._clock += 1
+        if self.size[value]:
+            self.leader[value] = leader
+            self.times[value] = (self.clock, -1)
+            self.clock += 1
 
     def _free(self, value: int) -> None:
         """Ends the interval of a value."""
-        if self._size[value]:
-            self._times[value] = (self._times[value][0], self._clock)
-            self._clock += 1
+        if self.size[value]:
+            self.times[value] = (self.times[value][0], self.clock)
+            self.clock += 1
 
     def _reusable_operand(self, value: int, ending_here: Mapping[int, None]) -> int | None:
         """Returns an operand that is last used here and whose memory the value may reuse."""
-        places, aliases = self._dataflow.places, self._aliases
+        places, aliases = self.dataflow.places, self.aliases
         # heap_simulator.cc, RunComputation: neither the value nor the operand may be in an alias set of several values,
         # and a copy never reuses its operand, although CanShareOperandBufferWithUser would allow it.
         if aliases.buffer[value] in aliases.members:
@@ -135,22 +127,22 @@ class _Replay:
             return None
         index, candidates = places.index(value), self._ending_operands(instruction, ending_here)
         for n, operand in enumerate(candidates):
-            if operand in ending_here and self._sharing.may_share(operand, instruction, index):
+            if operand in ending_here and self.sharing.may_share(operand, instruction, index):
                 del candidates[n]
                 return operand
         return None
 
     def _ending_operands(self, instruction: Instruction, ending_here: Mapping[int, None]) -> list[int]:
         """Returns the operands that end at this position and are not yet reused; cached per instruction."""
-        user, then, found = self._candidates
+        user, then, found = self.candidates
         if user is not instruction or then is not ending_here:
-            places, aliases = self._dataflow.places, self._aliases
+            places, aliases = self.dataflow.places, self.aliases
             operand_places = (
                 places.operand_place(instruction, position) for position in range(len(instruction.operands))
             )
-            values = dict.fromkeys(self._dataflow.value[place] for place in operand_places)
+            values = dict.fromkeys(self.dataflow.value[place] for place in operand_places)
             candidates_alone = [v for v in values if v in ending_here and aliases.buffer[v] not in aliases.members]
             operands = set(instruction.operands)
             found = [v for v in candidates_alone if places.instructions[places.owner[v]] in operands]
-            self._candidates = instruction, ending_here, found
+            self.candidates = instruction, ending_here, found
         return found
