@@ -16,7 +16,9 @@ from hlo_cli.ir.operation import Operation
 from hlo_cli.ir.operation_table import communication, elementwise
 
 elementwise.ROWS += (Operation("gamma", 1, "Takes gamma functions", "one by one", ("elementwise", "transcendental")),)
-communication.ROWS += (Operation("all-shuffle", None, "Shuffles parts", "anyhow", ("collective",), least=1),)
+communication.ROWS += (
+    Operation("all-shuffle", None, "Shuffles", "anyhow", ("collective",), optional=("replica_groups",), least=1),
+)
 """
 MAIN = "from hlo_cli.cli import main\nmain(sys.argv[1:])"
 MODULE = """HloModule m, is_scheduled=true, num_partitions=2
@@ -25,11 +27,11 @@ ENTRY e {
   p = f32[8,128]{1,0} parameter(0)
   g = f32[8,128]{1,0} gamma(p)
   n = f32[8,128]{1,0} negate(g)
-  b = ((f32[8,128]{1,0}), f32[8,128]{1,0}, u32[]) all-shuffle-start(n)
+  b = ((f32[8,128]{1,0}), f32[8,128]{1,0}, u32[]) all-shuffle-start(n), replica_groups={{0,1}}
   m = f32[8,128]{1,0} gamma(n)
   d = f32[8,128]{1,0} all-shuffle-done(b)
   t = f32[8,128]{1,0} add(m, d)
-  ROOT s = f32[8,128]{1,0} all-shuffle(t)
+  ROOT s = f32[8,128]{1,0} all-shuffle(t), replica_groups={{0,1}}
 }
 """
 
