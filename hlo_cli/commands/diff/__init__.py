@@ -1,1 +1,1 @@
-"""`hlo diff`: what differs between two dumps, whatever the names."""
+"""`hlo diff`: differences between two dumps, independent of names."""

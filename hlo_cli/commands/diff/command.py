@@ -1,4 +1,4 @@
-"""`hlo diff`: what differs between two dumps, whatever the names."""
+"""`hlo diff`: differences between two dumps, independent of names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Examples:
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """Reads, compares, reports."""
+    """Reads, compares, and reports."""
     output, reading = io_of(given, writes=("hlo",) if given["normalize"] else ())
     options = DiffOptions(**given)
     options.check(output, has_stage=bool(reading.stage))

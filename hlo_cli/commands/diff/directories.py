@@ -1,4 +1,4 @@
-"""`hlo diff OLD NEW` of two directories of dumps: a row for each module that differs, however many there are."""
+"""`hlo diff OLD NEW` of two directories of dumps: a row for each module that differs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hlo_cli.scan_modules import Reader, ScanResult
 from hlo_cli.source import Diagnostic, HloError
 
 Given: TypeAlias = "ModuleRef | Input"
-"""A file that is read when its turn comes, or a module that was found in one."""
+"""A file that is read later, or a module that was found in one."""
 Side: TypeAlias = "Mapping[str, Given]"
-"""What is on one side, by what tells the modules apart on both."""
+"""The modules of one side, by the keys that identify them on both sides."""
 
 _NO_HLO = "there is no HLO in it"
 _COLUMNS = (
@@ -45,7 +45,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Two dumps of one name, to be compared."""
+    """Two dumps of one name to compare."""
 
     name: str
     old: Given
@@ -54,9 +54,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came of two modules: in how many instructions they differ, and in words; or why nobody knows.
+    """The result for a pair of modules: the counts of changes and a sentence, or the problems that prevented it.
 
-    `change` is `~` if they differ, `-` or `+` if there is one on the old or the new side only, else empty.
+    `change` is `~` if they differ, `-` or `+` if the module is only on the old or the new side, else empty.
     """
 
     name: str
@@ -68,9 +68,9 @@ class Compared:
 
 
 def side_of_many(many: Many | Input, argument: str) -> Side:
-    """The modules of one side: of a directory and those in it by folder and module, of a file by module.
+    """The modules of one side: of a directory by folder and module, of a file by module.
 
-    Where two modules have one name, XLA's number tells them apart; files whose names say nothing go by their names.
+    Modules of one name are numbered as by XLA; files without a dump name go by their file names.
     """
     if isinstance(many, Input):
         return {many.module or many.source.name: many}
@@ -96,7 +96,7 @@ def _shared_folder(many: Many) -> str:
 def report_of_many(
     ones: Side, twos: Side, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
-    """One row a module that differs; HloError if there is none in both."""
+    """One row for each module that differs; HloError if no module is on both sides."""
     if view.name == "text":
         raise HloError("--text shows two modules, and there are more", hint="--module chooses one")
     both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
@@ -139,7 +139,7 @@ class _Comparer:
     reader: Reader[Module]
 
     def __call__(self, job: Job) -> tuple[Compared, ...]:
-        """What came of a pair of files, module by module; nothing if neither holds what was asked for."""
+        """The results for a pair of files, one for each module; empty if neither holds the selected module."""
         olds, news = self._modules(job.old), self._modules(job.new)
         if not (olds or news) and _may_hold_none(job.old) and _may_hold_none(job.new):
             return ()
@@ -173,7 +173,7 @@ class _Comparer:
 
 
 def _by_name(found: Sequence[ScanResult[Module]]) -> dict[str, ScanResult[Module]]:
-    """The modules of a file by their names, with a number for the second of one name."""
+    """The modules of a file by name, numbered from the second of one name."""
     seen: Counter[str] = Counter()
     named = {}
     for each in found:
@@ -196,12 +196,12 @@ def _module(module: Module, _input: Input) -> Module:
 
 
 def _may_hold_none(given: Given) -> bool:
-    """Whether only reading tells if there is HLO in a file, or the module that was asked for."""
+    """Whether the file must be read to know if it holds HLO, or the selected module."""
     return isinstance(given, ModuleRef) and not given.is_certain
 
 
 def _is_dump(given: Given) -> bool:
-    """Whether a file that is on one side only is one that would have been compared."""
+    """Whether a file on only one side would have been compared."""
     try:
         return isinstance(given, Input) or given.is_certain or bool(read_module_ref(given))
     except (HloError, OSError):
@@ -213,7 +213,7 @@ def _lost(job: Job) -> tuple[Compared, ...]:
 
 
 def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
-    """What a dump is called in a directory: its folder in there, and its module, with XLA's number if wanted."""
+    """The name of a dump in a directory: its subfolder and module, with XLA's number if `numbered`."""
     within, name = os.path.split(os.path.relpath(piece.path, folder))
     dump = parse_dump_name(name)
     if dump is None:

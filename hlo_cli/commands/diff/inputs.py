@@ -1,4 +1,4 @@
-"""Which modules `hlo diff OLD NEW` compares: two files, two stages of one module, or the modules of two directories."""
+"""The modules that `hlo diff OLD NEW` compares: of two files, two stages of one module, or two directories."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hlo_cli.source import Diagnostic, HloError
 from hlo_cli.syntax.read import read_module
 
 Found = tuple[Report, bool, tuple[Diagnostic, ...]]
-"""A report, whether there are differences, and what could not be read."""
+"""A report, whether there are differences, and the reading errors."""
 
 
 def report_of_inputs(
     arguments: Sequence[str], reading: InputOptions, view: View, *, each: bool = False, jobs: int | None = None
 ) -> Found:
-    """The differences of what two arguments name, or one argument at two stages; a row each of several modules."""
+    """The differences between two inputs, or between two stages of one; of several modules, a row each."""
     stages = _stages(arguments, reading)
     names = (arguments[0], arguments[-1])
     sides = [one_or_many([name], replace(reading, stage=stage)) for name, stage in zip(names, stages, strict=True)]
@@ -43,7 +43,7 @@ def report_of_inputs(
 
 
 def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Input | Many]:
-    """Where a file holds one module and the other side several, the one of those that has its name in its place."""
+    """Replaces several modules on one side by the one that has the name of the only module on the other side."""
     alone = [side for side in sides if isinstance(side, Input)]
     if len(alone) != 1:
         return list(sides)
@@ -75,7 +75,7 @@ def _read(given: Input | ModuleRef) -> Sequence[Input]:
 
 
 def _read_if_whole(given: Input | ModuleRef) -> Sequence[Input]:
-    """The modules of a file whose name does not tell them; none of one that cannot be read."""
+    """The modules of a file whose name does not identify them; empty if it cannot be read."""
     try:
         return _read(given)
     except (HloError, OSError):
@@ -83,13 +83,13 @@ def _read_if_whole(given: Input | ModuleRef) -> Sequence[Input]:
 
 
 def side_of(each: Input, reading: InputOptions) -> DiffSide:
-    """A module that is read, with what it is called."""
+    """Reads a module; the result has the name of its file and its stage."""
     module = read_module(each.source, each.proto, strict=reading.strict, infer=omitted_shape)
     return DiffSide(module, each.source.name, each.stage)
 
 
 def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None, str | None]:
-    """The stages of both sides; HloError where there are no two sides."""
+    """The stages of both sides; HloError if there are not two sides."""
     first, between, second = (reading.stage or "").partition("..")
     if len(arguments) == 1 and not between:
         raise HloError("there is one dump, and nothing to compare it with", hint=f"hlo diff {arguments[0]} NEW")

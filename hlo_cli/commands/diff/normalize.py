@@ -1,4 +1,4 @@
-"""`hlo diff DUMP --normalize`: one module as text that is the same whatever names and order a compiler chose."""
+"""`hlo diff DUMP --normalize`: one module as text that is independent of names and order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS: Final = (
 def write_normalized(
     arguments: Sequence[str], reading: InputOptions, ignored: Sequence[str], output: OutputOptions
 ) -> int:
-    """Write the text itself, or a report that holds it with its digest; the exit code."""
+    """Writes the text itself, or a report that holds it with its digest, and returns the exit code."""
     _check(arguments, output)
     loaded = load_one(arguments, reading, about="--normalize")
     module = loaded.module
@@ -61,7 +61,7 @@ def write_normalized(
 
 
 def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
-    """HloError for a kind of change that no text can be written without: what an instruction is and takes."""
+    """Raises HloError for kinds of changes that no text can omit, such as opcodes and operands."""
     left_out = _PARTS_OF_SHAPES | _ATTRIBUTES | _ALWAYS_LEFT_OUT
     for word in ignored:
         if word in kinds and word not in left_out:

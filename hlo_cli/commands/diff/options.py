@@ -1,4 +1,4 @@
-"""What is asked of `hlo diff`; an option that would change nothing is refused, not passed over."""
+"""Options of `hlo diff`; those without effect are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING_TO: Final[Idle] = {
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),
 }
-"""For every way of looking at it the options that change nothing there."""
+"""For each view, the options that have no effect in it."""
 _WHY: Final = {
     "--passes": "it compares the dumps of one directory one after the other; --stage A..B compares two of them",
     "--normalize": "it writes one module, and compares nothing",
@@ -33,7 +33,7 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """Which differences, and how they are shown; names are those of the command's parameters."""
+    """The differences to show, and their form; names are those of the command's parameters."""
 
     passes: bool = False
     normalize: bool = False
@@ -47,7 +47,7 @@ class DiffOptions:
     jobs: int | None = None
 
     def check(self, output: OutputOptions, *, has_stage: bool = False) -> None:
-        """HloError for two ways to look at it, for what is asked for and ignored, and for what would change nothing.
+        """Raises HloError for two views, for kinds both selected and ignored, and for options without effect.
 
         >>> DiffOptions(stat=True, name_only=True).check(OutputOptions())
         Traceback (most recent call last):
@@ -64,7 +64,7 @@ class DiffOptions:
 
     @property
     def view(self) -> str:
-        """The option that says how differences are shown, without its dashes, or `changes`."""
+        """The option that selects the view, without its dashes, or `changes`."""
         return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "changes")
 
     @property

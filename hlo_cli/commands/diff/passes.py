@@ -1,4 +1,4 @@
-"""`hlo diff DIR --passes`: what each pass changed, from the dumps that `--xla_dump_hlo_pass_re` makes."""
+"""`hlo diff DIR --passes`: the changes of each pass, from the dumps that `--xla_dump_hlo_pass_re` makes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What lies between two dumps: the stage of the second, and what differs."""
+    """The changes between two consecutive dumps: the stage of the second, and the differences."""
 
     stage: str
     before: str
@@ -48,7 +48,7 @@ class _Step:
 
 
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:
-    """One row a pass that changed something, and how many did not."""
+    """One row for each pass that changed something, and the number of those that did not."""
     if len(arguments) != 1 or not os.path.isdir(arguments[0]):
         raise HloError("--passes is about the dumps of one directory", hint=_HOW)
     steps: list[_Step] = []
@@ -121,7 +121,7 @@ def _row(step: _Step, view: View) -> Row:
 
 
 def _named(step: _Step) -> tuple[int | None, str, str | None]:
-    """The number of the dump, and what ran before it: the pass that it follows, else the one that was about to run."""
+    """The number of the dump, and the pass between: the one that it follows, else the one before which it was made."""
     now, then = _STAGE.fullmatch(step.stage), _STAGE.fullmatch(step.before)
     if now is None:
         return None, f"to {step.stage}", None

@@ -1,4 +1,4 @@
-"""`hlo diff OLD NEW`: whether two modules differ, in what, and what that comes to."""
+"""`hlo diff OLD NEW`: whether two modules differ, the changes, and their effect on memory and cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DiffSide:
 def report_of_diff(
     comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View, arguments: Sequence[str]
 ) -> Report:
-    """The sentence, the numbers before and after, and the changes in the way that is asked for."""
+    """The answer, the numbers before and after, and the changes in the selected view."""
     differs = view.differs(comparison)
     parts: tuple[Part, ...] = (change_table(comparison, view),)
     figures: Mapping[str, Cell] = {}
@@ -63,7 +63,7 @@ def report_of_diff(
 
 
 def _in_full(comparison: ModuleDiff, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
-    """The numbers that differ, then every change; and all numbers."""
+    """Tables of the numbers that differ and of every change; and all numbers."""
     old, new = module_metrics(comparison.before), module_metrics(comparison.after)
     target = target_of(comparison.after) or target_of(comparison.before)
     header = (header_table(comparison),) if comparison.header else ()
@@ -84,7 +84,7 @@ def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: V
 
 
 def answer_of(comparison: ModuleDiff) -> str:
-    """The sentence that says whether anything differs, and what most."""
+    """The sentence on whether the modules differ, and on the most frequent changes."""
     changed, matched = len(comparison.changed), comparison.matched
     instructions = format_count(matched, "instructions")
     kinds = _kinds(comparison)
@@ -116,7 +116,7 @@ def _nothing(comparison: ModuleDiff, view: View) -> str:
 
 
 def _kinds(comparison: ModuleDiff) -> Counter[str]:
-    """In how many instructions each kind of thing changed."""
+    """The number of changed instructions by kind of change."""
     found = Counter(kind for each in comparison.changed for kind in {change.kind for change in each.changes})
     return Counter({kind: found[kind] for kind in sorted(found, key=KINDS.index)})
 

@@ -1,4 +1,4 @@
-"""The numbers of two modules side by side: bytes, and how much there is of what."""
+"""The numbers of two modules side by side: bytes and counts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hlo_cli.report.table import Table
 
 
 def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> tuple[Table, Table]:
-    """What they take in memory, and what they do, as far as it differs."""
+    """Tables of memory and of counts, with the rows that differ."""
     memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
     return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
 
 
 def record_of(figures: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:
-    """All numbers of a module, for machines."""
+    """All numbers of a module, for programs."""
     numbers: dict[str, Cell] = {f.name: getattr(figures, f.name) for f in fields(figures) if f.name != "peak_bytes"}
     return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in figures.peak_bytes.items()}}
 
@@ -58,7 +58,7 @@ def _count_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
 
 
 def _row(what: str, before: int, after: int) -> Iterator[Row]:
-    """The row, if the two numbers differ; their ratio where neither is zero."""
+    """The row, if the two numbers differ; their ratio if neither is zero."""
     ratio: Cell = after / before if before and after else None
     if before != after:
         yield what, before, after, ratio

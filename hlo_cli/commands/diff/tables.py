@@ -1,4 +1,4 @@
-"""The rows of `hlo diff`: one a change, with the shape before and after in one, and one a computation."""
+"""The tables of `hlo diff`: one row per change, with both shapes in one text, and one row per computation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _COLUMNS = (
 
 
 def change_table(comparison: ModuleDiff, view: View) -> Table:
-    """One row an instruction that changed, was added or removed, or moved if that counts.
+    """One row for each instruction that changed, was added or removed, or moved if that counts.
 
-    Those that change the memory most come first, then what takes none: what is fused, or applied to single elements.
-    Equals stand as in the new module, its entry first; what changed in metadata alone comes last.
+    Largest changes of memory first, then instructions without memory: fused, or applied to single elements.
+    Equals are in the order of the new module, its entry first; changes in metadata alone come last.
     """
     rows = sorted(_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
     counts = Counter(str(row[0]) for _, row in rows)
@@ -125,7 +125,7 @@ _WORDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend
 
 
 def _word(change: Change) -> str:
-    """What changed, in a word or two: attributes by their names."""
+    """The change in a word or two: attributes by their names."""
     if change.kind in ("attributes", "fusion"):
         return change.name
     return _WORDS.get(change.kind, change.kind)
@@ -139,7 +139,7 @@ def header_table(comparison: ModuleDiff) -> Table:
 
 
 def stat_table(comparison: ModuleDiff) -> Table:
-    """How much changed in each computation, most first; those that differ in nothing are left out."""
+    """The number of changes in each computation, most first, without computations that are equal."""
     counts: dict[Computation, Counter[str]] = {}
 
     def count(computation: Computation, what: str) -> None:

@@ -1,6 +1,6 @@
 """The changed lines of two modules, by computation.
 
-Old lines are written with the names of the new module, so that only what changed shows.
+Old lines have the names of the new module, so that only real changes show.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _AROUND = 1
 
 
 def text_diff(comparison: ModuleDiff, before: str, after: str, *, with_schedule: bool = False) -> Diff:
-    """One hunk a computation with differences: its lines as they are now, and before each what was removed there.
+    """One hunk for each computation that differs: its new lines, each preceded by the lines removed there.
 
-    What stands elsewhere in the schedule is shown in both places if that is asked for.
+    With `with_schedule`, lines that moved in the schedule are shown in both places.
     """
     return _TextDiff(comparison, with_schedule=with_schedule).diff(before, after)
 
 
 class _TextDiff:
-    """Writes instructions, those of the old module under the names that their pairs have."""
+    """Writes instructions; those of the old module get the names of their counterparts."""
 
     def __init__(self, comparison: ModuleDiff, *, with_schedule: bool) -> None:
         self._comparison = comparison
@@ -56,7 +56,7 @@ class _TextDiff:
         return Diff("text", tuple(hunks), folded=folded, old_name=before, new_name=after)
 
     def _lines(self, computation: Computation, old: Computation | None) -> Iterator[DiffLine]:
-        """The lines of a computation, with what was removed before the first line that stood behind it."""
+        """The lines of a computation; removed lines come before the first kept line that followed them."""
         gone = self._removed.get(old, []) if old is not None else []
         at = 0
         for instruction in computation.instructions:
@@ -78,7 +78,7 @@ class _TextDiff:
         return DiffLine(" ", _text(instruction, {}), _text(instruction, {}), number, number)
 
     def _line_gone(self, instruction: Instruction) -> DiffLine:
-        """The place of what was removed, or from which it moved away."""
+        """The line of an instruction that was removed or moved away."""
         if (new := self._moved.get(instruction)) is not None:
             return self._line_of_both("<", instruction, new)
         text = _text(instruction, self._names)
@@ -99,7 +99,7 @@ def _line_number(module: Module, instruction: Instruction) -> int | None:
 
 
 def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: bool = False) -> str:
-    """An instruction with other names, and without metadata unless that is wanted."""
+    """The text of an instruction with other names, and with metadata only if `with_metadata`."""
     taken = ", ".join(
         names.get(operand.name, operand.name) + "".join(f"#{i}" for i in instruction.operand_index(at))
         for at, operand in enumerate(instruction.operands)
@@ -115,7 +115,7 @@ def _text(instruction: Instruction, names: Mapping[str, str], *, with_metadata: 
 
 
 def _add(hunks: list[Hunk], lines: Sequence[DiffLine], heading: str, folded: int) -> int:
-    """Add what is to be seen of a computation's lines, in as many hunks as that takes; how many lines are left over."""
+    """Adds the visible lines of a computation, in as many hunks as needed; returns the number of lines omitted."""
     near = {
         at
         for here, line in enumerate(lines)

@@ -1,4 +1,4 @@
-"""How differences are to be seen: which of them, and at which length."""
+"""Which differences are shown, and in how much detail."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hlo_cli.ir.module import Module
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is asked for: `name` is the option that says how differences are shown, or `changes`."""
+    """The selected view: `name` is the option that selects it, or `changes`."""
 
     name: str
     ignored: tuple[str, ...]
     with_schedule: bool
 
     def compare(self, before: Module, after: Module) -> ModuleDiff:
-        """The differences of two modules, less what is to be ignored."""
+        """The differences between two modules, without the ignored ones."""
         return diff(before, after).without(self.ignored)
 
     def differs(self, comparison: ModuleDiff) -> bool:
-        """Whether there is a difference; moving alone is one only if that is asked for."""
+        """Whether there is a difference; moves alone count only if selected."""
         return not comparison.is_empty or (self.with_schedule and bool(comparison.moved))

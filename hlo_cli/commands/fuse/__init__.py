@@ -1,1 +1,1 @@
-"""`hlo fuse`: what is fused, what that saves, and what everything costs."""
+"""`hlo fuse`: fusions, the memory traffic that they avoid, and the cost of every instruction."""

@@ -1,4 +1,4 @@
-"""`hlo fuse`: what is fused, what that saves, and what everything costs."""
+"""`hlo fuse`: fusions, the memory traffic that they avoid, and the cost of every instruction."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Examples:
 @each_options
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
-    """Reads, computes, reports."""
+    """Reads, computes, and reports."""
     output, reading = io_of(given, writes=("hlo",))
     inputs, name = _input_and_name(arguments)
     options = FuseOptions(name, **given)
@@ -109,14 +109,14 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
 
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """The inputs, and the name of a fusion if one stands behind them."""
+    """The inputs, and the name of a fusion if one follows them."""
     if len(arguments) < 2 or os.path.exists(arguments[-1]) or set(arguments[-1]) & set("*?[/"):
         return tuple(arguments), None
     return tuple(arguments[:-1]), arguments[-1]
 
 
 def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> int:
-    """The changed module as canonical text."""
+    """Writes the changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.transform.in_place import copies_note
@@ -128,7 +128,7 @@ def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> i
 
 
 def _check_sound(problems: Sequence[Diagnostic]) -> None:
-    """HloError if a module has errors: by which rules it would be fused, nobody can tell."""
+    """Raises HloError if a module has errors, as its fusion decisions would be undefined."""
     if any(each.severity == "error" for each in problems):
         raise HloError.of((Diagnostic("error", "a module with errors is not fused or taken apart"), *problems))
 

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --cost`: what every instruction costs, as XLA's cost analysis counts."""
+"""`hlo fuse DUMP --cost`: the cost of every instruction, as XLA's cost analysis counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _XLA_FIGURES = "XLA's own figures: summed as float32 in its order, with -1 for e
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What was counted, and by which rules."""
+    """The computed costs of a computation, with the options they were computed under."""
 
     loaded: Loaded
     computation: Computation
@@ -37,13 +37,13 @@ class _Counted:
     timing: TimingColumns | None
 
     def number(self, value: Number) -> Cell:
-        """A figure as it is shown: whole, unless it is XLA's own."""
+        """A number for display: rounded, unless XLA's own numbers are selected."""
         return float(value) if self.as_xla else round(value)
 
     def figure(self, value: Number, instruction: Instruction) -> Cell:
-        """A figure of an instruction: none for a call of unknown cost, unless XLA's own figure is asked for.
+        """A number of an instruction; None for a call of unknown cost, unless XLA's own numbers are selected.
 
-        What calls such a call, and the sum, have the part that is known, with the number of what is unknown beside it.
+        Callers of such a call, and totals, have the known part, and the number of unknown calls.
         """
         is_unknown = self.costs[instruction].unknown and instruction.opcode == opcodes.CUSTOM_CALL and not self.as_xla
         return None if is_unknown else self.number(value)
@@ -58,9 +58,9 @@ def report_of_costs(
     timing: TimingColumns | None,
     argument: str,
 ) -> Report:
-    """One row for each instruction of the entry, or of the computation asked for, those that move most first.
+    """One row for each instruction of the entry or of the selected computation, those with most bytes accessed first.
 
-    An expression alone looks through all computations, and there nothing is summed: a call costs what it calls.
+    An expression without a computation selects from all of them, without totals: a call has the cost of its callee.
     """
     module, rules = loaded.module, XLA if as_xla else EXACT
     found = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
@@ -159,7 +159,7 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
 
 
 def _next(found: _Counted, chosen: Iterable[Instruction], argument: str) -> tuple[str, ...]:
-    """How to see what the most expensive loop or call runs; where there is none, the most expensive fusion."""
+    """Commands to see inside the most expensive loop or call or, without one, the most expensive fusion."""
     callers = [each for each in chosen if each.called_computations and each.opcode in (*CONTROL_FLOW, opcodes.FUSION)]
     if not argument or argument == "-" or not callers:
         return ()

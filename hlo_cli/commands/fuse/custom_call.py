@@ -41,7 +41,7 @@ _DIGITS: Final = 12
 
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
-    """One call taken apart."""
+    """The report of one decoded custom call."""
     said, layouts = call.spec, call.spec.operand_layout_constraints
     name = Identifiers().unique_name(said.target)
     platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
@@ -77,7 +77,7 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
 
 
 def alias_text(call: DecodedCall) -> str:
-    """Which elements of the result overwrite which operands."""
+    """The elements of the result that overwrite operands, and which operands."""
     pairs = call.spec.output_to_operand_aliasing
     return ", ".join(
         f"{index_text(alias.output_index)} over operand {alias.operand_number}" + index_suffix(alias.operand_index)
@@ -104,7 +104,7 @@ _TUPLES: Final = (
 
 
 def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
-    """Whether a function is called that finds the buffers by their places in tables of pointers."""
+    """Whether the call's function finds its buffers by position in tables of pointers."""
     if call.is_typed or call.target.category not in ("handler", "kernel", "unknown"):
         return False
     return call.target.category != "kernel" or target_of(loaded.module) != "tpu"
@@ -183,7 +183,7 @@ def _ffi_place(buffer: CustomCallBuffer) -> str | None:
 
 
 def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
-    """Where an operand's buffer is, as the rest of the table says it."""
+    """The location of an operand's buffer, in the words of the rest of the table."""
     return _ffi_place(buffer) if call.is_typed else call.value(buffer) + index_suffix(buffer.index)
 
 

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --custom-calls`: every custom call, what is behind it, what it is given; C for their functions."""
+"""`hlo fuse DUMP --custom-calls`: every custom call, its target, and its arguments; C for the called functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAMILIES: Final[dict[Category, tuple[str, str]]] = {
 def report_of_custom_calls(
     loaded: Loaded, *, name: str | None, within: Computation | None, where: str | None, argument: str
 ) -> Report:
-    """The call of this name, or the only one there is; else every call, and what they come to by target."""
+    """The call of this name, or the only one; otherwise every call, with totals by target."""
     calls = _within(custom_calls_of(loaded.module), within)
     if name is not None:
         return report_of_call(loaded, _named(loaded, calls, name), argument)
@@ -64,7 +64,7 @@ def report_of_custom_calls(
 
 
 def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: Computation | None) -> int:
-    """Write C for the functions that custom calls call, or for one call's."""
+    """Writes C for the functions of all custom calls, or of one call."""
     if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
         raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
     from hlo_cli.analysis.custom_calls.c_names import escape_comment
@@ -147,7 +147,7 @@ def _target_row(target: str, api: str, calls: Sequence[DecodedCall]) -> Row:
 
 
 def _sizes(call: DecodedCall) -> tuple[int, int, int]:
-    """Bytes of operands, of results that are read, and of results that are not."""
+    """Bytes of the operands, of the results that are used, and of those that are not."""
     read = written = temp = 0
     for buffer in call.buffers:
         if buffer.operand is not None:

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --dots`: the sizes of every product of matrices and every convolution."""
+"""`hlo fuse DUMP --dots`: the sizes of every matmul and every convolution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hlo_cli.report.text import Passage
 def report_of_dots(
     loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None
 ) -> Report:
-    """One row for each product, those with most flops first."""
+    """One row for each matmul, those with most flops first."""
     every = matmuls_of(loaded.module)
     found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _table(loaded, found, times_run_of(loaded.module), timing)
@@ -43,7 +43,7 @@ def report_of_dots(
 
 
 def _place(matmul: Matmul) -> Computation:
-    """The computation that runs a product, which is that of the fusion around it."""
+    """The computation that runs a matmul; inside a fusion, that of the fusion."""
     return (matmul.fusion or matmul.instruction).computation
 
 
@@ -120,7 +120,7 @@ def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColu
 
 
 def _types(matmul: Matmul) -> str:
-    """The element types, `bf16×s8→f32`, or the one that all have."""
+    """The element types, `bf16×s8→f32`, or the one that all share."""
     lhs, rhs, result = (_name(shape) for shape in (matmul.lhs, matmul.rhs, matmul.result))
     if lhs == rhs:
         return lhs if lhs == result else f"{lhs}→{result}"

@@ -1,4 +1,4 @@
-"""`hlo fuse` of many dumps: what fusing saves in each module, and which break XLA's rules for fusions."""
+"""`hlo fuse` of many dumps: the traffic that fusion avoids in each module, and violations of XLA's fusion rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of every module: the same as of one alone."""
+    """The report of one module, reduced to numbers; called for every module."""
 
     timing: TimingColumns | None
 
@@ -65,7 +65,7 @@ class _Ask:
 def fuse_each(
     many: Many, reading: InputOptions, jobs: int | None, timing: TimingColumns | None, output: OutputOptions
 ) -> int:
-    """Write the table, the modules first where fusing saves most; the exit code."""
+    """Writes the table, modules with most avoided traffic first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _Ask(timing)))
     seen = [each.answer for each in found if each.answer is not None]
     unfinished = sum(not each.is_program for each in seen)
@@ -89,7 +89,7 @@ def fuse_each(
 
 
 def _total_seconds(ways: Table) -> Cell:
-    """What all kernels take, each once, as the table of one module adds it up."""
+    """The total time of all kernels, each counted once, as in the table of one module."""
     return ways.total_of(tuple(ways.rows))[ways.column_index("seconds")]
 
 

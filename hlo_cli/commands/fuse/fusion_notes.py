@@ -1,4 +1,4 @@
-"""What an operation in a fusion does with its operand, in a word or two: repeats it, compares it, lays it out anew."""
+"""Short notes on operations inside a fusion: repeated or compared operands, changed layouts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hlo_cli.report.numbers import format_count
 _SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
 _LONGEST: Final = 12
-"""How long a constant may be to be quoted."""
+"""The longest constant that is quoted."""
 
 
 def operand_note(instruction: Instruction) -> str:
-    """What a person should see of an operation beyond its name and shape; often nothing.
+    """A short note on an operation beyond its name and shape; often empty.
 
     >>> from hlo_cli import parse_module
     >>> operand_note(parse_module("r = f32[32,8] broadcast(f32[8] a), dimensions={1}").entry.root)
@@ -48,7 +48,7 @@ def operand_note(instruction: Instruction) -> str:
 
 
 def is_inline_constant(operand: Instruction) -> bool:
-    """Whether an operand is a short constant, which its user's remark holds."""
+    """Whether an operand is a short constant, which the note of its user quotes."""
     if operand.opcode != opcodes.CONSTANT:
         return False
     literal = operand.raw[0]
@@ -56,7 +56,7 @@ def is_inline_constant(operand: Instruction) -> bool:
 
 
 def repeated_operations(instructions: Iterable[Instruction]) -> str:
-    """How many operations repeat values or lay them out anew, and where to look first; empty if none does.
+    """How many operations repeat values or change layouts, and the first to check; empty if there are none.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
@@ -79,7 +79,7 @@ def repeated_operations(instructions: Iterable[Instruction]) -> str:
 
 
 def _repeats(instruction: Instruction) -> int:
-    """How often a broadcast repeats each element of what is no short constant; 1 for every other operation."""
+    """How often a broadcast repeats each element, short constants aside; 1 for every other operation."""
     if (
         instruction.opcode != opcodes.BROADCAST
         or not instruction.operands
@@ -102,7 +102,7 @@ def _broadcast(broadcast: Instruction) -> str:
 
 
 def _with_constant(instruction: Instruction, sign: str) -> str:
-    """`add.10 > 0`, where one of two operands is a constant or one repeated."""
+    """`add.10 > 0`, where one of two operands is a constant or a broadcast of one."""
     if not sign or len(instruction.operands) != 2:
         return ""
     shown = [_constant_of(operand) or operand.name for operand in instruction.operands]
@@ -116,7 +116,7 @@ def _constant_of(operand: Instruction) -> str:
 
 
 def _layout_change(instruction: Instruction) -> str:
-    """How the order of dimensions in memory changes, if it does."""
+    """The change of the dimension order in memory; empty if there is none."""
     if not instruction.operands or not isinstance(instruction.shape, ArrayShape):
         return ""
     given, shape = instruction.operand_shape(0), instruction.shape

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP`: one row for each fusion, what fusing saves, and how the kernels of the module are made."""
+"""`hlo fuse DUMP`: one row for each fusion, the memory traffic that fusion avoids, and the kinds of kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
 _NAMED = 3
-"""How many opcodes of kernels the answer names."""
+"""The most opcodes of kernels that the answer names."""
 
 _SAVED = Diagnostic(
     "note", "saved is what the operations of a fusion would move one by one, less what the fusion moves"
@@ -37,7 +37,7 @@ _SAVED = Diagnostic(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found in a module."""
+    """A module with its costs, kernels, and fusions."""
 
     loaded: Loaded
     costs: Mapping[Instruction, Cost]
@@ -47,7 +47,7 @@ class _Found:
     is_compiled: bool
 
     def times(self, instruction: Instruction) -> int | None:
-        """How often an instruction runs; never what only runs in applied or dead computations."""
+        """How often an instruction runs; 0 for instructions in applied or dead computations."""
         kernel = self.kernels.get(instruction)
         return kernel.times if kernel is not None else 0
 
@@ -55,7 +55,7 @@ class _Found:
 def report_of_fusions(
     loaded: Loaded, *, within: Computation | None, where: str | None, timing: TimingColumns | None, argument: str
 ) -> Report:
-    """The fusions, those that save most first, and how many kernels are made in which way."""
+    """The fusions, those that avoid most traffic first, and the number of kernels of each kind."""
     module = loaded.module
     costs = cost_analysis(module)
     kernels = {kernel.instruction: kernel for kernel in kernels_of(module)}
@@ -190,7 +190,7 @@ def _table(found: _Found) -> Table:
 
 
 def _on_negative(fusions: Sequence[Fusion]) -> str:
-    """Why some fusions save less than nothing, if any do."""
+    """The reason why some fusions have negative savings; empty if there are none."""
     if not (number := sum(fusion.saved_bytes < 0 for fusion in fusions)):
         return ""
     verb = "saves" if number == 1 else "save"
@@ -240,7 +240,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
 
 
 def _notes(found: _Found) -> tuple[Diagnostic, ...]:
-    """How costs are counted, where any are shown."""
+    """Notes on how costs are counted, if any are shown."""
     if not (found.fusions or found.is_compiled):
         return ()
     costs = notes_on_costs(found.loaded, found.timing, counts_loops=True)

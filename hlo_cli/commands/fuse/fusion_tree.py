@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP NAME`: one fusion, its body drawn from the result down to what is read from memory."""
+"""`hlo fuse DUMP NAME`: one fusion, its body as a tree from the result down to its operands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AGAIN: Final = "as above"
 
 
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
-    """The fusion of this name, or the one that calls the computation of this name."""
+    """The fusion of this name, or the fusion that calls the computation of this name."""
     module = loaded.module
     instruction = _named(module, name)
     fusion = fusion_of(instruction)
@@ -89,7 +89,7 @@ def _named(module: Module, name: str) -> Instruction:
 
 
 def _answer(fusion: Fusion) -> str:
-    """What the fusion saves, in sizes of one unit."""
+    """The traffic that the fusion avoids, in sizes of one unit."""
     sizes = f"reads {format_bytes(fusion.read_bytes)}, writes {format_bytes(fusion.written_bytes)}"
     saved = fusion.saved_bytes
     inside = f"keeps {format_bytes(saved)} inside" if saved > 0 else "keeps nothing inside"
@@ -122,7 +122,7 @@ def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tupl
 
 
 def _read(fusion: Fusion) -> str:
-    """How many operands there are, and of which most is read."""
+    """The number of operands, and the operand of which most bytes are read."""
     read = {i.name: round(fusion.cost.operand_bytes(number)) for number, i in enumerate(fusion.instruction.operands)}
     if not read:
         return ""
@@ -140,7 +140,7 @@ def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Drawn:
-    """A row under way: its instruction, what hangs below it so far, and the operands that are still to come."""
+    """An unfinished row: its instruction, the branches added so far, and the operands left to add."""
 
     instruction: Instruction
     below: list[Branch]
@@ -148,7 +148,7 @@ class _Drawn:
 
 
 def _tree(module: Module, fusion: Fusion) -> Tree:
-    """Every instruction once, from the root to the parameters; where it comes again it is `as above`."""
+    """Every instruction once, from the root to the parameters; repeated ones are shown as `as above`."""
     rows = _Rows(module, fusion)
     root = fusion.body.root
     stack = [_Drawn(root, [], rows.coming(root))] if root is not None else []
@@ -174,7 +174,7 @@ class _Rows:
     """The rows of a fusion's body."""
 
     def __init__(self, module: Module, fusion: Fusion) -> None:
-        """Nothing is looked up before it is asked for."""
+        """Prepares the rows; source locations are looked up on demand."""
         self._fusion = fusion
         self._origins = Origins(module)
         root = fusion.body.root
@@ -182,15 +182,15 @@ class _Rows:
         self._written = set(root.operands if is_tuple and root is not None else (root,))
 
     def coming(self, instruction: Instruction) -> list[Instruction]:
-        """The operands that get rows of their own, each once: constants of one element do not."""
+        """The operands that get rows of their own, each once, without constants of one element."""
         return [operand for operand in dict.fromkeys(instruction.operands) if not is_inline_constant(operand)]
 
     def again(self, instruction: Instruction) -> Row:
-        """The row of an instruction that stands further up."""
+        """The row of an instruction that is shown further up."""
         return (instruction.name, None, _AGAIN, None, _AGAIN, None, None, instruction.opcode, None, None)
 
     def row(self, instruction: Instruction) -> Row:
-        """The row of an instruction, with what is read or written there."""
+        """The row of an instruction, with the bytes read or written there."""
         op_name, source = self._origins.of(instruction)
         shape, outside = instruction.shape, self._outside(instruction)
         words = ("written" if instruction in self._written else "", operand_note(instruction))

@@ -1,6 +1,6 @@
-"""How the kernels of a module are made, by whom, and how many in each way.
+"""Kernels of a module by kind and backend.
 
-Custom calls count with what the text tells of their cost, as it does of products by cuBLAS and cuDNN.
+The cost of a custom call is counted where it follows from the text, as for matmuls by cuBLAS and cuDNN.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ON_CALLS: Final = (
 def kernel_kinds_table(
     kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
 ) -> Table:
-    """One row for each way in which kernels are made, with what they cost together, each kernel once."""
+    """One row for each kind of kernel, with the total cost of its kernels, each counted once."""
     ways: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
         ways.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
@@ -70,7 +70,7 @@ def _way_row(
 
 
 def _seconds(made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Row:
-    """The estimates and the bounds of kernels, summed: unknown if one is, None for transfers, which others overlap."""
+    """Summed estimates and bounds of kernels: unknown if one is, None for transfers, which others overlap."""
     if timing is None:
         return ()
     if made[0].is_transfer:
@@ -85,7 +85,7 @@ def _sum(cells: Sequence[Cell]) -> Cell:
 
 
 def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Table:
-    """One row for each kernel and transfer, for machines."""
+    """One row for each kernel and transfer, for programs."""
     columns = (
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", "opcode"),

@@ -1,4 +1,4 @@
-"""What is asked of `hlo fuse`; an option that would change nothing is refused, not passed over."""
+"""Options of `hlo fuse`; those without effect are errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SWITCHES: Final = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose
 
 @dataclass(frozen=True, slots=True)
 class RefusionOptions:
-    """What is to be done: fuse all that the rules let, these by hand, or take these fusions apart."""
+    """Changes to make: fuse by the rules, fuse the given instructions, or unfuse the given fusions."""
 
     apply: bool = False
     fuse: tuple[str, ...] = ()
@@ -23,17 +23,17 @@ class RefusionOptions:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anything is to be changed."""
+        """Whether any change is selected."""
         return self.apply or bool(self.fuse or self.into or self.unfuse)
 
     @property
     def question(self) -> str:
-        """The first of the options that ask for a change."""
+        """The first of the options that select a change."""
         return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
 
     @property
     def option(self) -> str:
-        """The options as they are typed."""
+        """The options as typed."""
         words = ["--apply"] if self.apply else []
         words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
         words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
@@ -43,7 +43,7 @@ class RefusionOptions:
         return " ".join(words)
 
     def check(self, *, why_not: bool, is_part: bool) -> None:
-        """HloError for options about a change where none is asked for, and for unknown rules."""
+        """Raises HloError for options that require a change if none is selected, and for unknown rules."""
         if self.into is not None and not self.fuse:
             raise HloError("--into says where something goes", hint="say what with --fuse")
         if self.keep and not self.fuse:
@@ -58,7 +58,7 @@ class RefusionOptions:
 
 @dataclass(frozen=True, slots=True)
 class FuseOptions:
-    """Which answer, about which fusions; but for `name`, a fusion or a call, names are the command's parameters."""
+    """The report and the fusions that are selected; names are the parameters', but for `name`, a fusion or a call."""
 
     name: str | None = None
     cost: bool = False
@@ -82,7 +82,7 @@ class FuseOptions:
 
     @property
     def changes(self) -> RefusionOptions:
-        """What is to be fused, or taken apart."""
+        """The fusions to make or to unfuse."""
         return RefusionOptions(
             self.apply,
             _listed(self.pair),
@@ -94,28 +94,28 @@ class FuseOptions:
 
     @property
     def is_about_calls(self) -> bool:
-        """Whether the answer is about custom calls."""
+        """Whether the report is on custom calls."""
         return self.custom_calls or self.c_signature
 
     @property
     def is_one_fusion(self) -> bool:
-        """Whether the answer is about a single fusion."""
+        """Whether the report is on a single fusion."""
         return self.name is not None and not self.is_about_calls
 
     @property
     def is_of_parts(self) -> bool:
-        """Whether a part of a module answers it; what a module launches needs its entry."""
+        """Whether a truncated module is enough for the report; the kernels of a module require its entry."""
         return self.name is not None or self.dots or self.is_about_calls or self.computation is not None
 
     @property
     def about_one(self) -> list[str]:
-        """The options given that are about a single module, as they are typed."""
+        """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
         rules = {"--fusion-rules": bool(self.changes.switches)}
         return [option for option, given in {**self._questions, **narrowed, **rules}.items() if given]
 
     def check(self) -> None:
-        """HloError for two questions, or for an option that the one asked has no use for.
+        """Raises HloError for options that conflict or that require another option.
 
         >>> FuseOptions(cost=True, dots=True).check()
         Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""`--chip NAME` of `hlo fuse`: what bounds an operation on a chip, and how long it takes at least."""
+"""`--chip NAME` of `hlo fuse`: the bound of an operation on a chip, and its minimum time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_seconds
 from hlo_cli.source import Diagnostic
 
-if TYPE_CHECKING:  # rooflines take a chip
+if TYPE_CHECKING:  # rooflines need a chip
     from hlo_cli.analysis.cost.roofline import Roofline
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 
@@ -33,19 +33,19 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class TimingColumns:
-    """A chip, and what it can do in a second."""
+    """A chip and its throughputs."""
 
     throughput: ChipSpec
 
     def cells(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Row:
-        """What bounds an operation, and its seconds; `element_type` is that of the flops where it is at hand."""
+        """The bound and seconds of an operation; `element_type` is that of its flops, if at hand."""
         found = self._roofline(instruction, cost, element_type)
         if found is None:
             return UNKNOWN, UNKNOWN, UNKNOWN
         return found.bound, found.seconds, found.at_least_seconds
 
     def in_words(self, instruction: Instruction, cost: Cost) -> str:
-        """How long an operation takes at its roofline, what bounds it, and whether nothing makes it faster."""
+        """The time of an operation at its roofline, its bound, and the minimum time."""
         found = self._roofline(instruction, cost)
         if found is None:
             return "not known"
@@ -56,7 +56,7 @@ class TimingColumns:
         return f"about {words}{least}"
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
-        """None for what nobody knows, and for collectives and sends, which go over other wires than the memory's."""
+        """The roofline; None if unknown, and for collectives and sends, which use other links than memory."""
         from hlo_cli.analysis.cost.roofline import compute_type, roofline
 
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
@@ -65,19 +65,19 @@ class TimingColumns:
 
 
 def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
-    """The columns that a chip adds, none where none was named."""
+    """The columns that a chip adds; empty without a chip."""
     return _COLUMNS if timing is not None else ()
 
 
 def model_of(timing: TimingColumns | None) -> Mapping[str, Cell]:
-    """The model behind times, for machines; nothing where no chip was named."""
+    """The model of the times, for programs; empty without a chip."""
     return {"model": time_model(timing.throughput)} if timing is not None else {}
 
 
 def notes_on_costs(
     loaded: Loaded, timing: TimingColumns | None, *, counts_loops: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """What a reader of costs should know: how times are found, and whose way of counting it is."""
+    """Notes on how times are estimated and how costs are counted."""
     times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
     has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
     how = [

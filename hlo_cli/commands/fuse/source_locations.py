@@ -1,4 +1,4 @@
-"""Where many instructions come from: their op_names and places in the user's program, each looked up once."""
+"""Source locations of many instructions: op_names and places in the user's program, each looked up once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hlo_cli.ir.module import Module
 
 
 class Origins:
-    """The origins of a module's instructions; equal stack frames are followed once."""
+    """The source locations of a module's instructions; equal stack frames are followed once."""
 
     def __init__(self, module: Module) -> None:
-        """Nothing is looked up before it is asked for."""
+        """Prepares the look-up; stack frames are followed on demand."""
         self._module = module
         self._frames: dict[int, str | None] = {}
 
     def of(self, instruction: Instruction) -> tuple[str | None, str | None]:
-        """The op_name and the innermost place, None where the text does not say.
+        """The op_name and the innermost place, None where the text has none.
 
         >>> from hlo_cli import parse_module
         >>> text = 'r = f32[2] iota(), iota_dimension=0, metadata={op_name="a/iota" source_file="a.py" source_line=3}'
@@ -34,7 +34,7 @@ class Origins:
         return metadata.op_name or None, self._frames[frame]
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The distinct op_names and places of several, in their order."""
+        """The distinct op_names and places of several instructions, in their order."""
         found = [self.of(each) for each in instructions if "metadata=" in each.raw[1]]
         op_names = dict.fromkeys(op_name for op_name, _ in found if op_name)
         return tuple(op_names), tuple(dict.fromkeys(place for _, place in found if place))

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: what if it were fused otherwise, as a diff."""
+"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: the module with other fusions, as a diff."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _BEFORE_THE_PASS: Final = "before_fusion"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The module as it would be, with what was decided about its pairs, and what should be said about that.
+    """The changed module, the decisions on its pairs, and remarks.
 
-    `copies` are those that were added to keep operands until their last read.
+    `copies` are the instructions added to keep operands until their last read.
     """
 
     module: Module
@@ -47,7 +47,7 @@ class Result:
 
 
 def rules_of(switches: Sequence[str]) -> FusionRules:
-    """The rules with what was chosen about them."""
+    """The fusion rules with the given switches."""
     return FusionRules(
         may_duplicate=not {"no-copies", "multi-output"} & set(switches),
         multi_output="multi-output" in switches,
@@ -58,7 +58,7 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
 
 
 def what_if(module: Module, options: RefusionOptions) -> Result:
-    """Take apart, fuse by hand, then fuse by the rules, as far as each is asked for."""
+    """Unfuses, fuses by hand, then fuses by the rules, as far as the options select each."""
     remarks: list[str] = []
     copies: list[str] = []
     if options.unfuse:
@@ -95,7 +95,7 @@ def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
 
 
 def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, *, argument: str) -> Report:
-    """Kernels and bytes before and after, what keeps the rest apart, and the diff."""
+    """Kernels and bytes before and after, the rules that keep pairs apart, and the diff."""
     old, new = loaded.module, result.module
     path = loaded.input.path or "-"
     before, after = _moved(old), _moved(new)
@@ -133,7 +133,7 @@ _Moved = tuple[int, int, int]
 
 
 def _moved(module: Module) -> _Moved:
-    """Kernels, the bytes that they read and write when each runs once, and fusions among them."""
+    """The number of kernels, the bytes that they access when each runs once, and the number of fusions."""
     kernels = [kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer]
     costs = costs_among(kernels)
     moved = sum(round(cost.bytes_accessed) for cost in costs.values())
@@ -174,7 +174,7 @@ def _compared(before: _Moved, after: _Moved) -> Table:
 
 
 def _rules_table(apart: Iterable[FusionDecision]) -> Table:
-    """How many pairs each rule keeps apart."""
+    """The number of pairs that each rule keeps apart."""
     kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
     pairs = Counter(decision.rule for decision in kernels)
     example = {decision.rule: decision for decision in reversed(kernels)}
@@ -205,14 +205,14 @@ def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
 
 
 def _is_before_the_pass(loaded: Loaded) -> bool:
-    """Whether the file's name says that the CPU compiler's fusion pass comes next."""
+    """Whether the CPU compiler's fusion pass comes next, by the name of the file."""
     return _BEFORE_THE_PASS in (loaded.input.path or "") + (loaded.input.stage or "") and target_of(
         loaded.module
     ) not in ("tpu", "gpu")
 
 
 def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
-    """What the answer is worth."""
+    """Notes on how reliable the answer is."""
     if options.apply and _is_before_the_pass(loaded):
         yield "by its name this is what the CPU compiler fuses: jaxlib 0.10.2 makes the same fusions"
     elif options.apply:

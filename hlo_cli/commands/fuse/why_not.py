@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --why-not`: neighbours that are not fused, why, and what fusing them would save."""
+"""`hlo fuse DUMP --why-not`: producer–consumer pairs that are not fused, why, and what fusing them would save."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = (
 def report_of_why_not(
     loaded: Loaded, rules: FusionRules, *, within: Computation | None, where: str | None, argument: str
 ) -> Report:
-    """One row for each pair, what saves most first."""
+    """One row for each pair, the largest saving first."""
     pairs = [p for p in unfused_pairs(loaded.module, rules) if within is None or p.consumer.computation is within]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
     rows = tuple(_row(pair, _why(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
@@ -60,7 +60,7 @@ def _row(pair: UnfusedPair, why: str) -> tuple[int, str, str, str, str, bool, st
 
 
 def _why(pair: UnfusedPair, *, is_compiled: bool) -> str:
-    """The rule that keeps two apart; where none does, what is known of that."""
+    """The rule that keeps a pair apart; without one, what is known of the reason."""
     if not pair.rule.fuses:
         return pair.words
     if not is_compiled:

@@ -1,1 +1,1 @@
-"""`hlo parse`: what is in a dump, its instructions and loops, its text again, one instruction explained."""
+"""`hlo parse`: summary, instructions, and loops of a dump, its canonical text, and explained instructions."""

@@ -1,4 +1,4 @@
-"""What an attribute of an instruction means, in words: those of its row, or what its value says."""
+"""The meanings of instruction attributes in words, from their rows or their values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GROUP = re.compile(r"\{([\d,\s]*)\}")
 
 
 def describe_attribute(opcode: str, name: str, value: str) -> str:
-    """What an attribute says about an instruction of this opcode; empty if it is not known.
+    """The meaning of an attribute in an instruction of this opcode; empty if unknown.
 
     >>> describe_attribute("fusion", "kind", "kLoop"), describe_attribute("transpose", "dimensions", "{1,0}")
     ('a loop over the elements of the result', 'which operand dimension each result dimension is')
@@ -36,7 +36,7 @@ def describe_attribute(opcode: str, name: str, value: str) -> str:
 
 
 def attribute_label(name: str) -> str:
-    """A short name for an attribute, to stand in front of its value.
+    """A short label for an attribute, shown in front of its value.
 
     >>> attribute_label("lhs_contracting_dims"), attribute_label("kind")
     ('lhs sum', 'kind')
@@ -46,7 +46,7 @@ def attribute_label(name: str) -> str:
 
 
 def _settings(value: str) -> str:
-    """The settings of a backend that hold anything, by their keys."""
+    """The nonempty settings of a backend configuration, by their keys."""
     import json
 
     try:
@@ -91,4 +91,4 @@ _COMPUTED: Final[dict[Kind, Callable[[str], str]]] = {
     Kind.DIM_LABELS: _labels,
     Kind.WINDOW: _window,
 }
-"""What is said of values that are put into words one by one."""
+"""Descriptions of values that have words of their own."""

@@ -1,4 +1,4 @@
-"""`hlo parse`: what is in a dump, its instructions and loops, its text again, one instruction taken apart."""
+"""`hlo parse`: summary, instructions, and loops of a dump, its canonical text, and explained instructions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Examples:
 """
 
 _STEPS = 1
-"""How many steps a slice reaches where nothing else is said."""
+"""The default number of steps in a slice."""
 
 
 @click.command(help=HELP)
@@ -56,7 +56,7 @@ _STEPS = 1
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """The summary, unless something else is asked for."""
+    """Writes the summary, unless an option selects another report."""
     output, reading = io_of(given, writes=("hlo", "pb"))
     options = ParseOptions(**given)
     options.check(output.format)
@@ -111,7 +111,7 @@ def _explain_text(text: str) -> Report:
 
 
 def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
-    """The module, or a part of it, as text or as a proto."""
+    """Writes the module, or a part of it, as text or as a proto."""
     if options.select is not None:
         from hlo_cli.commands.parse.text import print_instructions
 
@@ -127,7 +127,7 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
 
 
 def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
-    """The module as canonical text, with sugar, without, or as it is."""
+    """Writes the module as canonical text: sugared, desugared, or unchanged."""
     from hlo_cli.commands.shared.load import notes_of
 
     module = loaded.module
@@ -144,7 +144,7 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
 
 
 def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
-    """The module as a `HloModuleProto`, which knows no sugar."""
+    """Writes the module as an `HloModuleProto`, which has no sugar."""
     from hlo_cli.commands.shared.load import notes_of
     from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
     from hlo_cli.transform.desugar import desugar

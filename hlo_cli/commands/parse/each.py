@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Write the table; the exit code."""
+    """Writes the table and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _overview))
     answers = [each.answer for each in found if each.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))

@@ -1,4 +1,4 @@
-"""`hlo parse --explain`: one instruction taken apart, each piece underlined and named."""
+"""`hlo parse --explain`: one instruction explained, each part underlined and named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPERANDS: Final = (
 
 
 def explain_instruction(module: Module, instruction: Instruction, *, most_operands: int = MANY) -> Report:
-    """What an instruction of a module says, piece by piece; of many operands only the first are quoted.
+    """Explains an instruction of a module part by part; at most `most_operands` operands are quoted.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] add(x, x) }")
     >>> explain_instruction(module, module.entry.root).answer
@@ -52,7 +52,7 @@ def explain_instruction(module: Module, instruction: Instruction, *, most_operan
 
 
 def explain_text(text: str, *, most_operands: int = MANY) -> Report:
-    """The same for an instruction that somebody typed; HloError, with the place, if it is none.
+    """Explains an instruction given as text; HloError, with its span, if the text is not an instruction.
 
     >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
     'Adds two arrays: 1,024 elements of bf16, 2 KiB in VMEM, no padding'
@@ -107,7 +107,7 @@ def _place(instruction: Instruction) -> str:
 
 
 def _answer(instruction: Instruction, setting: ExplainContext) -> str:
-    """What it does and how much comes of it, in one sentence."""
+    """One sentence on what the instruction does and how large its result is."""
     if instruction.opcode == opcodes.FUSION:
         said = [format_count(len(instruction.operands), "operands")]
         said += [format_count(len(called.instructions), "instructions") for called in instruction.called_computations]
@@ -162,7 +162,7 @@ def _users(instruction: Instruction) -> tuple[Instruction, ...]:
 
 
 def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
-    """All operands, for machines."""
+    """All operands, for programs."""
     rows: list[tuple[Cell, ...]] = []
     for at, operand in enumerate(instruction.operands):
         shape = instruction.operand_shape(at)

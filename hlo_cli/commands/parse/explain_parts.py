@@ -1,4 +1,4 @@
-"""The parts of an instruction's line: its shape, its operands, its attributes, each with what it means."""
+"""The parts of an instruction's line, shape, operands, and attributes, each with its meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
 
 MANY: Final = 8
-"""So many operands, or elements of a tuple, are quoted; more would not leave room for what they mean."""
+"""The most operands, or elements of a tuple, that are quoted; more would leave no room for their meanings."""
 _LONG_VALUE: Final = 48
 _ELIDED: Final = frozenset(("metadata", "backend_config"))
 _MIN_INSIDE: Final = 2
@@ -34,7 +34,7 @@ Rows = list[Explanation]
 
 @dataclass(frozen=True, slots=True)
 class ExplainContext:
-    """Where an instruction stands: in which module, for which target, typed alone, in memory or inside a kernel."""
+    """The context of an instruction: module, target, whether it is typed alone, and whether it is inside a kernel."""
 
     module: Module
     target: str | None
@@ -43,12 +43,12 @@ class ExplainContext:
     most_operands: int = MANY
 
     def space(self, space: int) -> str:
-        """The name of a memory space; nothing where values are not in memory."""
+        """The name of a memory space; empty where values are not in memory."""
         return space_name(space, self.target) if self.is_in_memory else ""
 
 
 def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
-    """The shape piece by piece; a tuple leaf by leaf, with what each takes."""
+    """Adds the parts of the shape; those of a tuple by leaf, each with its size."""
     first = _next_part(rows)
     array = shape.array if isinstance(shape, BufferShape) else shape
     if isinstance(array, ArrayShape):
@@ -67,7 +67,7 @@ def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, ro
 
 
 def operand_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
-    """What stands between the parentheses: operands, or the number of a parameter, or a constant."""
+    """Adds the parts between the parentheses: operands, a parameter number, or a constant."""
     segments.append(Segment("("))
     argument = instruction.text.argument
     if argument and not instruction.operands:
@@ -90,7 +90,7 @@ def operand_parts(instruction: Instruction, setting: ExplainContext, segments: S
 
 
 def attribute_parts(instruction: Instruction, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
-    """Each attribute with what it means; metadata says where in the user's program the instruction comes from."""
+    """Adds each attribute with its meaning; for metadata, the location in the user's program."""
     for attribute in instruction.attributes:
         segments.append(Segment(", "))
         part = _next_part(rows)
@@ -163,7 +163,7 @@ def _origin(module: Module, instruction: Instruction, part: int) -> Explanation:
 
 
 def _called(instruction: Instruction, value: str, meaning: str) -> str:
-    """What a computation is for, and what it does if that is one operation."""
+    """The role of a called computation, and its operation if it has only one."""
     named = value.replace("%", "").strip("{} ").split(", ")
     called = [c for c in instruction.called_computations if c.name in named]
     return f"{meaning}: {', '.join(map(_inside, called))}" if 0 < len(called) <= _MIN_INSIDE else meaning

@@ -1,4 +1,4 @@
-"""`hlo parse --instructions`: every instruction with its shape, operands and origin."""
+"""`hlo parse --instructions`: every instruction with its shape, operands, and source location."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _COLUMNS = (
 def report_of_instructions(
     loaded: Loaded, *, computation: str | None = None, where: str | None = None, columns: Collection[str] = ()
 ) -> Report:
-    """One row for each instruction that an expression chooses, in the order of the text.
+    """One row for each instruction that matches an expression, in the order of the text.
 
-    `columns` are those that the user names, which may be costs.
+    `columns` are those that the user names; they may be cost columns.
     """
     module = loaded.module
     instructions, answer, passed_over = choose_instructions(module, computation, where)
@@ -56,7 +56,7 @@ def report_of_instructions(
 def choose_instructions(
     module: Module, computation: str | None, where: str | None
 ) -> tuple[tuple[Instruction, ...], str, tuple[Diagnostic, ...]]:
-    """The instructions of a computation, or of all, that an expression is true of; that in words, and notes on it."""
+    """Instructions that match, a description of the choice, and notes."""
     chosen = module.computation(computation) if computation is not None else None
     all_of_them = tuple(chosen.instructions if chosen is not None else module.instructions)
     place = chosen.name if chosen is not None else format_count(len(module.computations), "computations")

@@ -1,4 +1,4 @@
-"""What an opcode does, in words: the sentence that an explanation begins with, and a little more."""
+"""Descriptions of opcodes: the first sentence of an explanation, and details."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hlo_cli.ir.operations import OPERATIONS, wrapped_opcode
 
 
 class Words(NamedTuple):
-    """An opcode in words: `does` begins a sentence about an instruction, `about` says how it works."""
+    """An opcode in words: `does` begins a sentence about an instruction, `about` describes how it works."""
 
     does: str
     about: str
 
 
 def describe_opcode(opcode: str) -> Words:
-    """What an opcode does: one of XLA's, one that wraps it to run in the background, or an unknown one.
+    """Describes an opcode of XLA, an asynchronous form of one, or an unknown opcode.
 
     >>> describe_opcode("tanh").does, describe_opcode("slice-start").does, describe_opcode("frob").does
     ('Takes hyperbolic tangents', 'Starts a slice in the background', 'An operation that XLA did not have')

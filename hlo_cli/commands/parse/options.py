@@ -1,4 +1,4 @@
-"""What is asked of `hlo parse`."""
+"""Options of `hlo parse`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _GOES_WITH: Final = {
     "--operands": ("--slice",),
     "--users": ("--slice",),
 }
-"""What an option that narrows an answer narrows; with none of them given, --instructions is meant."""
+"""The effect of each option that narrows a report; given alone, these imply --instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """Which answer, of which part of the module; names are those of the command's parameters."""
+    """The report and the part of the module that are selected; names are those of the command's parameters."""
 
     instructions: bool = False
     tree: bool = False
@@ -35,7 +35,7 @@ class ParseOptions:
     jobs: int | None = None
 
     def check(self, format: str) -> None:
-        """HloError if two answers are asked for at once, or an answer is narrowed that cannot be.
+        """Raises HloError for conflicting reports, and for a filter on a report that has none.
 
         >>> ParseOptions(tree=True, where="rank > 1").check("table")
         Traceback (most recent call last):
@@ -56,13 +56,13 @@ class ParseOptions:
             raise HloError(f"--{'desugar' if self.desugar else 'sugar'} is for --format hlo")
 
     def about_one(self, format: str) -> list[str]:
-        """The options given that are about a single module, as they are typed."""
+        """The given options that require a single module, as typed."""
         writes = (f"--format {format}",) if format in ("hlo", "pb") else ()
         return [*self._answers(), *self._narrowed(), *writes]
 
     @property
     def lists_instructions(self) -> bool:
-        """Whether the answer is the table of instructions."""
+        """Whether the report is the table of instructions."""
         return self.instructions or self.where is not None or self.computation is not None
 
     def _answers(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`hlo parse DUMP`: what a module is, what goes in and out, what it is made of, and its largest values."""
+"""`hlo parse DUMP`: summary of a module: arguments, results, kinds of computations, opcodes, and largest values."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _arrays(shapes: Iterable[Shape]) -> Iterable[ArrayShape]:
 
 
 def _kinds_in_words(module: Module) -> str:
-    """How many computations of each kind there are, each with its instructions: `228 fusions 2,982`."""
+    """The number of computations of each kind, with their instructions: `228 fusions 2,982`."""
     counts: Counter[Kind] = Counter()
     sizes: Counter[Kind] = Counter()
     for computation, kind in computation_kinds(module).items():
@@ -161,7 +161,7 @@ def _largest_values(module: Module) -> Table:
 
 
 def _signature(module: Module) -> Table:
-    """Arguments and results for machines: a person sees their sums."""
+    """Arguments and results, for programs; the screen shows their sums."""
     columns = (
         Column("direction", "direction"),
         Column("index", "index", "index"),

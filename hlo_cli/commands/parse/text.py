@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, computation: str | None = None) -> int:
-    """Write the instructions that an expression is true of, each on a line of its own, as they stand in the dump."""
+    """Writes the instructions that match an expression, one per line, as in the dump."""
     module = loaded.module
     chosen, answer, passed_over = choose_instructions(module, computation, where)
     if output.format not in ("table", "hlo"):
@@ -49,7 +49,7 @@ def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, com
 def print_slice(
     loaded: Loaded, name: str, output: OutputOptions, *, operands: int, users: int, computation: str | None = None
 ) -> int:
-    """Write an instruction with its neighbours as a module."""
+    """Writes an instruction with its neighbors as a module."""
     if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
         raise HloError("--slice prints a module as HLO text", hint="--where EXPR lists instructions in a table")
     module = loaded.module
@@ -67,7 +67,7 @@ def _for_a_person(answer: str, lines: Iterator[str], left_out: int) -> Iterator[
 
 
 def _line(module: Module, instruction: Instruction) -> str:
-    """The instruction as it is written, made one line if it was written on several."""
+    """The text of the instruction, joined into one line."""
     span = instruction.span
     text = module.source.slice(span) if span is not None else print_instruction(instruction)
     return text.rstrip() if "\n" not in text else one_line(text).replace("\n", "\\n")

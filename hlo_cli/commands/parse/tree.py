@@ -1,4 +1,4 @@
-"""`hlo parse --tree`: loops, branches and calls as they contain each other."""
+"""`hlo parse --tree`: nested loops, branches, and calls."""
 
 from __future__ import annotations
 

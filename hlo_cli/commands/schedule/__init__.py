@@ -1,1 +1,1 @@
-"""`hlo schedule`: what overlaps, and what is exposed."""
+"""`hlo schedule`: asynchronous operations, their overlap with compute, and their exposed bytes."""

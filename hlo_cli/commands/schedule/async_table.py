@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP`: every asynchronous operation, what runs meanwhile, and how many bytes are exposed."""
+"""`hlo schedule DUMP`: every asynchronous operation, what overlaps it, and how many of its bytes are exposed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
-if TYPE_CHECKING:  # times take a chip
+if TYPE_CHECKING:  # times need a chip
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.commands.schedule.time import PairTimes
 
@@ -35,7 +35,7 @@ def report_of_pairs(
     argument: str,
     throughput: ChipSpec | None = None,
 ) -> Report:
-    """The pairs in the order in which they start, and what they come to by operation."""
+    """A table of the pairs in the order of their starts, with totals by operation."""
     flights = [flight for flight in overlap.intervals if within is None or flight.pair.start.computation is within]
     blocking = {i: size for i, size in overlap.synchronous.items() if within is None or i.computation is within}
     times = _times_of(overlap, throughput, flights, blocking)
@@ -67,7 +67,7 @@ def report_of_pairs(
 
 
 def order_notes(overlap: OverlapAnalysis) -> tuple[Diagnostic, ...]:
-    """What to say of a module that has no schedule."""
+    """Notes on a module that has no schedule."""
     if overlap.module.is_scheduled:
         return ()
     return (Diagnostic("note", "the module is not scheduled: the order of its text is taken for one"),)
@@ -82,7 +82,7 @@ def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Par
 
 
 def _why_nothing(loaded: Loaded) -> str:
-    """Why a module may have nothing asynchronous."""
+    """The reason why a module may have no asynchronous operations."""
     if not loaded.module.is_scheduled:
         words = "Compilers make operations asynchronous when they schedule, and this is before that"
         return f"{words}; --reorder memory makes a schedule."
@@ -178,7 +178,7 @@ def _meanwhile(flight: AsyncInterval) -> str | Unknown:
 
 
 def _span(flight: AsyncInterval) -> tuple[int, int, bool] | None:
-    """The bar of a pair; a loop's next round, where the done stands first, is not drawn."""
+    """The bar of a pair; None for the next iteration of a loop, where the done comes first."""
     if flight.done_step is None or flight.done_step < flight.start_step:
         return None
     return flight.start_step, flight.done_step, not flight.is_exposed
@@ -187,7 +187,7 @@ def _span(flight: AsyncInterval) -> tuple[int, int, bool] | None:
 def _kinds_table(
     flights: Sequence[AsyncInterval], blocking: Sequence[tuple[str, int]], times: PairTimes | None
 ) -> Table:
-    """One row for each operation, with what of it is not asynchronous."""
+    """One row for each operation, with the count and bytes of its synchronous instructions."""
     waits = any(flight.is_exposed for flight in flights)
     columns = (
         Column("operation", "operation", "opcode"),

@@ -1,4 +1,4 @@
-"""`hlo schedule`: what overlaps, and what waits."""
+"""`hlo schedule`: asynchronous operations, their overlap with compute, and their exposed bytes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Examples:
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """Reads, computes, reports."""
+    """Reads, computes, and reports."""
     output, reading = io_of(given, writes=("hlo",))
     options = ScheduleOptions(**given)
     options.check()
@@ -101,7 +101,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question about a module: the options, the chip if there is one, and the input as it is typed."""
+    """A module to report on: the options, the chip if one is given, and the input as typed."""
 
     loaded: Loaded
     options: ScheduleOptions
@@ -109,7 +109,7 @@ class _Asked:
     argument: str
 
     def check_whole(self, message: str) -> None:
-        """HloError if a part of the module is asked for."""
+        """Raises HloError if an option selects a part of the module."""
         if self.options.where is not None or self.options.computation is not None:
             raise HloError(message, hint="leave out --where and --computation")
 
@@ -172,7 +172,7 @@ def _reordered(asked: _Asked, how: How) -> Reordered:
 
 
 def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
-    """The module in its other spelling: a diff, or the text."""
+    """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
@@ -186,7 +186,7 @@ def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
 
 
 def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
-    """The module in its new order, as canonical text."""
+    """Writes the module in its new order, as canonical text."""
     asked.check_whole("the module is written whole")
     new = _reordered(asked, how)
     return _write_text(asked.loaded, new.module, output, new.copies)

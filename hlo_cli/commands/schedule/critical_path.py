@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --critical-path MODEL`: the longest chain of instructions that wait for each other."""
+"""`hlo schedule DUMP --critical-path MODEL`: the longest chain of dependent instructions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def report_of_path(
     where: str | None,
     throughput: ChipSpec | None = None,
 ) -> Report:
-    """The instructions of the critical path, one a row, by a simple model of what takes time, or by those of a chip."""
+    """The instructions of the critical path, one a row, by a simple model of time or by the figures of a chip."""
     computation = within or loaded.module.entry
     works = inclusive_costs(computation.instructions)
     timed = throughput if model == "time" else None

@@ -1,4 +1,4 @@
-"""`hlo schedule` of many dumps: what is exposed in each module, and which modules break XLA's rules."""
+"""`hlo schedule` of many dumps: the exposed bytes of each module, and its violations of XLA's rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of every module: the same as of one alone."""
+    """The report of one module, reduced to numbers; called for every module."""
 
     throughput: ChipSpec | None
 
@@ -59,7 +59,7 @@ class _Ask:
 def schedule_each(
     many: Many, reading: InputOptions, jobs: int | None, throughput: ChipSpec | None, output: OutputOptions
 ) -> int:
-    """Write the table, the modules first that expose most; the exit code."""
+    """Writes the table, most exposed modules first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _Ask(throughput)))
     seen = [each.answer for each in found if each.answer is not None]
     unfinished = sum(not each.is_program for each in seen)
@@ -85,7 +85,7 @@ def schedule_each(
 def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
     named: dict[str, Cell] = {**seen.numbers, "errors": seen.errors, "upper_bound": not seen.is_program}
     cells = (named[column.name] for column in columns)
-    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # a time that nobody knows, never one of 0
+    return tuple(UNKNOWN if cell is None else cell for cell in cells)  # unknown times are never 0
 
 
 def _answer(seen: Sequence[Seen]) -> str:

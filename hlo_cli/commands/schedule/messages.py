@@ -1,4 +1,4 @@
-"""What `hlo schedule` says of asynchronous operations in one sentence."""
+"""Sentences about asynchronous operations for `hlo schedule`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_part, sing
 def describe_overlap(
     overlap: OverlapAnalysis, flights: Sequence[AsyncInterval], blocking: Mapping[Instruction, int]
 ) -> str:
-    """Which pairs of an overlap, and how many of their bytes, are exposed; and what is not asynchronous at all."""
+    """The exposed pairs and bytes of an overlap analysis, and the synchronous transfers."""
     if flights:
         words = _pairs_in_words(flights)
     else:
@@ -25,7 +25,7 @@ def describe_overlap(
 
 
 def _blocking_in_words(blocking: Mapping[Instruction, int], *, is_scheduled: bool) -> str:
-    """The end of an answer: how much is not asynchronous; before there is a schedule, how much may become so."""
+    """The end of an answer: the synchronous transfers or, before scheduling, those that may become asynchronous."""
     opcodes = [each.opcode for each in blocking if is_scheduled or each.opcode in COLLECTIVES]
     if not opcodes:
         return ""
@@ -36,7 +36,7 @@ def _blocking_in_words(blocking: Mapping[Instruction, int], *, is_scheduled: boo
 
 
 def blocking_number(opcodes: Sequence[str]) -> str:
-    """How many there are of what is not asynchronous, and what it is.
+    """The number and kind of synchronous instructions.
 
     >>> blocking_number(["infeed"]), blocking_number(["all-reduce"] * 2), blocking_number(["infeed", "outfeed"])
     ('1 infeed', '2 collectives', '2 transfers')
@@ -46,7 +46,7 @@ def blocking_number(opcodes: Sequence[str]) -> str:
 
 
 def _pairs_in_words(every: Sequence[AsyncInterval]) -> str:
-    """How many of the pairs overlap nothing, and how many nothing waits for."""
+    """How many pairs overlap no compute, and how many have no done."""
     flights = [flight for flight in every if flight.done_step is not None]
     if not flights:
         return f"The text does not tell when {format_count(len(every), _nouns(every))} {_is(len(every))} waited for"
@@ -55,7 +55,7 @@ def _pairs_in_words(every: Sequence[AsyncInterval]) -> str:
 
 
 def _exposed_in_words(flights: Sequence[AsyncInterval]) -> str:
-    """How many pairs are exposed, and how many of their bytes."""
+    """How many pairs, and how many of their bytes, are exposed."""
     exposed = [flight for flight in flights if flight.is_exposed]
     total, waited = (sum(flight.total_bytes for flight in each) for each in (flights, exposed))
     least = "at least " if any(flight.times is None for flight in flights) else ""
@@ -68,13 +68,13 @@ def _exposed_in_words(flights: Sequence[AsyncInterval]) -> str:
 
 
 def quantified_noun(flights: Sequence[AsyncInterval]) -> str:
-    """All pairs: `Both all-reduces`."""
+    """All pairs with a quantifier: `Both all-reduces`."""
     every = {1: "The only", 2: "Both"}.get(len(flights), f"All {len(flights):,}")
     return f"{every} {pair_noun(flights)}"
 
 
 def pair_noun(flights: Sequence[AsyncInterval]) -> str:
-    """What the pairs are: `all-reduces`, in the plural unless there is one."""
+    """The noun for the pairs: `all-reduces`, plural unless there is one."""
     return singular(_nouns(flights)) if len(flights) == 1 else _nouns(flights)
 
 

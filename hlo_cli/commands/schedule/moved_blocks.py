@@ -1,4 +1,4 @@
-"""The table of what moved between two orders: from where to where, and what for."""
+"""The table of blocks that moved between two orders: old and new steps, and the purpose of each move."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
 
 
 def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
-    """What the move is good for, as far as the block itself tells."""
+    """The purpose of a move, as far as the block alone shows it."""
     when = "sooner" if is_sooner else "later"
     if any(map(is_start, block.instructions)):
         return f"starts {when}"

@@ -1,4 +1,4 @@
-"""What is asked of `hlo schedule`."""
+"""Options of `hlo schedule`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
 
 @dataclass(frozen=True, slots=True)
 class ScheduleOptions:
-    """Which answer, about which part of the schedule; names are those of the command's parameters."""
+    """The report and the part of the schedule that are selected; names are those of the command's parameters."""
 
     sequence: bool = False
     model: Model | None = None
@@ -35,7 +35,7 @@ class ScheduleOptions:
     jobs: int | None = None
 
     def check(self) -> None:
-        """HloError for two questions, or for an option that the one asked has no use for.
+        """Raises HloError for options that conflict or that require another option.
 
         >>> ScheduleOptions(space="HBM").check()
         Traceback (most recent call last):
@@ -54,13 +54,13 @@ class ScheduleOptions:
 
     @property
     def about_one(self) -> list[str]:
-        """The options given that are about a single module, as they are typed."""
+        """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
         return [*self._questions, *(option for option, given in narrowed.items() if given)]
 
     @property
     def reordering(self) -> str:
-        """The options that ask for another order, as they are typed."""
+        """The given options that select another order, as typed."""
         chip = (("--chip", self.chip), ("--chips", self.chips))
         return worded((("--reorder", self.how), *chip, ("--limit", self.limit)))
 

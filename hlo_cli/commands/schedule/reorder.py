@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --reorder HOW`: another order, what it is worth, and what moved."""
+"""`hlo schedule DUMP --reorder HOW`: another order, its effect on memory and wait time, and the moved blocks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report_of_reordering(
     has_limit: bool = False,
     throughput: ChipSpec | None = None,
 ) -> Report:
-    """What the new order does to memory and to what is waited for, and one row for each block that moved."""
+    """Peaks of memory and exposed transfers before and after, and one row for each moved block."""
     new_overlap = analyze_overlap(new.module)
     blocks = [
         block
@@ -84,7 +84,7 @@ def report_of_reordering(
 
 
 class _Waits:
-    """How many pairs there are, how many of them with how many bytes are exposed, and on a chip for how long."""
+    """The number of pairs, how many of them and of their bytes are exposed, and the time estimate on a chip."""
 
     def __init__(self, overlap: OverlapAnalysis, throughput: ChipSpec | None) -> None:
         self.pairs = len(overlap.intervals)
@@ -94,7 +94,7 @@ class _Waits:
 
 
 def _seconds(waits: tuple[_Waits, _Waits], throughput: ChipSpec | None) -> dict[str, Cell]:
-    """How long a step takes before and after, how long of it is waiting, and by which model; nothing without a chip."""
+    """Time and wait time per execution before and after, and the time model; empty without a chip."""
     before, after = waits[0].step, waits[1].step
     if throughput is None or before is None or after is None:
         return {}
@@ -113,7 +113,7 @@ def _exposed(step: TimeEstimate) -> float | None:
 
 
 def _lower_bounds(before: TimeEstimate, after: TimeEstimate) -> tuple[str, ...]:
-    """Which times have an unknown part, but are something all the same."""
+    """Names of the times that have both a known and an unknown part."""
     named = (("step_seconds_before", before), ("step_seconds_after", after))
     return tuple(name for name, step in named if not step.is_known and step.least_seconds is not None)
 
@@ -127,7 +127,7 @@ Peaks = Sequence[tuple[str, int, int]]
 
 
 def _peaks(new: Reordered) -> Peaks:
-    """The name of each memory space with its peaks before and after."""
+    """The name of each memory space, with its peaks before and after."""
     target = target_of(new.module)
     return [
         (space_name(space, target), new.before.whole.get(space, 0), new.after.whole.get(space, 0))
@@ -157,7 +157,7 @@ def _answer(
 
 
 def _peak_in_words(peaks: Peaks) -> str:
-    """The peak of the memory space that changes most, or of the largest where the change is nothing beside that."""
+    """The peak of the memory space that changes most, or of the largest space if no change is significant."""
     largest = max(peak for _, *both in peaks for peak in both)
     main, old, new = max(peaks, key=lambda peak: (_worth_saying(peak[2] - peak[1], largest), max(peak[1:])))
     if new == old:
@@ -200,7 +200,7 @@ def _stays(how: How, waits: _Waits, *, has_limit: bool) -> str:
 
 
 def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
-    """Peaks of the spaces before and after, and what is exposed."""
+    """Tables of peaks by memory space and of exposed pairs, before and after."""
     after = Column("after_bytes", "after", "bytes", like="before_bytes")
     both = (Column("before_bytes", "before", "bytes"), after)
     change = Column("change_bytes", "change", "bytes")
@@ -239,5 +239,5 @@ def _notes(overlap: OverlapAnalysis, new: Reordered, how: How, throughput: ChipS
 
 
 def _looks_other(ones: Mapping[int, int], others: Mapping[int, int]) -> bool:
-    """Whether numbers of bytes differ as people see them."""
+    """Whether sizes differ in their formatted form."""
     return any(format_bytes(size) != format_bytes(others.get(space, 0)) for space, size in ones.items())

@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --sequence`: every step with what is alive, what starts and ends, and what is in flight."""
+"""`hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and what is in flight."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def report_of_steps(
     throughput: ChipSpec | None = None,
     columns: Collection[str] = (),
 ) -> Report:
-    """One row a step, and the chart of what is alive; with a chip, when each step begins and how long it takes.
+    """One row a step, and the chart of live bytes; with a chip, when each step begins and how long it takes.
 
-    `columns` are those that the user names, which may be costs.
+    `columns` are those that the user names; they may be cost columns.
     """
     memory = compiler_memory(loaded)
     spaces = chosen_spaces(memory, space)
@@ -92,7 +92,7 @@ def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEsti
 
 
 class _Flown:
-    """At each step, what starts, what ends, and how many pairs with how many bytes are in flight."""
+    """At each step, the interval that starts, the interval that ends, and the pairs and bytes in flight."""
 
     def __init__(self, overlap: OverlapAnalysis) -> None:
         steps = len(overlap.sequence)
@@ -107,7 +107,7 @@ class _Flown:
             self.ends |= dict.fromkeys(dones, flight)
             if not dones:
                 continue
-            # what a loop carries into its next round is in flight until that ends; from there on what begins it is
+            # carried into the next iteration: in flight until this one ends; later steps count the next start
             end = min((done for done in dones if done > start), default=ends[flight.pair.start.computation])
             number[start] += 1
             number[end] -= 1
@@ -168,7 +168,7 @@ def _steps_table(
 
 
 def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
-    """Each step with the next; a sugared start stands several times, and only the last one is its own."""
+    """Pairs each step with the next; a sugared start occurs several times, and only its last occurrence is its own."""
     yield from pairwise(sequence)
     yield from ((last, None) for last in sequence[-1:])
 
@@ -208,7 +208,7 @@ def _step_row(
 
 
 def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
-    """When a step begins, how long it works, and how long it waits."""
+    """When a step begins, and its compute and wait times."""
     kernel, played = times.kernels.get(instruction), times.simulation
     works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
     waits = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
@@ -216,7 +216,7 @@ def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row
 
 
 def _changes(spaces: Sequence[MemorySpaceUsage]) -> list[int]:
-    """By how many bytes more or less is alive at each step than at the one before, in all spaces shown."""
+    """The change of live bytes at each step from the step before, over all spaces shown."""
     totals = [sum(alive) for alive in zip(*(space.timeline for space in spaces), strict=True)]
     return [after - before for before, after in pairwise([0, *totals])]
 

@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --desugar` and `--sugar`: asynchronous operations in their other spelling, as a diff."""
+"""`hlo schedule DUMP --desugar` and `--sugar`: asynchronous operations expanded or shortened, as a diff."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ Way = Literal["desugar", "sugar"]
 
 
 def with_sugar(module: Module, way: Way) -> Module:
-    """The module with its asynchronous operations in their other spelling.
+    """Expands or shortens the asynchronous operations of a module.
 
-    What takes an element of a tuple by `t#0` is spelled out with the rest, but not written short: fewer readers of
-    HLO know that.
+    `t#0`, an element of a tuple, is expanded too, but never introduced: fewer readers of HLO know it.
     """
     return desugar(module) if way == "desugar" else sugar(module, elements=False)
 
 
 def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> Report:
-    """The diff, and how many operations are spelled in another way now."""
+    """The diff, and how many operations were expanded or shortened."""
     old, path = loaded.module, loaded.input.path or "-"
     before, after = (_count(module, way) for module in (old, new))
     elements = _elements(new) - _elements(old)
@@ -52,7 +51,7 @@ def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> 
 
 
 def _count(module: Module, way: Way) -> int:
-    """How many asynchronous operations are still to be spelled in the other way."""
+    """How many asynchronous operations are left to expand or shorten."""
     spelling = "sugared" if way == "desugar" else "generic"
     return sum(pair.spelling == spelling for pair in async_pairs(module).pairs)
 

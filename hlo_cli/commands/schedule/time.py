@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --chip NAME`: how long transfers take, and how long they are waited for."""
+"""`hlo schedule DUMP --chip NAME`: how long transfers take, and how much of that is exposed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.source import Diagnostic
 
 _PARTS: Final = 1_000_000
-"""Into how many parts the axis of time is cut."""
+"""The resolution of the time axis: its number of parts."""
 
 
 def step_numbers(step: TimeEstimate) -> Mapping[str, Cell]:
-    """The time of a step and of its work, None where nothing is known; `lower_bounds` names what is partly known."""
+    """Total and compute time per execution, None if unknown; `lower_bounds` names those known in part."""
     work = step.work_seconds if step.work_seconds or step.is_work_known else None
     named = (("step_seconds", step.least_seconds, step.is_known), ("work_seconds", work, step.is_work_known))
     return {
@@ -33,7 +33,7 @@ def step_numbers(step: TimeEstimate) -> Mapping[str, Cell]:
 
 
 def length_in_words(step: TimeEstimate, noun: str = "") -> str:
-    """How long a step is on its chip, `at least` where a part of it is unknown."""
+    """The estimated time per execution on the chip, with `at least` if a part of it is unknown."""
     chip = step.throughput.chip
     if step.least_seconds is None:
         return f"unknown time{noun} on {chip}"
@@ -41,7 +41,7 @@ def length_in_words(step: TimeEstimate, noun: str = "") -> str:
 
 
 class PairTimes:
-    """What a chip makes of the pairs that are shown: their cells, and what there is to say of them."""
+    """Time estimates of the pairs that are shown: cells, bars, sums, and notes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PairTimes:
         self.times: Mapping[Instruction, IntervalTime] = dict(zip(starts, step.intervals, strict=True))
 
     def columns(self, *, repeated: bool) -> tuple[Column, ...]:
-        """Columns for the times of a pair; `repeated` if some run more than once."""
+        """Columns for the times of a pair; `repeated` if some pairs run more than once."""
         return (
             Column("wire", "wire", from_width=120),
             Column("wire_bytes", "on wire", "bytes", from_width=200),
@@ -70,7 +70,7 @@ class PairTimes:
         )
 
     def cells(self, flight: AsyncInterval) -> Row:
-        """What stands in these columns."""
+        """The cells of a pair for these columns."""
         time = self.times[flight.pair.start]
         transfer = time.transfer
         is_known = time.total_seconds is not None
@@ -87,7 +87,7 @@ class PairTimes:
         )
 
     def span_column(self) -> Column:
-        """The column of bars, over the time of the step in which every loop runs one round."""
+        """The column of bars, on a time axis where every loop runs one iteration."""
         loops = tuple(
             replace(loop, start=self._part(loop.start), end=self._part(loop.end + 1))
             for loop in loops_of(self.overlap.runs)
@@ -104,7 +104,7 @@ class PairTimes:
         return self.step.simulation.axis_seconds
 
     def span(self, flight: AsyncInterval) -> tuple[int, int, bool, int] | None:
-        """The bar of a pair, with the part that is waited for; none for what a loop carries into its next round."""
+        """The bar of a pair with its exposed part; None for what a loop carries into its next iteration."""
         played, done = self.step.simulation, flight.done_step
         if done is None or done < flight.start_step or not 0 < self._axis < math.inf:
             return None
@@ -119,7 +119,7 @@ class PairTimes:
         return first, max(last - 1, first), True, waiting if last > waiting else max(last, first + 1)
 
     def kind_columns(self) -> tuple[Column, ...]:
-        """Columns for what an operation comes to, and which part of the step it is."""
+        """Columns for the total and exposed times of an operation, and its share of the execution."""
         return (
             Column("total_seconds", "takes", "seconds", total="sum"),
             Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
@@ -127,7 +127,7 @@ class PairTimes:
         )
 
     def kind_cells(self, name: str) -> Row:
-        """What all pairs of an operation take, with what of it is not asynchronous, which is all waited for."""
+        """Total time of an operation's pairs and of its synchronous instructions, which count as waiting."""
         times = [self.times[flight.pair.start] for flight in self.intervals if flight.pair.operation == name]
         blocking = [seconds for each, seconds in self.synchronous.items() if each.opcode == name]
         total = sum_if_known((*(time.total_seconds for time in times), *blocking))
@@ -136,14 +136,14 @@ class PairTimes:
 
     @property
     def exposed_seconds(self) -> float:
-        """How long the pairs that are shown are known to be waited for."""
+        """The known exposed time of the pairs that are shown."""
         return sum_known(self.times[flight.pair.start].exposed_seconds for flight in self.intervals)
 
     def numbers(self) -> Mapping[str, Cell]:
-        """The numbers of the answer, and the model that they depend on.
+        """The numbers of the answer, and the time model.
 
-        What has an unknown part is None, with the part that is known beside it; only the step and its work are then
-        lower bounds, and named as such.
+        Values with an unknown part are None, and their known part has a field of its own; only the total and compute
+        times per execution are lower bounds, and `lower_bounds` names them.
         """
         times = [self.times[flight.pair.start] for flight in self.intervals]
         sums = {
@@ -165,13 +165,13 @@ class PairTimes:
         }
 
     def _share(self, seconds: float | None) -> float | None:
-        """Which part of the step a time is; None where either has an unknown part."""
+        """The share of a time in the execution; None if either has an unknown part."""
         return (
             None if seconds is None or not self.step.is_known or not self.step.seconds else seconds / self.step.seconds
         )
 
     def answer(self) -> str:
-        """How much of a step is spent waiting, and for how many of the pairs."""
+        """How much of an execution is exposed, and for how many of the pairs."""
         return self._answer() + self._blocking_in_words()
 
     def _answer(self) -> str:
@@ -196,7 +196,7 @@ class PairTimes:
 
     @property
     def _unknown(self) -> list[AsyncInterval]:
-        """The pairs of which nobody says how long they take."""
+        """The pairs of unknown duration."""
         return [flight for flight in self.intervals if self.times[flight.pair.start].total_seconds is None]
 
     def _blocking_in_words(self) -> str:
@@ -211,7 +211,7 @@ class PairTimes:
         return f"; {number}, {took}, {verb} not asynchronous"
 
     def notes(self) -> Iterable[Diagnostic]:
-        """The model, and what it knows nothing of."""
+        """Notes on the time model and on unknown parts."""
         yield from time_notes(self.step.throughput, self.overlap.module)
         wires = [self.times[flight.pair.start].transfer.link for flight in self._unknown]
         blocking = [self.step.synchronous[each].link for each, seconds in self.synchronous.items() if seconds is None]
