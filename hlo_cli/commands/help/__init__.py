@@ -1,1 +1,1 @@
-"""`hlo help`: what the help of a command has no room for."""
+"""`hlo help`: topics beyond the help of each command."""

@@ -1,4 +1,4 @@
-"""`hlo help chips`: every chip with its figures and their sources, and how times are estimated from them."""
+"""`hlo help chips`: the figures of every chip with their sources, and how times are estimated from them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Figures of your own, for known chips and others, with --chips FILE:
 
 
 def chips_text() -> str:
-    r"""All of the topic.
+    r"""The text of the topic.
 
     >>> print(*chips_text().partition("v5e  ")[2].splitlines()[:2], sep="\n")
      also v5 lite, v5litepod

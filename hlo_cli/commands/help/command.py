@@ -1,4 +1,4 @@
-"""`hlo help`: what a command's own help has no room for."""
+"""`hlo help`: topics beyond the help of each command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`hlo layout`: what a layout means, and what padding costs."""
+"""`hlo layout`: explained layouts, and the cost of padding."""

@@ -1,4 +1,4 @@
-"""`hlo layout`: what a layout means, and what padding costs."""
+"""`hlo layout`: explained layouts, and the cost of padding."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Examples:
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """Shapes as text are explained, dumps are summed up."""
+    """Explains shapes given as text; summarizes dumps."""
     output, reading = io_of(given)
     options = LayoutOptions(**given)
     texts = [shape_text(argument, reading) for argument in inputs]

@@ -1,4 +1,4 @@
-"""`hlo layout DUMP`: what padding costs in a module, and what better orders of dimensions would save."""
+"""`hlo layout DUMP`: the cost of padding in a module, and the savings of better dimension orders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
 
 _WORTH_ADVICE = 2
-"""How many of the worst offenders get a line of advice."""
+"""The most shapes that get a line of advice."""
 
 _UNITS: dict[Grouping, Unit] = {
     "shape": "shape",
@@ -56,9 +56,9 @@ def report_of_dump(
     argument: str = "",
     columns: Collection[str] = (),
 ) -> Report:
-    """One row for each distinct shape, or whatever else values are grouped by; those that waste most come first.
+    """One row for each distinct shape, or other group of values; those with most padding first.
 
-    `columns` are those that the user names, which may be costs where values are grouped by instruction.
+    `columns` are those that the user names; they may be cost columns if values are grouped by instruction.
     """
     module = loaded.module
     chosen = module.computation(computation) if computation is not None else None
@@ -172,7 +172,7 @@ def _source(module: Module, instruction: Instruction) -> str | None:
 
 
 def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
-    """What another order would take, which dimension becomes minor, and who copies into that order already."""
+    """The size in another order, the dimension that becomes minor, and the copies into that order in the module."""
     value = footprint.example
     better = orders.alternative(value.shape)
     if better is None:

@@ -1,4 +1,4 @@
-"""`hlo layout` of many dumps: what padding costs in each module."""
+"""`hlo layout` of many dumps: the cost of padding in each module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """What padding costs in one module, in bytes, and the value with most of it."""
+    """Padding of one module in bytes, and the value with the most padding."""
 
     values: int
     logical_bytes: int
@@ -41,7 +41,7 @@ class _Padding:
 
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Write the table, the modules that waste most first; the exit code."""
+    """Writes the table, modules with most padding first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _padding))
     answers = [each.answer for each in found if each.answer is not None]
     padded, logical = sum(a.padded_bytes for a in answers), sum(a.logical_bytes for a in answers)

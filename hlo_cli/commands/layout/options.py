@@ -1,4 +1,4 @@
-"""What is asked of `hlo layout`."""
+"""Options of `hlo layout`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """Which rows of a dump, or how a shape is shown; names are those of the command's parameters."""
+    """The rows of a dump, or the view of a shape; names are those of the command's parameters."""
 
     grouping: str = GROUPINGS[0]
     computation: str | None = None
@@ -21,13 +21,13 @@ class LayoutOptions:
     jobs: int | None = None
 
     def check_for_shapes(self) -> None:
-        """HloError for an option that is about dumps."""
+        """Raises HloError for an option that requires a dump."""
         for option in ("--computation", "--where", "--by"):
             if option in self.about_one:
                 raise HloError(f"{option} is for a dump, not for a shape")
 
     def check_for_dump(self) -> None:
-        """HloError for an option that is about shapes."""
+        """Raises HloError for an option that requires a shape."""
         if self.draw or self.generation:
             option = "--draw" if self.draw else "--for"
             raise HloError(
@@ -36,7 +36,7 @@ class LayoutOptions:
 
     @property
     def about_one(self) -> list[str]:
-        """The options given that are about a single module, as they are typed.
+        """The given options that require a single module, as typed.
 
         >>> LayoutOptions(grouping="source", where="rank > 1").about_one
         ['--by', '--where']

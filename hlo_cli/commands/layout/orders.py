@@ -1,4 +1,4 @@
-"""`hlo layout --for TPU SHAPE`: what each order of the dimensions would take, and which one the compiler chooses."""
+"""`hlo layout --for TPU SHAPE`: the size in each dimension order, and the order that the compiler chooses."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class OrderChoice:
-    """An array laid out for one TPU, and all orders it could have: the compiler's, then the written one, then the rest.
+    """An array laid out for one TPU, and all its orders: the compiler's, then the given one, then the rest.
 
-    `array` has the order that was written if one was, else the compiler's, else, where that is not known, row-major.
-    `best` takes least; among equals it is the compiler's, then the one that was written.
+    `array` has the given order, else the compiler's, else, if that is unknown, row-major. `best` is the smallest; among
+    equals it is the compiler's, then the given one.
     """
 
     array: ArrayShape
@@ -48,7 +48,7 @@ class OrderChoice:
 
 
 def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
-    """The array with a TPU's default layout; an order that was written stays.
+    """The array with the default layout of a TPU; a given order is kept.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_written=False))
@@ -59,7 +59,7 @@ def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayS
 
 
 def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderChoice:
-    """What there is to say of the orders of an array; `is_written` if it has one that somebody chose.
+    """The orders of an array with their sizes; `is_written` if its order was given explicitly.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_written=False)
@@ -82,7 +82,7 @@ def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderC
 
 
 def choice_answer(choice: OrderChoice) -> str:
-    """The sentence: what the compiler chooses and what that takes, and the best order if it is another.
+    """The compiler's order and its size, and the best order if it is another.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_written=False)))
@@ -103,7 +103,7 @@ def choice_answer(choice: OrderChoice) -> str:
 
 
 def orders_table(choice: OrderChoice) -> Table:
-    """Every order with what it takes."""
+    """Every order with its size."""
     rows = tuple(_row(each, choice) for each in choice.every)
     telling = sum(each.is_normal or each == choice.written for each in choice.every)
     return Table(
@@ -119,7 +119,7 @@ def orders_table(choice: OrderChoice) -> Table:
 
 
 def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
-    """What the sentence says, for machines."""
+    """The numbers of the answer, for programs."""
     default, best = choice.default, choice.best
     return {
         "generation": choice.generation,
@@ -131,7 +131,7 @@ def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
 
 
 def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
-    """That not every order is listed, where there are too many."""
+    """A note that not all orders are listed, if there are too many."""
     left_out = factorial(choice.array.rank) - len(choice.every)
     if not left_out:
         return ()

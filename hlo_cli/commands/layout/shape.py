@@ -1,4 +1,4 @@
-"""`hlo layout SHAPE`: what a shape's layout means, step by step and with every number, or drawn."""
+"""`hlo layout SHAPE`: the layout of a shape step by step with all numbers, or as a drawing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Elements = Sequence[tuple[int, ...]]
 
 
 def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: str | None = None) -> Report:
-    """The report of one shape, or a table that sets several beside each other.
+    """The report on one shape, or a table that compares several.
 
     >>> report_of_shapes(["f32[3,5]{1,0:T(2,2)}", "f32[3,5]{0,1:T(2,2)}"]).answer
     '192 bytes hold 120 in 2 shapes: 38% is padding'
@@ -65,10 +65,10 @@ def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: st
 
 
 def report_of_shape(text: str, *, draw: bool = False, generation: str | None = None, elements: Elements = ()) -> Report:
-    """What a shape, or the shape of an instruction, means; with `draw` its picture, `elements` marked in it.
+    """Explains a shape, or the shape of an instruction; `draw` adds its picture, with `elements` marked in it.
 
-    `generation` names a TPU whose default layout the shape gets, in the order that is written if one is. HloError,
-    with the place, for what is no shape or has a layout that does not fit.
+    `generation` names a TPU whose default layout the shape gets, in the given order if there is one. HloError, with
+    its span, for text that is not a shape and for a layout that does not fit.
 
     >>> report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").answer
     '77,824 bytes hold 42,000: 46% is padding; order {0,1} would take 55,296'
@@ -98,7 +98,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
 
 
 def explained_of(text: str, *, generation: str | None = None) -> Explained:
-    """The shape that a text writes, checked and with the tiles of a generation of TPUs, with what there is to say.
+    """The shape in a text, checked, with the tiles of a TPU generation if one is named.
 
     >>> print(explained_of("y = f32[3,5]{-1,-2} negate(x)").shape)
     f32[3,5]{1,0}
@@ -113,7 +113,7 @@ def explained_of(text: str, *, generation: str | None = None) -> Explained:
 
 
 def _of_leaves(explained: Explained, *, draw: bool) -> Report:
-    """Tuples as a table of their leaves; tokens and the like in a sentence."""
+    """A table of the leaves of a tuple; a sentence for tokens and similar shapes."""
     shape = explained.shape
     arrays = [(index_suffix(index), array) for index, leaf in shape.leaves for array in arrays_of(leaf)]
     parts: list[Part] = [leaves_table(shape)] if isinstance(shape, TupleShape) else []

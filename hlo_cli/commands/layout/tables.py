@@ -1,4 +1,4 @@
-"""Several shapes in a table: the leaves of a tuple, or shapes that somebody wants to compare."""
+"""Several shapes in a table: the leaves of a tuple, or shapes to compare."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SHAPE = Column("shape", "shape", "shape")
 
 
 def leaves_table(shape: Shape) -> Table:
-    """The leaves of a tuple with what each takes."""
+    """The leaves of a tuple with their sizes."""
     rows = tuple((index, *_cells(leaf), str(leaf)) for index, leaf in shape.leaves)
     return Table("leaves", (_INDEX, *_SUMMED, _SHAPE), rows, noun="leaves")
 
 
 def shapes_table(shapes: Sequence[Shape]) -> Table:
-    """Shapes beside each other, in the order they were given in; layouts of one array are compared, not summed."""
+    """Shapes in the given order; layouts of one array are compared, not summed."""
     rows = tuple((*_cells(shape), str(shape)) for shape in shapes)
     if not _is_comparison(shapes):
         return Table("shapes", (*_SUMMED, _SHAPE), rows, noun="shapes")
@@ -39,7 +39,7 @@ def shapes_table(shapes: Sequence[Shape]) -> Table:
 
 
 def leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
-    """The sums over shapes."""
+    """Totals over shapes."""
     leaves = [leaf for shape in shapes for _, leaf in shape.leaves]
     logical, padded = sum(s.logical_bytes for s in shapes), sum(s.padded_bytes for s in shapes)
     return {
@@ -53,7 +53,7 @@ def leaves_numbers(shapes: Sequence[Shape]) -> dict[str, Cell]:
 
 
 def leaves_answer(shape: Shape) -> str:
-    """The sentence about a shape that is no array.
+    """A sentence about a shape that is not an array.
 
     >>> leaves_answer(TokenShape())
     'A token: it orders side effects and holds nothing'
@@ -70,7 +70,7 @@ def leaves_answer(shape: Shape) -> str:
 
 
 def shapes_answer(shapes: Sequence[Shape]) -> str:
-    """The sentence about several shapes: which layout of an array is the smallest, or what they take together."""
+    """A sentence about several shapes: the smallest layout of an array, or the total size."""
     sizes = [shape.padded_bytes for shape in shapes]
     if _is_comparison(shapes):
         best = shapes[sizes.index(min(sizes))]
@@ -79,7 +79,7 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
 
 
 def stored_size_text(array: ArrayShape) -> str:
-    """What an array takes, and how much of it is padding.
+    """The size of an array, and the share of its padding.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stored_size_text(parse_shape("u32[]{:T(128)}"))

@@ -1,1 +1,1 @@
-"""`hlo lint`: what is wrong with a module, and what costs more than it should."""
+"""`hlo lint`: errors and inefficiencies in modules."""

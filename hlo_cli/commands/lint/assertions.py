@@ -1,4 +1,4 @@
-"""`hlo lint --expect FILE`: reads what is expected, asks it of modules, and shows what is met and what is not."""
+"""`hlo lint --expect FILE`: reads expectations, evaluates them on modules, and reports the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hlo_cli.lint.settings import LintSettings
 
 _RESULTS: Final[dict[bool | None, str]] = {False: "not met", None: "not asked", True: "met"}
-"""What a row says of an expectation, in the order of the rows."""
+"""The words for results of expectations, in the order of the rows."""
 _UNITS: Final = {"bytes": "bytes", "share": "fraction"}
 _COLUMNS: Final = (
     Column("result", "result"),
@@ -45,12 +45,12 @@ _COLUMNS: Final = (
     Column("why", "why", rank=1, from_width=200),
 )
 _ALIKE: Final = ("module", "dump")
-"""Columns that say the same in all rows where there is one input."""
+"""Columns that are the same in all rows of a single input."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionOutcome:
-    """What became of one expectation in one module; `expectation` is its place in the list of all."""
+    """The result of one expectation in one module; `expectation` is its index in the list of all."""
 
     expectation: int
     is_met: bool | None
@@ -62,7 +62,7 @@ class AssertionOutcome:
 
 
 def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
-    """The expectations of files; HloError with all that is wrong in one.
+    """The expectations in files; HloError with all problems of a file.
 
     >>> expectations_in(["/no/such/expect.toml"])
     Traceback (most recent call last):
@@ -73,7 +73,7 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
 
 
 def with_expectations(settings: LintSettings) -> LintSettings:
-    """The settings with the rules that tell of expectations, whichever others are chosen; they can still be ignored.
+    """The settings with the rules that report expectations added to the selected ones; they can still be ignored.
 
     >>> from hlo_cli.lint.settings import LintSettings
     >>> with_expectations(LintSettings(select=("HLO1",))).select
@@ -85,7 +85,7 @@ def with_expectations(settings: LintSettings) -> LintSettings:
 def evaluate(
     module: Module, given: Input, expectations: Sequence[Expectation]
 ) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
-    """The verdicts on a module, and what is to be reported of them."""
+    """The results for a module, as verdicts for the rules and as rows."""
     found = check_assertions(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (
@@ -104,7 +104,7 @@ def evaluate(
 
 
 def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
-    """A row for every expectation and module, those not met first; and one for what no module was asked."""
+    """A row for every expectation and module, failed ones first, and one for each expectation without a module."""
     asked = {each.expectation for each in outcomes}
     never = (
         AssertionOutcome(number, None, None, "count", "no module is in its section", "", "")
@@ -121,7 +121,7 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
 
 
 def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:
-    """What is met, and what was not asked of a module, for the formats that name every expectation."""
+    """Expectations that passed or were skipped in a module, for the formats that list all expectations."""
     return tuple(
         Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
         for each in outcomes
@@ -130,7 +130,7 @@ def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionO
 
 
 def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> str:
-    """How many of the expectations are met, in a few words."""
+    """How many of the expectations passed, in a few words."""
     failed = {each.expectation for each in outcomes if each.is_met is False}
     asked = {each.expectation for each in outcomes if each.is_met is not None}
     modules = {(each.path, each.module) for each in outcomes}
@@ -145,13 +145,13 @@ def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionO
 
 
 def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> dict[str, Cell]:
-    """How many expectations there are, and how often one was met and was not, in all modules together."""
+    """The number of expectations, and how often they passed and failed over all modules."""
     met = [each.is_met for each in outcomes]
     return {"expectations": len(expectations), "times_met": met.count(True), "times_not_met": met.count(False)}
 
 
 def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Diagnostic, ...]:
-    """A note for every expectation that no module answers: a section may be misspelled, or a cost unknown."""
+    """A note for every expectation without a result: a section may be misspelled, or a cost unknown."""
     asked = {each.expectation for each in outcomes if each.is_met is not None}
     remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.found is not None}
     told = {number: f"{expectations[number]} {remark}" for number, remark in remarks.items()}
@@ -174,7 +174,7 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
 
 
 def _memory(module: Module, given: Input) -> MemoryAnalysis:
-    """What fills memory: as the compiler itself says, where its buffer assignment lies beside the dump."""
+    """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
     from hlo_cli.commands.shared.compiler_memory import compiler_memory
     from hlo_cli.commands.shared.load import Loaded
 

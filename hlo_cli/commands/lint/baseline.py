@@ -1,4 +1,4 @@
-"""Baselines of `hlo lint`: findings that are known and fail nothing, by fingerprints that outlive names and numbers."""
+"""Baselines of `hlo lint`: known findings, which fail nothing, by fingerprints independent of names and numbers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hlo_cli.source import HloError
 
 SCHEMA: Final = "hlo.lint-baseline/1"
 NEVER_KNOWN: Final = frozenset(("HLO901",))
-"""Rules that a baseline does not silence: what a team states itself it can state anew."""
+"""Rules that a baseline does not silence: a team can change its own expectations instead."""
 
 
 def baseline_text(found: Iterable[Finding]) -> str:
-    """A baseline that knows these findings: one line each kind, in an order that makes small diffs.
+    """A baseline with these findings: one line for each kind, ordered for small diffs.
 
     >>> print(baseline_text([]), end="")
     {"schema": "hlo.lint-baseline/1", "findings": [
@@ -37,7 +37,7 @@ def baseline_text(found: Iterable[Finding]) -> str:
 
 
 def read_baseline(path: str) -> Counter[tuple[str, str]]:
-    """How many findings of each code and fingerprint are known; HloError where that is no baseline."""
+    """The number of known findings by code and fingerprint; HloError if the file is not a baseline."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -61,7 +61,7 @@ def read_baseline(path: str) -> Counter[tuple[str, str]]:
 
 
 def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> Iterator[Finding]:
-    """The findings that a baseline does not know: of a kind of which there are more now, those behind the known."""
+    """The findings that are not in a baseline; of a kind with more findings than before, the last ones."""
     left = Counter(known)
     for each in found:
         key = (each.code, each.fingerprint)

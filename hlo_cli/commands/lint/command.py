@@ -1,4 +1,4 @@
-"""`hlo lint`: what is wrong with a module, and what costs more than it should."""
+"""`hlo lint`: errors and inefficiencies in modules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Examples:
 @click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
 @io_options_of("findings", "data", "document")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """Pages and settings need no input; everything else reads and looks."""
+    """Writes pages or settings, which need no input; otherwise reads and checks all inputs."""
     output, reading = io_of(given)
     options = LintOptions(**given)
     options.check(output, strict=reading.strict)

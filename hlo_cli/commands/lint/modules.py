@@ -1,4 +1,4 @@
-"""`hlo lint --each`: how many findings each module has."""
+"""`hlo lint --each`: the number of findings in each module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTS: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 
 def by_module(report: Report, looked: LintResult, found: Sequence[Finding]) -> Report:
-    """The same report with a row for each module, in place of one for each finding; those with most errors first."""
+    """The report with a row for each module instead of each finding; modules with most errors first."""
     columns = (
         Column("module", "module", "name", role="name"),
         Column("stage", "stage", from_width=120),

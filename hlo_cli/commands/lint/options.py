@@ -1,4 +1,4 @@
-"""What is asked of `hlo lint`; an option that would change nothing is refused, not passed over."""
+"""Options of `hlo lint`; those without effect are errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 _OPTIONS: Final = {"assignments": "set"}
-"""Parameters that have another name than their option."""
+"""Parameters whose option has another name."""
 _OF_LOOKING: Final = (
     *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
 )
@@ -24,7 +24,7 @@ _NOTHING_TO: Final[Idle] = {
     "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top"),
     "--each": ("--statistics",),
 }
-"""For what can be asked for in place of findings, the options that change nothing there."""
+"""For each option that replaces the findings, the options that have no effect with it."""
 _WHY: Final = {
     "--explain": "the page of a rule is the same whatever is looked through",
     "--list-rules": "all rules are listed; --show-settings says which are chosen",
@@ -36,7 +36,7 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
-    """Which rules, held against what, shown how; names are those of the command's parameters."""
+    """The selected rules and inputs of the check, and the form of the report; names are the command's parameters."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class LintOptions:
     explain: str | None = None
 
     def check(self, output: OutputOptions, *, strict: bool = False) -> None:
-        """HloError for two options of which one would be ignored.
+        """Raises HloError for two options of which one would be ignored.
 
         >>> LintOptions(explain="HLO101", select=("HLO1",)).check(OutputOptions())
         Traceback (most recent call last):
@@ -68,7 +68,7 @@ class LintOptions:
 
 
 def _refuse_tables(there: Container[str], name: str) -> None:
-    """HloError for what makes a table of findings, in a format that is of findings as they are."""
+    """Raises HloError for options of tables in a format that lists findings."""
     from hlo_cli.render.registry import format_names
 
     for option in ("--statistics", "--each", "--sort", "--columns"):

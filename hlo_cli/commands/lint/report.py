@@ -1,4 +1,4 @@
-"""`hlo lint`: the report of what was found in all inputs."""
+"""`hlo lint`: the report on the findings in all inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def report_of(
     *,
     expectations: Sequence[Expectation] = (),
 ) -> Report:
-    """The report of those findings that are new; the others are counted as known. Expectations have a table."""
+    """The report on new findings; known ones are only counted. Expectations have a table."""
     rules = chosen_rules(settings)
     findings = Findings("findings", tuple(found), tuple(map(words_of, rules)), looked.paths)
     known = len(looked.found) - len(found)
@@ -69,13 +69,13 @@ def report_of(
 
 
 def report_of_writing(looked: LintResult, path: str) -> Report:
-    """What is said when findings were written to a baseline."""
+    """The report after findings were written to a baseline."""
     answer = f"{format_count(len(looked.found), 'findings')} written to {path}"
     return Report("lint-baseline", answer, numbers={"findings": len(looked.found)}, notes=looked.notes)
 
 
 def words_of(rule: Rule) -> RuleWords:
-    """What there is to say of a rule wherever its findings go."""
+    """The texts of a rule, for every format."""
     page = rule.page
     return RuleWords(rule.code, rule.name, rule.severity, page.what, page.why, page.mend, page.reference)
 

@@ -1,4 +1,4 @@
-"""What `hlo lint --explain` and `--list-rules` say of the rules."""
+"""Pages and lists of rules, for `hlo lint --explain` and `--list-rules`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo_cli.report.text import Line, Passage, Run, line_of
 
 
 def report_of_rule(code: str) -> Report:
-    """The page of a rule: what it is about, why that matters, an example, how to mend it, and where XLA says so.
+    """The page of a rule: the defect, why it matters, an example, how to fix it, and the XLA reference.
 
     >>> report_of_rule("HLO101").answer
     'HLO101: mostly padding (warning)'
@@ -45,7 +45,7 @@ def report_of_rule(code: str) -> Report:
 
 
 def _settings(page: Page) -> str:
-    """The settings that a page speaks of, with their defaults."""
+    """The settings that a page mentions, with their defaults."""
     named = set(re.findall(r"\w+", f"{page.what} {page.why}"))
     asked = {name for name in named if "_" in name} | set(re.findall(r"\b(\w+)\)", page.what))
     shown = [f"{name}={_default(name)}" for name in MEANINGS if name in asked]
@@ -60,7 +60,7 @@ def _default(name: str) -> str:
 
 
 def _example(text: str, room: int) -> tuple[Line, ...]:
-    """The lines of an example as wide as there is room; a longer one goes on in the next, as HLO may.
+    """The lines of an example, wrapped to the room that there is, as HLO allows.
 
     >>> from hlo_cli.report.text import plain_text
     >>> for line in _example("y = f32[8] custom-call(x), custom_call_target=\\"f\\"", 40): print(plain_text(line))
@@ -84,7 +84,7 @@ def _example(text: str, room: int) -> tuple[Line, ...]:
 
 
 def report_of_rules() -> Report:
-    """One row a rule.
+    """A table with one row for each rule.
 
     >>> report_of_rules().main_table.rows[0]
     ('HLO001', 'error', True, 'cannot be read')

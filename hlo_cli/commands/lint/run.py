@@ -1,4 +1,4 @@
-"""`hlo lint`: reads every input, lets the rules look at it, and gathers what they find."""
+"""`hlo lint`: reads every input, runs the rules on it, and collects the findings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LookedAt:
 
 @dataclass(frozen=True, slots=True)
 class LintResult:
-    """What there is after looking through all inputs: findings, what could not be read at all, and how much was."""
+    """The result over all inputs: findings, unreadable inputs, and the modules that were checked."""
 
     found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
@@ -53,7 +53,7 @@ class LintResult:
 
     @property
     def instructions(self) -> int:
-        """How many instructions were looked at."""
+        """How many instructions were checked."""
         return sum(each.instructions for each in self.modules)
 
     @property
@@ -70,7 +70,7 @@ def lint_inputs(
     expectations: tuple[Expectation, ...] = (),
     jobs: int | None = None,
 ) -> LintResult:
-    """The findings in every module; what cannot be read is told and does not stop the rest."""
+    """The findings in every module; unreadable inputs are reported and do not stop the rest."""
     found: list[Finding] = []
     outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
@@ -96,7 +96,7 @@ def lint_inputs(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What there is to say of one module, without the module: it may come from another process."""
+    """The result for one module, without the module, as it may come from another process."""
 
     found: tuple[Finding, ...]
     outcomes: tuple[AssertionOutcome, ...]
@@ -106,7 +106,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is asked of every module."""
+    """Checks one module; called for every module."""
 
     settings: LintSettings
     expectations: tuple[Expectation, ...]

@@ -1,4 +1,4 @@
-"""Where the settings of `hlo lint` come from: defaults, the nearest hlo.toml or pyproject.toml, then options."""
+"""Sources of the settings of `hlo lint`: defaults, the nearest hlo.toml or pyproject.toml, then options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Value: TypeAlias = "bool | int | float | str | tuple[str, ...] | Mapping[str, Se
 
 @dataclass(frozen=True, slots=True)
 class LintConfig:
-    """Settings, where each that is not a default comes from, and the other files that a file with settings names."""
+    """Settings, the source of each that is not a default, and the other files that a settings file names."""
 
     settings: LintSettings
     origins: Mapping[str, str]
@@ -39,7 +39,7 @@ class LintConfig:
 
 
 def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
-    """The settings of a run: those of the nearest file, unless `isolated`, then assignments, then options given."""
+    """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
     baseline, expect = (_beside(path, table, name) for name in ("baseline", "expect"))
@@ -62,7 +62,7 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
 
 
 def nearest_file(folder: str) -> str | None:
-    """The file with settings in the folder or the nearest one above it; None if there is none.
+    """The settings file in the folder or the nearest one above; None if there is none.
 
     >>> nearest_file("/no/such/folder") is None
     True
@@ -79,7 +79,7 @@ def nearest_file(folder: str) -> str | None:
 
 
 def report_of_settings(found: LintConfig) -> Report:
-    """Every setting: its value, where that comes from, and what it is for."""
+    """Every setting: its value, its source, and its meaning."""
     rows = tuple(
         (name, _shown(getattr(found.settings, name)), found.origins.get(name, "default"), meaning)
         for name, (_, meaning) in MEANINGS.items()
@@ -91,7 +91,7 @@ def report_of_settings(found: LintConfig) -> Report:
 
 
 def codes(listed: Sequence[str]) -> tuple[str, ...]:
-    """The codes in lists with commas.
+    """The codes in comma-separated lists.
 
     >>> codes(["HLO1,hlo201", "HLO3"])
     ('HLO1', 'HLO201', 'HLO3')
@@ -109,7 +109,7 @@ def _lint_table(path: str) -> Mapping[str, Toml]:
 
 
 def _beside(path: str | None, table: dict[str, Toml], name: str) -> str | None:
-    """A file that the settings name, from the folder they stand in; it is no setting itself."""
+    """A file that the settings name, relative to their folder; removed from the table, as it is not a setting."""
     if name not in table:
         return None
     value = table.pop(name)
@@ -136,7 +136,7 @@ def _load(path: str) -> Mapping[str, Toml]:
 
 
 def _read(name: str, value: Toml, place: str) -> Value:
-    """A setting as its kind wants it; HloError says what that is."""
+    """A setting converted to its kind; HloError states the expected kind."""
     if name not in MEANINGS:
         raise unknown_choice_error("setting", name, MEANINGS)
     kind = MEANINGS[name][0]

@@ -1,1 +1,1 @@
-"""`hlo memspace`: what fills each memory, and when."""
+"""`hlo memspace`: memory usage over time in each memory space."""

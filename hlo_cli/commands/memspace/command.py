@@ -1,4 +1,4 @@
-"""`hlo memspace`: what fills each memory, and when."""
+"""`hlo memspace`: memory usage over time in each memory space."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Examples:
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
-    """Reads, computes, reports."""
+    """Reads, computes, and reports."""
     output, reading = io_of(given)
     from hlo_cli.commands.memspace.options import about_one, memspace_options
     from hlo_cli.commands.shared.load import check_running, load, what_was_read

@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP --compare`: what the text alone tells of memory, against the compiler's own buffer assignment."""
+"""`hlo memspace DUMP --compare`: memory usage estimated from the text against the compiler's buffer assignment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hlo_cli.report.table import Table
 
 
 def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:
-    """The totals of every space side by side, and the values whose sizes or company differ."""
+    """The totals of every space side by side, and the values whose sizes or offsets differ."""
     theirs = compiled_memory(memory, assignment)
     totals = tuple(_totals(memory, theirs))
     differing = tuple(_differing(memory, assignment))
@@ -84,7 +84,7 @@ def _totals_table(rows: tuple[Row, ...]) -> Table:
 
 
 def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator[Row]:
-    """Values whose place the compiler does not tell, or that have another size there, or another offset."""
+    """Values that the assignment lacks, or has with another size or offset."""
     assigned = assigned_values(assignment)
     for value in memory.values:
         place = assigned.get(value_key(value))
@@ -97,9 +97,9 @@ def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator
 
 
 def _lives(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
-    """Values that live from or until another step than the compiler says, and those that only one of us has.
+    """Values whose live range differs from the compiler's, and values that only one side has.
 
-    What the compiler calls by a name that sugar hides from the text is taken for a value of ours with that life.
+    A value of the compiler whose name sugar hides from the text matches any value with the same live range.
     """
     theirs = {str(found.place): (found.start, found.end) for found in ranges.ranges}
     ours = {str(value): (value.start, value.end) for value in memory.values}

@@ -1,4 +1,4 @@
-"""`hlo memspace` of many dumps: how full memory is in each module, and whether each fits."""
+"""`hlo memspace` of many dumps: memory usage of each module, and whether it fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """How full the memory is that decides, in one module; `fits` is None where nobody can tell, or nobody asks."""
+    """Usage of the critical memory space of one module; `fits` is None if unknown or without a limit."""
 
     module: str
     stage: ProgramStage
@@ -43,18 +43,18 @@ class _Usage:
 
     @property
     def share(self) -> float | None:
-        """How much of the limit is taken, more than 1 if it does not fit."""
+        """The share of the limit that is used; above 1 if the module does not fit."""
         return self.taken_bytes / self.limit_bytes if self.limit_bytes and self.taken_bytes is not None else None
 
     @property
     def in_words(self) -> str:
-        """The module and what it takes of the limit."""
+        """The module and its usage of the limit."""
         return f"{self.module} takes {format_bytes(self.taken_bytes or 0)} of {format_bytes(self.limit_bytes or 0)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of every module: the same as of one alone."""
+    """The memory usage of one module, reduced to numbers; called for every module."""
 
     options: MemspaceOptions
 
@@ -83,7 +83,7 @@ class _Ask:
         )
 
     def _space(self, memory: MemoryAnalysis, fit: MemoryFit | None) -> MemorySpaceUsage | None:
-        """The space that is asked for, else that which is nearest to its limit, else the fullest; None without any."""
+        """The selected space, else the one nearest to its limit, else the fullest; None without any."""
         if self.options.space is not None:
             return named_space(memory, self.options.space)
         if fit is not None:
@@ -97,7 +97,7 @@ class _Ask:
 
 
 def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, output: OutputOptions) -> int:
-    """Write the table, the modules first that take most of the limit, or of memory; the exit code."""
+    """Writes the table, highest usage of the limit or of memory first, and returns the exit code."""
     if options.chip is not None:
         find_chip(options.chip)
     found = list(map_inputs(many, reading, options.jobs, _Ask(options)))
@@ -169,7 +169,7 @@ def _answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
 
 
 def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
-    """How many modules fit, and what one takes: the worst that does not, or may not, or the fullest where all do."""
+    """How many modules fit, and the usage of one: the worst that does not or may not fit, else the fullest."""
     failing = [usage for usage in limited if usage.fits is False]
     unknown = [usage for usage in limited if usage.fits is None]
     words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words

@@ -1,4 +1,4 @@
-"""`hlo memspace --oom FILE [DUMP]`: what an out-of-memory error says, as a table."""
+"""`hlo memspace --oom FILE [DUMP]`: an out-of-memory error as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHEN = {"compile": "while compiling", "load": "while loading the program", "run
 
 
 def report_of_message(path: str, loaded: Loaded | None) -> Report:
-    """The newest message of a text: what was asked for and what there is, the parts, and the largest allocations."""
+    """The last message in a text: requested and available sizes, the program's parts, and the largest allocations."""
     source = read_plain(path)
     messages = parse_out_of_memory(source, loaded.module if loaded is not None else None)
     message = newest(messages)
@@ -106,7 +106,7 @@ def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
 
 
 def _chunks_table(message: OutOfMemory) -> Table:
-    """What the allocator has handed out when it fails: chunks of the same size together, the largest first."""
+    """The chunks that the allocator had handed out when it failed, grouped by size, the largest first."""
     columns = (
         Column("chunks", "chunks", "count", total="sum"),
         Column("chunk_bytes", "of", "bytes"),

@@ -1,4 +1,4 @@
-"""What is asked of `hlo memspace`."""
+"""Options of `hlo memspace`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _GO_WITH: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("compare", "chip"),
     "oom": ("oom",),
 }
-"""Which options each question listens to."""
+"""The options that can be used with each report."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemspaceOptions:
-    """Which memory, at which moment, in which rows, and what it must fit into."""
+    """The memory space, the step, the rows, and the limit that are selected."""
 
     space: str | None = None
     at: str | None = None
@@ -46,7 +46,7 @@ class MemspaceOptions:
     jobs: int | None = None
 
     def is_verdict(self, stage: ProgramStage) -> bool:
-        """Whether what takes too much fails: a program does, what comes before it only against a limit that is given.
+        """Whether exceeding the limit fails: always for an optimized program, before that only for an explicit limit.
 
         >>> on_chip, limited = MemspaceOptions(chip="v5e"), MemspaceOptions(limit_bytes=1)
         >>> on_chip.is_verdict("before optimization"), limited.is_verdict("before optimization")
@@ -56,7 +56,7 @@ class MemspaceOptions:
 
 
 def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
-    """The command's parameters, checked; HloError where an option would be passed over."""
+    """The command's parameters, checked; HloError for options without effect."""
     _refuse_two(given)
     if given["gate_unoptimized"] and given["chip"] is None:
         raise HloError("--gate-unoptimized requires --chip NAME", hint="--limit SIZE is always checked")
@@ -68,7 +68,7 @@ def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
 
 
 def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
-    """The options given that are about a single module, as they are typed; rows of many listen to the others."""
+    """The given options that require a single module, as typed; rows of many modules support the others."""
     by = ("--by",) if options["grouping"] != "value" else ()
     spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
     if options["space"] and any(options[name] for name in _LIMITS):
@@ -78,7 +78,7 @@ def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _refuse_two(options: Mapping[str, object]) -> None:
-    """An error where an option would be passed over, as it belongs to another question than the one answered."""
+    """Raises HloError for an option that belongs to another report than the selected one."""
     by = () if options["grouping"] == "value" else ("by",)
     given = (*(name for name in (*_QUESTIONS, *_LIMITS, *_VIEWS) if options[name]), *by)
     questions = [name for name in given if name in _QUESTIONS]
@@ -96,7 +96,7 @@ def _refuse_two(options: Mapping[str, object]) -> None:
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
-    """When the instruction of a name runs; an error for one that has no step of its own."""
+    """The step at which the named instruction runs; HloError if it has no step of its own."""
     instruction = memory.module.instruction(name)
     if instruction not in memory.positions:
         where = f"{instruction.name} runs inside a kernel, in {instruction.computation.name}"

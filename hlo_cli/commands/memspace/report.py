@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP`: how full each memory is, what fills it at the peak, and what would lower that."""
+"""`hlo memspace DUMP`: usage of each memory, the values live at the peak, and how to lower it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TAKES: Final[dict[Offsets, str]] = {"exact": "takes", "estimated": "takes about
 
 
 def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOptions, argument: str) -> Report:
-    """The spaces, what is alive at the peak of one of them or where the user asks, the chart, and advice."""
+    """The spaces, the values live at the peak or at the selected step, the chart, and advice."""
     step = None if options.at is None else step_of(memory, options.at)
     chip = find_chip(options.chip) if options.chip is not None else None
     fits = memory_fits(memory, options.limit_bytes, chip)
@@ -89,7 +89,7 @@ def _fit_in_words(fit: MemoryFit) -> str:
 
 
 def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
-    """Main memory, and what the report is about."""
+    """Main memory, and the spaces that the report covers."""
     return [space for space in memory.spaces if not space.number or space in spaces][:_IN_ANSWER]
 
 
@@ -138,7 +138,7 @@ def _parts(
 
 
 def _narrowed(table: Table, where: str) -> Table:
-    """The rows that an expression is true of, and in the title how many of how many they are."""
+    """The rows that match an expression; the title gives how many of how many."""
     narrowed = rows_where(where, table)
     place, _, number = table.title.partition(": ")
     return replace(narrowed, title=f"{place}: {f'{len(narrowed.rows):,}' if narrowed.rows else 'none'} of {number}")
@@ -167,7 +167,7 @@ def _must_go(alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit
 
 
 def _what_must_go(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
-    """Without which of the values alive the program would fit."""
+    """The live values without which the program would fit."""
     if fit is None or fit.excess_bytes <= 0 or not table.marked or not table.person:
         return ()
     name, size = table.column_index("value"), table.column_index("bytes")
@@ -215,7 +215,7 @@ def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: 
 
 
 def _fallback(memory: MemoryAnalysis, limit: int) -> str:
-    """What to say where compilers for TPUs leave their usual strategy, as the main memory is nearly full."""
+    """The note for TPU compilers changing their usual strategy when main memory is nearly full."""
     if memory.strategy == "FAST_MERGE":
         return ""
     usual = f"HBM would take more than {format_bytes(limit)}, 2.5 GiB less than a {memory.generation} has"

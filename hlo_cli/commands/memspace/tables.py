@@ -1,4 +1,4 @@
-"""The tables of `hlo memspace`: the spaces, what is alive in one at a moment, and sums of that."""
+"""The tables of `hlo memspace`: the spaces, the values live in one at a step, and their totals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.table import Table
 
 _WORDS: Final = {"temporary": "temp"}
-"""Kinds of buffers as a column calls them, where that is shorter."""
+"""Short names of kinds of buffers, for the column."""
 _UNITS: Final[Mapping[str, Unit]] = {
     "scope": "op_name",
     "op_name": "op_name",
@@ -51,7 +51,7 @@ def memory_spaces_table(memory: MemoryAnalysis) -> Table:
 def live_values_table(
     memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
 ) -> Table:
-    """One row for each buffer that is alive."""
+    """One row for each live buffer."""
     several = len({space.number for space, _ in alive}) > 1
     total = sum(value.padded_bytes for _, value in alive)
     columns = (
@@ -79,7 +79,7 @@ def live_values_table(
 def totals_table(
     memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], grouping: str, *, is_main: bool
 ) -> Table:
-    """What is alive, summed by scope, op_name, source line, kind, shape or opcode."""
+    """The live values, summed by scope, op_name, source line, kind, shape, or opcode."""
     groups: dict[str, list[LiveValue]] = {}
     for _, value in alive:
         groups.setdefault(_KEYS[grouping](memory, value) or "(none)", []).append(value)
@@ -160,7 +160,7 @@ def _padding(values: Sequence[LiveValue]) -> float:
 
 
 def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
-    """What a value's buffer is for; `donated` is an argument that results may use, though none is known to."""
+    """The kind of a value's buffer; `donated` is an argument that results may use, though none is known to."""
     if value.kind == "argument" and (allocation := memory.allocation_of(value)) is not None and allocation.is_donated:
         return "donated"
     return _WORDS.get(value.kind, value.kind)

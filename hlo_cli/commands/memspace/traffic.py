@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP --traffic`: what is moved between memories, and how far ahead of its use."""
+"""`hlo memspace DUMP --traffic`: transfers between memories, and how far ahead of their use they start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ONCE = 2
 
 
 def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
-    """One row for each way between two memories, and one for each transfer."""
+    """One row for each pair of memories, and one for each transfer."""
     transfers = transfers_of(memory.sequence)
     everything = _transfer_table(memory, transfers)
     table = everything if where is None else rows_where(where, everything)
@@ -58,7 +58,7 @@ def _answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
 
 
 def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
-    """Values that are copied more than once: in which memories each is, in the order in which it comes there."""
+    """Values that are copied more than once: the memories that hold each, in order of time."""
     spaces: dict[Instruction, list[int]] = {}
     for transfer in transfers:
         been = spaces.setdefault(transfer.source, [transfer.from_space])

@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP --value NAME`: the life of one value, who uses it, and what it shares its memory with."""
+"""`hlo memspace DUMP --value NAME`: the live range of one value, its users, and the values that share its memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
 
 
 def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report:
-    """When a value is made, used and freed; the values that are the same memory, and those that take turns with it."""
+    """The definition, uses, and end of a value; its aliases, and the values in the same memory at other times."""
     places = places_of(memory.module)
     dataflow = dataflow_of(places, async_chains(places.instructions))
     space, value = _chosen(memory, dataflow, name)
@@ -77,7 +77,7 @@ def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[Memo
 def _made_elsewhere(
     memory: MemoryAnalysis, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
 ) -> tuple[MemorySpaceUsage, LiveValue] | None:
-    """The value that an instruction only hands on, at an index of its result."""
+    """The value that an instruction only passes on, at an index of its result."""
     value = value_at(dataflow, instruction, index)
     if value is None:
         return None
@@ -157,7 +157,7 @@ def _holders_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
 
 
 def _neighbours_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
-    """Values of other buffers that lie where this one lies, at other times."""
+    """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
     rows = tuple(_value_row(other) for other in others if _overlaps(value, other))

@@ -1,3 +1,3 @@
-"""What several commands use: `io_options.InputOptions` and `writing.write_report` at both ends of each,
-`load.Loaded` between them, `selection.Many` where the input holds many modules.
+"""Code shared by commands: `io_options.InputOptions` and `writing.write_report` for input and output,
+`load.Loaded` for a module, `selection.Many` for inputs with many modules.
 """

@@ -1,4 +1,4 @@
-"""`--chip NAME` and `--chips FILE`: the chip that times are estimated for, and the words that name the estimate."""
+"""`--chip NAME` and `--chips FILE`: the chip for time estimates, and the notes that name the estimate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def chip_options(purpose: str) -> Callable[[_F], _F]:
-    """`--chip` and `--chips`, given to the command as two texts or None; the purpose begins the help of the first."""
+    """`--chip` and `--chips`, passed to the command as two texts or None; `purpose` is the start of the first help."""
 
     def add(function: _F) -> _F:
         for option in (
@@ -34,7 +34,7 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
 
 
 def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
-    """What the chip asked for can do in a second; None if none was asked for.
+    """The throughputs of the selected chip; None without one.
 
     >>> chosen_throughput("v5e", None).memory.per_second, chosen_throughput(None, None)
     (819000000000.0, None)
@@ -54,7 +54,7 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
 
 
 def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
-    """The model of an estimate for those who read JSON: the chip, and every figure with its source."""
+    """The model of an estimate, for JSON: the chip, and every figure with its source."""
     return {
         "chip": throughput.chip,
         "figures": tuple(
@@ -65,7 +65,7 @@ def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
 
 
 def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
-    """The name, the unit and the rate of everything that is known of a chip.
+    """The name, the unit, and the rate of every known figure of a chip.
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> [name for name, _, _ in figures_of(chip_spec("v5e"))]
@@ -79,7 +79,7 @@ def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
 
 
 def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
-    """The model of an estimate in one sentence, and whether the module is for another kind of chip.
+    """The model of an estimate in one sentence, and a note if the module is for another kind of chip.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
@@ -103,7 +103,7 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
 
 
 def mismatch(chip: Chip | None, target: str | None) -> str:
-    """What to say if a dump is for another kind of chip; nothing if it is not, or nobody knows.
+    """A note if a dump is for another kind of chip; empty if it is not, or if that is unknown.
 
     >>> from hlo_cli.analysis.hardware.chips import find_chip
     >>> mismatch(find_chip("v5e"), "gpu"), mismatch(find_chip("v5e"), None)

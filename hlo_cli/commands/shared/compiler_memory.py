@@ -1,4 +1,4 @@
-"""What the compiler itself said of a dump's memory, in the files beside it."""
+"""The compiler's own data on a dump's memory, in the files next to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ASSIGNMENT: Final = "buffer-assignment"
 
 
 def compiler_assignment(loaded: Loaded) -> BufferAssignment | None:
-    """The buffer assignment that XLA dumped beside the module or within the same proto, or None."""
+    """The buffer assignment that XLA dumped next to the module or within the same proto, or None."""
     attach_compiler_assignment(loaded.module, loaded.input)
     return loaded.module.buffer_assignment
 
 
 def attach_compiler_assignment(module: Module, dump: Input) -> None:
-    """Let a module answer with the buffer assignment beside its dump, read once asked for, unless it has one."""
+    """Attaches the buffer assignment next to its dump to a module, read on demand, unless it has one."""
     path = dump.siblings.get(_ASSIGNMENT)
     if module.read_buffer_assignment is None and path is not None:
         module.read_buffer_assignment = partial(_read_assignment, path)
@@ -35,11 +35,11 @@ def attach_compiler_assignment(module: Module, dump: Input) -> None:
 def estimate_beside(
     loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2"
 ) -> tuple[MemoryAnalysis, BufferAssignment | None]:
-    """What fills memory as the text tells, and the compiler's buffer assignment where it is at hand.
+    """The memory usage estimated from the text, and the compiler's buffer assignment if available.
 
-    The assignment tells the generation of a TPU, else the chip does.
+    The assignment determines the generation of a TPU, else the chip does.
     """
-    from hlo_cli.analysis.hardware.chips import find_chip  # loads much that a linter does without
+    from hlo_cli.analysis.hardware.chips import find_chip  # imports many modules that a linter does not need
     from hlo_cli.analysis.memory.compiler_memory import assigned_generation
     from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 
@@ -51,7 +51,7 @@ def estimate_beside(
 
 
 def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2") -> MemoryAnalysis:
-    """What fills memory: as the compiler itself says where its buffer assignment is at hand, else as computed."""
+    """The memory usage by the compiler's buffer assignment if available, else as estimated."""
     from hlo_cli.analysis.memory.compiler_memory import compiled_memory
 
     estimate, assignment = estimate_beside(loaded, chip=chip, release=release)
@@ -59,7 +59,7 @@ def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release
 
 
 def compiler_live_ranges(loaded: Loaded) -> DumpedLiveRanges | None:
-    """The live ranges that XLA dumped beside the module, or None."""
+    """The live ranges that XLA dumped next to the module, or None."""
     source = read_sibling(loaded.input, "live-range")
     if source is None:
         return None

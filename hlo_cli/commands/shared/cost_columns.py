@@ -1,4 +1,4 @@
-"""What instructions cost, as columns of tables that have a row for each of them."""
+"""Costs of instructions, as columns of tables with a row for each of them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COLUMNS: Final = (
 
 
 def with_costs(table: Table, instructions: Iterable[Instruction], module: Module, asked: Iterable[str]) -> Table:
-    """The table with the costs of the instructions of its rows, if any of these columns is among those asked for.
+    """Adds the costs of the instructions to the rows of a table, if `asked` names any of these columns.
 
-    They take a cost analysis, which nobody should wait for who does not want it. A call costs all that it calls, so
-    what stands in several computations is not summed, nor what stands there twice. What is of unknown cost, or calls
-    what is, has no figures; the footnote tells the least that all cost together.
+    They need a cost analysis, which is slow. A call includes the cost of its callee, so rows from several computations
+    are not summed, nor are repeated rows. Instructions of unknown cost, and their callers, have no figures; the
+    footnote gives a lower bound of the total.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
@@ -57,7 +57,7 @@ def _cells(cost: Cost) -> Row:
 
 
 def _footnote(found: Sequence[Cost]) -> str:
-    """What stands in place of sums that have unknown parts."""
+    """The text in place of sums that have unknown parts."""
     unknown = sum(cost.unknown for cost in found)
     if not unknown:
         return ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandTable(click.Group):
-    """The group of a table's commands: name → (module, summary); the module's `command` is imported when it is called.
+    """A command group from a table: name → (module, summary); the module's `command` is imported when it is called.
 
     >>> table = CommandTable({"parse": ("hlo_cli.commands.parse.command", "what is in a dump")})
     >>> [item.value for item in table.shell_complete(click.Context(table), "pa")]
@@ -29,7 +29,7 @@ class CommandTable(click.Group):
         self.table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """The command names, in the order of the table."""
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -54,7 +54,7 @@ class CommandTable(click.Group):
         return name, command, args[1:]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands and options that can stand first, without importing a command."""
+        """The commands and options that can come first, found without importing a command."""
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=summary) for name, (_, summary) in self.table.items()]
@@ -64,7 +64,7 @@ class CommandTable(click.Group):
 
 
 def error_of(error: click.ClickException) -> HloError:
-    """What click found wrong with a command line, said as every other error is."""
+    """An error of click in the style of all other errors."""
     if isinstance(error, click.NoSuchOption):
         message = f"no option {error.option_name}"
         if error.possibilities:
@@ -77,9 +77,9 @@ def error_of(error: click.ClickException) -> HloError:
 
 
 def show(error: HloError, arguments: Sequence[str]) -> None:
-    """Write an error to standard error, with the quoted lines of the text that it is about.
+    """Writes an error to standard error, with the quoted lines of its text.
 
-    Who asked for JSON gets it as JSON too, on standard output, and a server its own format.
+    If JSON is selected, writes it as JSON too, on standard output, and for a server in the server's format.
     """
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.writing import print_diagnostics
@@ -102,7 +102,7 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
 
 def _asked(arguments: Sequence[str]) -> str | None:
-    """The format that is asked for, if errors are told in it as well."""
+    """The selected format, if errors are written in it as well."""
     given = None
     for option, value in pairwise((*arguments, "")):
         given = option.removeprefix("--format=") if option.startswith("--format=") else given

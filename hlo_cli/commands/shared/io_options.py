@@ -1,4 +1,4 @@
-"""The options about input and output, which every command has."""
+"""The options for input and output that all commands have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How the user wants to see a report."""
+    """How a report is written."""
 
     format: str = "table"
     path: str | None = None
@@ -34,12 +34,12 @@ class OutputOptions:
 
     @property
     def is_for_person(self) -> bool:
-        """Whether somebody reads the output, not a program or a file."""
+        """Whether the output is for a person, not for a program or a file."""
         return self.format == "table" and (is_terminal(1) or self.color == "always") and self.path is None
 
     @property
     def asked_columns(self) -> tuple[str, ...]:
-        """The columns that are named, to be shown or to order rows by.
+        """The columns that are named, to be shown or sorted by.
 
         >>> OutputOptions(columns=("name", "flops"), sort="-bytes").asked_columns
         ('name', 'flops', 'bytes')
@@ -48,7 +48,7 @@ class OutputOptions:
 
     @property
     def is_module(self) -> bool:
-        """Whether a module is wanted, as text, rather than a report: by its format or the ending of the file.
+        """Whether the output is a module as text, rather than a report, by its format or the file extension.
 
         >>> OutputOptions(format="hlo").is_module, OutputOptions(path="new.txt").is_module
         (True, False)
@@ -56,7 +56,7 @@ class OutputOptions:
         return self.format == "hlo"
 
     def style(self, stream: int) -> Style:
-        """The look of what goes to a standard stream: 1 is output, 2 is errors, which only a terminal breaks."""
+        """The style of a standard stream: 1 is output, 2 is errors, which are wrapped only on a terminal."""
         from hlo_cli.render.style import Style
 
         terminal = is_terminal(stream) and not (stream == 1 and self.path)
@@ -72,14 +72,14 @@ class OutputOptions:
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """How the user wants the input to be chosen and read."""
+    """How the input is selected and read."""
 
     stage: str | None = None
     module: str | None = None
     strict: bool = False
 
     def again(self, inputs: Sequence[str]) -> str:
-        """What reads the same once more, as a person types it; nothing for several inputs, `-` for standard input.
+        """The command-line arguments that read the same input; empty for several inputs, `-` for standard input.
 
         >>> InputOptions(stage="before_optimizations").again(["my dump/"]), InputOptions().again(["a", "b"])
         ("'my dump/' --stage before_optimizations", '')
@@ -90,7 +90,7 @@ class InputOptions:
 
 
 def worded(options: Iterable[tuple[str, str | None]]) -> str:
-    """Options with their values as a person types them, those that are given.
+    """Given options with their values as on a command line.
 
     >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
     "--chip v5e 'a b'"
@@ -101,7 +101,7 @@ def worded(options: Iterable[tuple[str, str | None]]) -> str:
 
 
 def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
-    """The options about input and output, which `io_of` takes; the help of `--format` lists formats of these kinds."""
+    """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
     def format_help() -> str:
         from hlo_cli.render.registry import format_words
@@ -135,10 +135,10 @@ io_options = io_options_of()
 
 
 def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[OutputOptions, InputOptions]:
-    """The options about output and input, taken out of a command's parameters.
+    """The options for output and input, removed from a command's parameters.
 
-    What the command `writes` besides reports is named by its file endings. HloError for a file whose name asks for a
-    form that the command does not write, unless a format is given.
+    `writes` are the file extensions that the command supports besides reports. HloError for an extension that it
+    does not support, unless a format is given.
     """
     columns, top, path = str(given.pop("columns") or ""), given.pop("top"), _text(given.pop("path"))
     output = OutputOptions(
@@ -155,7 +155,7 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
 
 
 def _format_of(path: str | None, writes: Collection[str]) -> str:
-    """The format that the name of a file asks for."""
+    """The format that a file's extension selects."""
     if not path:
         return "table"
     from hlo_cli.render.registry import format_of
@@ -174,7 +174,7 @@ def is_terminal(stream: int) -> bool:
 
 
 def _columns() -> int:
-    from shutil import get_terminal_size  # loads every compression there is
+    from shutil import get_terminal_size  # imports all compression modules
 
     return get_terminal_size().columns
 

@@ -1,4 +1,4 @@
-"""Options whose help lists what a table holds, which is only read when the help is shown."""
+"""Options whose help lists the rows of a table, read only when the help is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class LateHelp(click.Option):
-    """An option with `late_help`: a function that gives the help.
+    """An option with `late_help`: a function that returns the help.
 
     >>> option = LateHelp(["--for"], late_help=lambda: "One of v2 v3.")
     >>> option.get_help_record(click.Context(click.Command("layout")))

@@ -1,4 +1,4 @@
-"""A module as the user chose it, with the input it came from, and what every report says of both."""
+"""The selected module with its input, and the facts on both in every report."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def load(
     jobs: int | None = None,
     about_one: Sequence[str] = (),
 ) -> Loaded | Many:
-    """The module that the arguments name, read; or all of them, not read yet, where each is to get a row."""
+    """The module that the arguments name, read; or all of them, not read yet, if each gets a row."""
     chosen = one_or_many(arguments, reading, each=each, jobs=jobs, about_one=about_one)
     return chosen if isinstance(chosen, Many) else read_one(chosen, reading)
 
 
 def load_one(arguments: Sequence[str], reading: InputOptions, *, about: str = "this") -> Loaded:
-    """The one module that the arguments name; HloError where there are several. `about` is what asks for one."""
+    """The one module that the arguments name; HloError if there are several. `about` is the option that needs one."""
     loaded = load(arguments, reading, about_one=(about,))
     assert isinstance(loaded, Loaded)
     return loaded
@@ -51,9 +51,9 @@ def read_one(chosen: Input, reading: InputOptions) -> Loaded:
 
 
 def check_running(module: Module) -> None:
-    """HloError where the text ends before its entry computation does, for questions about what runs as a whole.
+    """Raises HloError for reports on the whole program if the text ends before its entry computation does.
 
-    What lives when, and what overlaps, cannot be told from a part: the last computation there may be any.
+    Live ranges and overlap need the entry; in a truncated text the last computation may be any.
     """
     if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
         cut = Diagnostic("error", "the entry computation is not whole, so what runs when cannot be told")
@@ -61,7 +61,7 @@ def check_running(module: Module) -> None:
 
 
 def input_facts(loaded: Loaded) -> dict[str, Cell]:
-    """What a machine should know of the input that a report is about."""
+    """Facts on the input of a report, for programs."""
     return {
         "path": loaded.input.path or "-",
         "module": loaded.module.name,
@@ -71,10 +71,10 @@ def input_facts(loaded: Loaded) -> dict[str, Cell]:
 
 
 def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
-    """Facts about the reading: what was chosen, and what was kept as text."""
+    """Notes on the reading: which module was selected, and which parts were kept as text."""
     return (*(Diagnostic("note", note) for note in loaded.input.notes), *loaded.module.notes)
 
 
 def what_was_read(module: Module) -> str:
-    """What to say beside errors: how much was read in spite of them."""
+    """A note next to errors: how much was read in spite of them."""
     return f"{format_count(module.instruction_count, 'instructions')} were read" if module.errors else ""

@@ -1,4 +1,4 @@
-"""The loops of a schedule, as pictures bracket them."""
+"""The loops of a schedule, for the brackets in charts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo_cli.report.loop import Loop
 
 
 def loops_of(runs: Iterable[Run]) -> Iterator[Loop]:
-    """Bodies of loops, with how often they run; conditions, branches and calls are no loops.
+    """The bodies of loops with their trip counts, without conditions, branches, and calls.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis

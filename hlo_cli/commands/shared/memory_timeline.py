@@ -1,4 +1,4 @@
-"""How full memories are at every step, and of what: the chart of `hlo memspace` and `hlo schedule`."""
+"""Memory usage at every step by kind of value: the chart of `hlo memspace` and `hlo schedule`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EVERY_SPACE = "all"
 def memory_timeline(
     memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], *, limits: Mapping[int, int], marked: int | None = None
 ) -> Timeline:
-    """A track for each space, its limit if it has one, and the loops below; a step may be marked.
+    """A track for each space, with its limit if it has one, and the loops below; `marked` is a step to mark.
 
-    The rows add up to the totals: where a value takes another's place, the earlier one ends before that step.
+    The rows add up to the totals: a value that reuses the memory of another begins where the other ends.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
@@ -38,7 +38,7 @@ def memory_timeline(
 
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
-    """The spaces that a name, a number or `all` stands for; without any, the one that is fullest at its peak."""
+    """The spaces of a name, a number, or `all`; by default, the one with the fullest peak."""
     if not memory.spaces:
         return ()
     if wanted is None:
@@ -52,7 +52,7 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
 
 
 def named_space(memory: MemoryAnalysis, wanted: str) -> MemorySpaceUsage | None:
-    """The space of a name or a number; None if there is nothing in it."""
+    """The space of a name or a number; None if it is empty."""
     number = space_number(wanted, memory.target)
     return memory.space(number) if number is not None else None
 
@@ -63,7 +63,7 @@ def step_label(memory: MemoryAnalysis, step: int) -> str | None:
 
 
 def _bands(memory: MemoryAnalysis, space: MemorySpaceUsage) -> LazyRows[Band]:
-    """The values of a space as what is drawn; a chart of totals alone reads none of them."""
+    """The values of a space as bands of the chart; a chart of totals alone reads none."""
     turns = tuple(space.occupancies())
     return LazyRows(len(turns), lambda: (_band(memory, *turn) for turn in turns))
 

@@ -1,4 +1,4 @@
-"""Which options go together: one that would change nothing is refused, not passed over."""
+"""Conflicts between options: one that would have no effect is an error."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.source import HloError
 
 Idle: TypeAlias = Mapping[str, tuple[str, ...]]
-"""For an option the others that change nothing beside it."""
+"""For each option, the others that have no effect with it."""
 
 
 def check_conflicts(
     given: Mapping[str, bool], output: OutputOptions, idle: Idle, why: Mapping[str, str]
 ) -> frozenset[str]:
-    """The options that there are, by their names; HloError for two of which one would change nothing.
+    """The names of the given options; HloError for two of which one would have no effect.
 
-    `given` says which there are, those of every table aside; `why` is the hint, by the option that stands.
+    `given` holds all options but those of every table; `why` is the hint, by the option that takes effect.
 
     >>> sorted(check_conflicts({"--text": True, "--jobs": False}, OutputOptions(sort="line"), {}, {}))
     ['--sort', '--text']

@@ -1,4 +1,4 @@
-"""Many dumps in one table: a row for each module, and what could not be read."""
+"""Many dumps in one table: a row for each module, and the inputs that could not be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Answer]) -> Iterator[ScanResult[Answer]]:
-    """What every module answers, with a bar for a person who waits; HloError if there is no module at all."""
+    """The answers of all modules, with a progress bar on a terminal; HloError if there is no module."""
     if many.inputs:
         yield from map(Reader(ask, reading.strict).ask_of, many.inputs)
         return
@@ -42,7 +42,7 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the report of one module of many says in numbers, and which rules the module breaks."""
+    """The numbers of the report on one module of many, and the rules that the module violates."""
 
     is_program: bool
     numbers: Mapping[str, Cell]
@@ -50,16 +50,16 @@ class Seen:
 
     @property
     def errors(self) -> int:
-        """How many rules are broken."""
+        """The number of rule violations."""
         return sum(each.severity == "error" for each in self.broken)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows(Generic[Answer]):
-    """How a command shows the answers of many modules: the columns, and a row's cells in them.
+    """The table of the answers of many modules: the columns, and a row's cells in them.
 
-    `by` is the column that they are ordered by, `findings` what every module breaks of the rules that the command holds
-    it to, and `fails` whether it is to blame for exit code 1.
+    `by` is the sort column, `findings` the violations of the command's rules in each module, and `fails` whether an
+    answer leads to exit code 1.
     """
 
     columns: Sequence[Column]
@@ -79,10 +79,10 @@ def finish_each(
     numbers: Mapping[str, Cell] | None = None,
     unfinished: int | None = None,
 ) -> int:
-    """Write a table with a row for each module, also for one that cannot be read; the exit code is that of the worst.
+    """Writes a table with a row for each module, including unreadable ones, and returns the highest exit code.
 
-    It is 2 if any is not read whole, else 1 if any fails. `unfinished` says how many modules are no programs yet, where
-    that makes their numbers upper bounds.
+    It is 2 if an input is not read completely, else 1 if any fails. `unfinished` describes how many modules are not
+    optimized yet, if that makes their numbers upper bounds.
     """
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
     table = _failing_first(_table(found, rows).sort(rows.by), failing)
@@ -106,12 +106,12 @@ def finish_each(
 
 
 def _named(path: str, problem: str) -> str:
-    """A problem with the path before it, unless it names it itself, as that of a file that is not there."""
+    """A problem prefixed with the path, unless the message has it, such as that of a missing file."""
     return problem if path in problem else f"{path}: {problem}"
 
 
 def _failing_first(table: Table, paths: Container[str]) -> Table:
-    """The table with the rows on top that decide the exit code, so that a screen never leaves them out."""
+    """The table with the rows that decide the exit code on top, so that they are always on the screen."""
     at = table.column_index("path")
     failing = [row for row in table.rows if row[at] in paths]
     others = [row for row in table.rows if row[at] not in paths]
@@ -119,7 +119,7 @@ def _failing_first(table: Table, paths: Container[str]) -> Table:
 
 
 def _next(command: str, table: Table) -> tuple[str, ...]:
-    """What tells all of the module on top."""
+    """The command for the full report on the module on top."""
     path = table.rows[0][table.column_index("path")] if table.rows else "-"
     return (shlex.join(("hlo", command, path)),) if isinstance(path, str) and path != "-" else ()
 
@@ -150,9 +150,9 @@ def _table(found: Sequence[ScanResult[Answer]], rows: Rows[Answer]) -> Table:
 
 
 def short_paths(paths: Sequence[str]) -> list[str]:
-    """The paths for a person: without the folder they share, and without files named after nothing but a stage.
+    """Paths without their common folder, and without file names that consist of a stage alone.
 
-    Two files never come to the same text: those that would keep more of their paths.
+    Shortened paths stay distinct: those that would clash keep more of their text.
 
     >>> short_paths(["d/a/after_optimizations.txt", "d/b/after_optimizations.txt", "d/c.hlo"])
     ['a/', 'b/', 'c.hlo']

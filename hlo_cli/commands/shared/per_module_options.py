@@ -1,4 +1,4 @@
-"""`--each` and `--jobs`: a row for each of many modules, and how many processes read them."""
+"""`--each` and `--jobs`: a row for each of many modules, and the number of processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
-    """`--each` and `--jobs`, given to the command as a flag and a number or None; the texts are their help."""
+    """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help."""
 
     def add(function: _F) -> _F:
         for option in (
@@ -29,11 +29,11 @@ each_options = each_options_of(
     "Print one row per module. Implied by more than one module.",
     "Use N processes with --each; 0 uses all CPU cores.",
 )
-"""The same options with the words of those commands that answer about one module or give a row each."""
+"""The same options, with the help for commands that report on one module or write a row for each."""
 
 
 def processes(jobs: int | None, work: int) -> int:
-    """How many processes that is for some pieces of work: one where nothing is said, one a core for 0.
+    """The number of processes for some pieces of work: one by default, one for each core for 0.
 
     >>> processes(None, 100), processes(4, 100), processes(4, 2)
     (1, 4, 2)

@@ -1,8 +1,8 @@
-"""One module or many: what every command does with whatever number of modules its inputs hold.
+"""One module or many: the selection that all commands share.
 
-The rule: inputs that hold one module get the whole answer about it; inputs that hold several, or `--each`, get a row
-for each, and every module is held to what the command checks. A question that only one module can answer is an error
-where there are several, so that none is passed over in silence.
+The rule: inputs that hold one module get the full report on it; inputs that hold several, or `--each`, get a row
+for each, and every module is checked. An option that requires one module is an error if there are several, so that
+no module is ignored silently.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """The modules of several inputs: files that are read when their turn comes, or what one file was found to hold."""
+    """The modules of several inputs: files to read later, or the modules found in one file."""
 
     arguments: tuple[str, ...]
     pieces: tuple[ModuleRef, ...] = ()
@@ -34,7 +34,7 @@ class Many:
 
     @property
     def place(self) -> str:
-        """Where they are, in words.
+        """The place of the modules, in words.
 
         >>> Many(("dump/",)).place, Many(("a.txt", "b.txt")).place
         ('dump/', 'these 2 inputs')
@@ -43,12 +43,12 @@ class Many:
 
     @property
     def number(self) -> str:
-        """How many files there are to read, in words: several, where nobody knows yet which of them hold HLO."""
+        """The number of files to read, in words; `several` if it is unknown which of them hold HLO."""
         return "several" if any(piece.is_guess for piece in self.pieces) else f"{len(self.pieces):,}"
 
 
 def every_module(arguments: Sequence[str], reading: InputOptions) -> Many:
-    """All modules that the arguments name, whatever their number.
+    """All modules that the arguments name.
 
     >>> [piece.path for piece in every_module(["a.txt", "b.txt"], InputOptions()).pieces]
     ['a.txt', 'b.txt']
@@ -65,10 +65,10 @@ def one_or_many(
     jobs: int | None = None,
     about_one: Sequence[str] = (),
 ) -> Input | Many:
-    """The module that the arguments name, or all of them where there are several or `--each` or `--jobs` ask for rows.
+    """The module that the arguments name, or all of them if there are several or `--each` or `--jobs` is given.
 
-    `about_one` are the options given that a single module answers: HloError if there are several, or if rows are asked
-    for beside them.
+    `about_one` are the given options that require a single module: HloError if there are several, or if rows are
+    selected too.
     """
     if each or jobs is not None:
         if about_one:
@@ -83,7 +83,7 @@ def one_or_many(
 
 
 def no_module(many: Many, reading: InputOptions) -> HloError:
-    """The error for inputs that hold no module, or none of the wanted name."""
+    """The error for inputs that hold no module, or none of the given name."""
     arguments = many.arguments
     if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
         return no_dumps_error(arguments[0])
@@ -94,7 +94,7 @@ def no_module(many: Many, reading: InputOptions) -> HloError:
 
 
 def _found(many: Many, reading: InputOptions) -> Input | Many:
-    """What the files hold, as far as that decides between one and many."""
+    """The modules in the files, read only as far as needed to tell one from many."""
     if sum(piece.is_certain for piece in many.pieces) > 1:
         return many
     found: list[Input] = []
@@ -103,7 +103,7 @@ def _found(many: Many, reading: InputOptions) -> Input | Many:
             found += read_module_ref(piece)
         except (HloError, OSError):
             if len(many.pieces) > 1:
-                return many  # what cannot be read has a row of its own
+                return many  # unreadable files get a row of their own
             raise
         if len(found) > 1 and len(many.pieces) > 1:
             return many
@@ -113,7 +113,7 @@ def _found(many: Many, reading: InputOptions) -> Input | Many:
 
 
 def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
-    """A module with a note that says which it is, where `--module` chose it among several."""
+    """Adds a note that names a module, if `--module` selected it among several."""
     if reading.module is None:
         return chosen
     there = every_module(arguments, replace(reading, module=None))
@@ -122,7 +122,7 @@ def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Inp
 
 
 def _about_one(option: str, many: Many) -> HloError:
-    """The error for a question about one module of several, with the one that was probably meant: the largest."""
+    """The error for an option that requires one module of several; its hint selects the largest."""
     if many.inputs:
         names = [(each.names, each.source.name, each.size) for each in many.inputs]
     else:

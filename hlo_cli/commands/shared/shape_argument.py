@@ -1,4 +1,4 @@
-"""Shapes on the command line: typed as text, or named in a dump as DUMP:NAME."""
+"""Shapes on the command line: given as text, or named in a dump as DUMP:NAME."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 @dataclass(frozen=True, slots=True)
 class NamedShape:
-    """An instruction of a dump, the shape of it or of an element of its tuple, and the dump."""
+    """An instruction of a dump, its shape or that of an element of its tuple, and the dump."""
 
     instruction: Instruction
     shape: Shape
@@ -33,7 +33,7 @@ class NamedShape:
 
 
 def shape_text(argument: str, reading: InputOptions) -> str | None:
-    """The shape or instruction that an argument writes or, as DUMP:NAME, points at; None for a dump."""
+    """The shape or instruction in an argument or named by DUMP:NAME; None for a dump."""
     if argument == "-" or os.path.exists(argument):
         return None
     if is_written(argument):
@@ -48,7 +48,7 @@ def is_written(argument: str) -> bool:
 
 
 def _begins_with_a_type(argument: str) -> bool:
-    """Whether an element type and a bracket come first, as in a shape that is not closed."""
+    """Whether an element type and a bracket come first, as in an unclosed shape."""
     from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 
     word, bracket, _ = argument.partition("[")
@@ -56,7 +56,7 @@ def _begins_with_a_type(argument: str) -> bool:
 
 
 def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
-    """What an argument DUMP:NAME or DUMP:NAME{1} points at; None for others."""
+    """The instruction that DUMP:NAME or DUMP:NAME{1} names; None for other arguments."""
     dump, colon, name = argument.rpartition(":")
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
         return None

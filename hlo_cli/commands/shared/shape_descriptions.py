@@ -1,4 +1,4 @@
-"""What each piece of a shape means, in words: the lines below an underlined shape."""
+"""The meaning of each token of a shape in words: the lines below an underlined shape."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LABELS = {
     "leaf": "element",
     "whole": "type",
 }
-"""The label of each role of a piece."""
+"""The label of each role of a token."""
 
 _KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
 
 def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, target: str | None = None) -> str:
-    """What one piece of an array's text means; dimensions are called by letters, or `numbered`.
+    """The meaning of one token of an array's text; dimensions have letters, or numbers if `numbered`.
 
     >>> from hlo_cli.analysis.layout.shape_tokens import shape_tokens
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
@@ -76,7 +76,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
 
 
 def default_space(target: str | None) -> str:
-    """What it means that no memory space is written; before a target is known, on a TPU.
+    """The meaning of an omitted memory space; with an unknown target, that on a TPU is named too.
 
     >>> default_space(None), default_space("cpu")
     ('S(0), main memory; HBM on a TPU', 'S(0), main memory; RAM')
@@ -87,7 +87,7 @@ def default_space(target: str | None) -> str:
 
 
 def stride_meaning(shape: ArrayShape) -> str:
-    """How far apart neighbours lie along the dimensions for which that is the same everywhere.
+    """The stride in bytes along each dimension where it is constant.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
@@ -102,7 +102,7 @@ def stride_meaning(shape: ArrayShape) -> str:
 
 
 def dimension_names(rank: int) -> tuple[str, ...]:
-    """The letters that XLA's documents give to the dimensions of up to four, numbers beyond.
+    """The letters for dimensions in XLA's documents for rank 4 and below, else numbers.
 
     >>> dimension_names(2), dimension_names(4), dimension_names(5)[3:]
     (('y', 'x'), ('p', 'z', 'y', 'x'), ('d3', 'd4'))

@@ -1,4 +1,4 @@
-"""An array as a drawing: which rows and columns there is room for, what they are called, what was left out."""
+"""An array as a drawing: the rows and columns that fit, their labels, and what is omitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Run
 
 LINES = 24
-"""The most lines a drawing takes, so that with its answer it is one screen."""
+"""The most lines of a drawing; with its answer it fits one screen."""
 FEW_ROWS = 7
 _LEAST_COLUMN = 3
 _MACHINE_ROOM = 80
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), title: str = "") -> Figure:
-    """The drawing of an array's slots; `elements` are logical indices to mark, the first one chooses the plane.
+    """The drawing of an array's positions; `elements` are logical indices to mark, the first one chooses the plane.
 
     >>> from hlo_cli.report.text import plain_text
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
@@ -60,7 +60,7 @@ def grid_for(shape: ArrayShape, plane: Plane, room: int, marked: frozenset[Place
 
 
 def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
-    """Which rows are drawn, and whether there is room for the edges of the tiles in tiles between them."""
+    """The rows to draw, and whether the edges of inner tiles fit between them."""
     axis = plane.rows
     for count in (axis.padded, FEW_ROWS):
         rows = visible_positions(axis, min(count, LINES), wanted)
@@ -73,7 +73,7 @@ def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
 
 
 def _last_of_fold(plane: Plane) -> tuple[int, ...]:
-    """Where in its row a folded array ends and padding begins, which is not where its columns end."""
+    """The columns around the end of the data of a folded array; its last row may end early."""
     size = plane.tail.bounds[0][-1] if plane.fold else 0
     return ((size - 1) % plane.fold, size % plane.fold) if plane.fold and size % plane.fold else ()
 
@@ -118,7 +118,7 @@ def _name(axis: Axis, names: Sequence[str]) -> str:
 
 
 def _left_out(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere: int) -> Iterator[Line]:
-    """What the drawing does not show, in words."""
+    """A description of what the drawing omits."""
     said = []
     for count, axis, noun in (
         (len(grid.rows.labels), plane.rows, "rows"),
@@ -157,7 +157,7 @@ def _lines(text: str, room: int) -> Iterator[Line]:
 
 
 def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str, Cell]:
-    """What the drawing for a screen of 80 shows, for machines: positions, slots, and which of them are padding."""
+    """The drawing for 80 columns as data: positions, linear indices, and which of them are padding."""
     if not shape.slots:
         return {"rows": (), "columns": (), "slots": (), "padding": ()}
     rows, _ = _rows(plane, [row for row, _ in marked])

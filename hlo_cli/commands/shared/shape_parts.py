@@ -1,4 +1,4 @@
-"""The parts of the report of one array: its text underlined, its steps into memory, its numbers, its drawing."""
+"""The parts of the report on one array: its underlined text, its layout steps, its numbers, its drawing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_DRAWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A shape that somebody typed: whether a layout was written, and the TPU whose default layout it got."""
+    """A given shape: whether it has an explicit layout, and the TPU whose default layout it got."""
 
     shape: Shape
     is_layout_written: bool
@@ -55,7 +55,7 @@ class Explained:
 
 
 def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
-    """The underlined text, the steps into memory if there are any, and the strides."""
+    """The underlined text, the layout steps if there are any, and the strides."""
     parts: list[Part] = [_anatomy(explained, array)]
     steps = layout_steps(array)
     if len(steps) > 1:
@@ -65,7 +65,7 @@ def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
 
 
 def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
-    """Everything about an array that is a number, for machines.
+    """All numbers of an array, for programs.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> numbers = shape_numbers(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
@@ -96,7 +96,7 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
 
 
 def drawing_answer(shape: ArrayShape) -> str:
-    """The sentence above a drawing: how many slots, and what its signs mean.
+    """The sentence above a drawing: the number of positions, and a legend.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
@@ -118,7 +118,7 @@ def drawing_answer(shape: ArrayShape) -> str:
 
 
 def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[tuple[int, ...]] = ()) -> list[Part]:
-    """One drawing for each shape, titled if there are several; of many only the first."""
+    """One drawing for each shape, with titles if there are several; of many only the first."""
     from hlo_cli.commands.shared.shape_figure import figure_of
 
     drawn = [(name, shape) for name, shape in shapes if shape.slots]
@@ -134,7 +134,7 @@ def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[t
 def shape_segments(
     pieces: Sequence[ShapeToken], first: int, shape: ArrayShape, *, numbered: bool = False, target: str | None = None
 ) -> tuple[list[Segment], list[Explanation]]:
-    """The pieces of an array as segments of an anatomy whose parts count from `first`, and what they mean."""
+    """The tokens of an array as segments of an anatomy, with parts numbered from `first`, and their meanings."""
     segments: list[Segment] = []
     explanations: list[Explanation] = []
     for piece in pieces:
@@ -231,7 +231,7 @@ def _added(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[st
 
 
 def _sentences(steps: Sequence[LayoutStep]) -> list[str]:
-    """What a cut is, in the words of XLA's page on tiled layout, where it moves anything."""
+    """Each tiling step that moves elements, in the terms of XLA's page on tiled layout."""
     return [
         f"cut by {','.join(map(str, step.cut))}: reshape to [{', '.join(map(str, step.reshape))}], "
         f"transpose ({', '.join(map(str, step.transpose))})"

@@ -1,4 +1,4 @@
-"""What is said first of a module that is not the program yet: that its numbers are upper bounds."""
+"""Notice that numbers are upper bounds because the module is not optimized yet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hlo_cli.report.report import Report
 
 
 def stage_of(loaded: Loaded) -> ProgramStage:
-    """How far the compiler is with a module, as its text and the name of its file tell."""
+    """The compilation stage of a module, by its text and the name of its file."""
     return program_stage(loaded.module, loaded.input.stage)
 
 
 def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
-    """An answer about what a program takes, told as an upper bound where the compiler is not done with it.
+    """An answer about a program, as an upper bound if the module is not optimized yet.
 
-    `name` is the module's, which stays as it is where the answer begins with it.
+    `name` is the module's; its case is kept if the answer begins with it.
 
     >>> bounded("Takes 3 GiB", "optimized")
     'Takes 3 GiB'
@@ -36,14 +36,14 @@ def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
 
 
 def bounded_report(report: Report, loaded: Loaded) -> Report:
-    """A report of times, told as upper bounds where the compiler is not done with the module."""
+    """A report with times, as upper bounds if the module is not optimized yet."""
     stage = stage_of(loaded)
     numbers = {**report.numbers, **stage_numbers(stage)}
     return replace(report, answer=bounded(report.answer, stage, name=loaded.module.name), numbers=numbers)
 
 
 def stage_numbers(stage: ProgramStage) -> Mapping[str, Cell]:
-    """The same for machines.
+    """The stage and the bound, for programs.
 
     >>> stage_numbers("before optimization")
     {'program_stage': 'before optimization', 'upper_bound': True}

@@ -1,4 +1,4 @@
-"""The diff of two modules as text: what a transformation did to a dump, line by line."""
+"""The line diff of two modules as text: the effect of a transformation on a dump."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPUTATION: Final = re.compile(r"(?:ENTRY )?%?([^\s(]+) (?:\(.*)?\{$")
 
 
 def module_diff(old: Module, new: Module, *, old_name: str, new_name: str) -> Diff:
-    """The diff of the canonical texts of two modules; instructions and computations of one name are the same.
+    """The diff of the canonical texts of two modules; instructions and computations are matched by name.
 
     >>> from hlo_cli import parse_module
     >>> old, new = (parse_module(f"HloModule m  ENTRY e {{ ROOT p = f32[{n}] parameter(0) }}") for n in (8, 9))
@@ -37,7 +37,7 @@ def _lines(module: Module) -> list[str]:
 
 
 def _name(line: str) -> str | None:
-    """What a line defines: an instruction, or, with a mark of its own, a computation."""
+    """The name that a line defines: of an instruction or, with a mark, of a computation."""
     found = _INSTRUCTION.match(line)
     if found is not None:
         return found[1]

@@ -1,4 +1,4 @@
-"""A shape as it is typed on a command line, or that of a typed instruction: read, and held against its layout."""
+"""A shape or the shape of an instruction, given as text: read and checked against its layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
 
 @dataclass(frozen=True, slots=True)
 class TypedShape:
-    """A shape and the `text` it was read from; `given` is as written, `shape` counts no dimension from the end."""
+    """A shape and its `text`; `given` is as written, `shape` has no negative dimension numbers."""
 
     text: str
     given: Shape
@@ -30,7 +30,7 @@ class TypedShape:
 
 
 def typed_shape(text: str) -> TypedShape:
-    """The shape that a text writes; HloError, with the place, for what is no shape or has a layout that does not fit.
+    """The shape in a text; HloError, with its span, for text that is not a shape or has a layout that does not fit.
 
     >>> print(typed_shape("y = f32[3,5]{-1,-2} negate(x)").shape)
     f32[3,5]{1,0}
@@ -49,19 +49,19 @@ def typed_shape(text: str) -> TypedShape:
 
 
 def arrays_of(shape: Shape) -> list[ArrayShape]:
-    """The arrays among the leaves of a shape, those of buffers too."""
+    """The arrays among the leaves of a shape, including those in buffers."""
     leaves = [leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in shape.leaves]
     return [leaf for leaf in leaves if isinstance(leaf, ArrayShape)]
 
 
 def has_layout(shape: Shape, text: str) -> bool:
-    """Whether the text writes a layout behind the shape."""
+    """Whether the text has a layout after the shape."""
     bare = "".join(shape.to_string(layout=False).split()).removesuffix(")")
     return bare + "{" in "".join(text.split())
 
 
 def _read(source: Source) -> Shape:
-    """The shape in a text that is one, or an instruction of that shape."""
+    """The shape in a text that is a shape, or an instruction of that shape."""
     scanner = Scanner(source)
     if not _NAMED.match(source.text):
         shape = read_shape(scanner)
@@ -73,7 +73,7 @@ def _read(source: Source) -> Shape:
 
 
 def _of_instruction(source: Source) -> Shape:
-    """The shape of the instruction in a text; what reads modules is loaded for it alone."""
+    """The shape of the instruction in a text; the module parser is imported only here."""
     from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
     from hlo_cli.syntax.text.parser import parse_module
 
@@ -87,7 +87,7 @@ def _of_instruction(source: Source) -> Shape:
 
 
 def _from_the_end(shape: Shape) -> Shape:
-    """The shape with negative dimension numbers in its orders counted from the last dimension, as in Python."""
+    """The shape with negative dimension numbers of its orders counted from the last dimension, as in Python."""
     match shape:
         case TupleShape(elements=elements):
             return TupleShape(tuple(map(_from_the_end, elements)))
@@ -99,7 +99,7 @@ def _from_the_end(shape: Shape) -> Shape:
 
 
 def _check(array: ArrayShape, given: Shape, source: Source) -> None:
-    """HloError if the layout does not fit the array; `given` is what was written for it, somewhere in the source."""
+    """Raises HloError if the layout does not fit the array; `given` is its written form, somewhere in the source."""
     problem, (role, number) = array.problem, overflow_source(array)
     if problem is None and array.layout.element_size_in_bits < 0:
         problem, role = "E(n) must be a positive number of bits", "element_size"
@@ -115,7 +115,7 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
 
 
 def _places(text: str, pieces: Sequence[ShapeToken]) -> Iterator[tuple[int, tuple[Span, ...]]]:
-    """Where in a text the pieces stand, and the spans of each, counted from there."""
+    """The positions of tokens in a text, and the spans of each, relative to its position."""
     at = text.find(pieces[0].text)
     while at >= 0:
         if (spans := token_spans(text[at:], pieces)) is not None:

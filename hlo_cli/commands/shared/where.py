@@ -1,4 +1,4 @@
-"""`--where EXPR`: the option, and the tests that it states of instructions, values and rows of tables."""
+"""`--where EXPR`: the option, and its predicates on instructions, values, and rows of tables."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _OF_UNITS: Final[dict[str, Kind]] = {
     "name": "name",
     "shape": "shape",
 }
-"""What the units of columns are as kinds of fields; all others are text."""
+"""The kinds of fields for the units of columns; all others are text."""
 
 
 def where_option(function: _F) -> _F:
-    """`--where`: given to the command as text, or None."""
+    """`--where`: passed to the command as text, or None."""
     return click.option("--where", metavar="EXPR", help="Only what this is true of; see hlo help where.")(function)
 
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:
-    """Whether an expression is true of an instruction, None where nobody knows."""
+    """Whether an expression matches an instruction; None if unknown."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import instruction_fields
     from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
@@ -49,7 +49,7 @@ def instructions_where(expression: str, module: Module) -> Predicate[Instruction
 
 
 def values_where(expression: str, module: Module) -> Predicate[Value]:
-    """Whether an expression is true of a value: of its own shape, and of the instruction that makes it."""
+    """Whether an expression matches a value: its own shape, and the instruction that defines it."""
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import value_fields
     from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
@@ -61,7 +61,7 @@ def values_where(expression: str, module: Module) -> Predicate[Value]:
 def chosen(
     test: Predicate[_T] | None, things: Iterable[_T], noun: str
 ) -> tuple[tuple[_T, ...], tuple[Diagnostic, ...]]:
-    """What a condition, if there is one, is true of; and a note on how many nobody knows it of, if there are any.
+    """The items that match a predicate, if there is one; and a note on the number of those with an unknown result.
 
     >>> found, [note] = chosen({"a": True, "b": None, "c": False}.get, "abc", "letters")
     >>> found, note.message
@@ -78,7 +78,7 @@ def chosen(
 
 
 def rows_where(expression: str, table: Table) -> Table:
-    """The table with only the rows that an expression about its columns is true of, and a note on what nobody knows.
+    """The table with only the rows that match an expression about its columns, and a note on unknown results.
 
     >>> from hlo_cli.report.column import Column
     >>> table = Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 4096)))

@@ -1,4 +1,4 @@
-"""Reports, modules and diagnostics written: to standard output, to a file, to standard error."""
+"""Output of reports, modules, and diagnostics: to standard output, to a file, to standard error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""What `-o` takes for standard output, to which it adds: a file behind it, opened anew, would lose what it holds."""
+"""The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
 
 
 def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
-    """Write a report and what there is to say about its input; the exit code."""
+    """Writes a report and the diagnostics of its input, and returns the exit code."""
     from hlo_cli.render.registry import renderer
 
     notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
@@ -37,7 +37,7 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
 def print_diagnostics(
     notes: Sequence[Diagnostic], errors: Sequence[Diagnostic], output: OutputOptions, *, read: str = ""
 ) -> int:
-    """Write notes and errors to standard error; the exit code, 2 if there are errors."""
+    """Writes notes and errors to standard error; the exit code is 2 if there are errors."""
     if sys.stdout is not None:
         sys.stdout.flush()
     if not (notes or errors):
@@ -53,7 +53,7 @@ def print_diagnostics(
 
 
 def write(chunks: Iterable[str], path: str | None) -> None:
-    """Write text to standard output or to a file: to a plain file whole or not at all, to a device as it comes."""
+    """Writes text to standard output or to a file: to a regular file atomically, to a device as it comes."""
     if path is None or path in _STANDARD_OUTPUT:
         for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
@@ -62,7 +62,7 @@ def write(chunks: Iterable[str], path: str | None) -> None:
 
 
 def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
-    """The same for bytes, which a terminal is spared."""
+    """Writes bytes in the same way, but not to a terminal."""
     if path is not None and path not in _STANDARD_OUTPUT:
         _to_file(chunks, path)
     elif is_terminal(1):
@@ -74,7 +74,7 @@ def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
 
 def _to_file(chunks: Iterable[bytes], path: str) -> None:
     target = os.path.realpath(path)
-    is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe behind /dev/fd has no real path
+    is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe at /dev/fd has no real path
     if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
         raise HloError(f"cannot write {path}: it is read-only")
     beside = f"{target}.{os.getpid()}.part" if is_plain else path
@@ -96,7 +96,7 @@ def _to_file(chunks: Iterable[bytes], path: str) -> None:
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
-    """The chunks joined to pieces that are worth a system call."""
+    """Joins the chunks to blocks large enough for one system call each."""
     held: list[str] = []
     length = 0
     for chunk in chunks:

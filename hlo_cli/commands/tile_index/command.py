@@ -1,4 +1,4 @@
-"""`hlo tile-index`: where an element lies, and what lies at an address."""
+"""`hlo tile-index`: the address of an element, and the element at an address."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """The array that is asked about, and the instruction that it was named by."""
+    """The array to address, and the instruction that named it."""
 
     shape: ArrayShape
     named: NamedShape | None
@@ -66,13 +66,13 @@ class _Array:
 )
 @io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
-    """One shape and indices, or two shapes."""
+    """Answers for one shape and indices, or for two shapes."""
     output, reading = io_of(given, writes=("npy",))
     for question in questions:
         if question.startswith("-") and not _INDEX.fullmatch(question):
             raise click.NoSuchOption(question)
     options = TileIndexOptions(**given)
-    _ = options.address  # what is wrong with it is said before anything is read
+    _ = options.address  # an invalid address is reported before anything is read
     array = _array(shape, reading)
     second = _second(questions[0], reading) if questions else None
     asks = options.everything or options.verify or options.draw or bool(questions)
@@ -128,7 +128,7 @@ def _compare(
 
 
 def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
-    """Write a report, with what is to be said of the array and of the dump in which it stands."""
+    """Writes a report, with notes on the array and on its dump."""
     if array.is_divided:
         note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
         report = replace(report, notes=(*report.notes, note))
@@ -167,7 +167,7 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
 
 
 def _written(text: str) -> Shape:
-    """A shape, or that of an instruction; what is wrong with it is found out by the one who explains shapes."""
+    """A shape, or that of an instruction; errors are left to the code that explains shapes."""
     from hlo_cli.syntax.scanning.shapes import parse_shape
 
     with suppress(HloError):

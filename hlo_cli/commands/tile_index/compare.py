@@ -1,4 +1,4 @@
-"""`hlo tile-index SHAPE SHAPE`: what moves between two layouts, or in an instruction that changes the layout."""
+"""`hlo tile-index SHAPE SHAPE`: elements that move between two layouts, or in an instruction that changes a layout."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _DIMENSION = re.compile(r"[0-9]{1,18}")
 
 
 def report_of_instruction(instruction: Instruction) -> Report:
-    """What a copy, bitcast, reshape or transpose does with the elements of its operand.
+    """The effect of a copy, bitcast, reshape, or transpose on the positions of the elements.
 
-    HloError for other opcodes, which compute.
+    HloError for other opcodes, as they compute.
     """
     if instruction.opcode not in _OPCODES or not instruction.operands:
         raise HloError(
@@ -58,7 +58,7 @@ def report_of_instruction(instruction: Instruction) -> Report:
 
 
 def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
-    """What moves if the elements of one array are laid out as the other; with indices, from where to where."""
+    """The elements that move from one layout to the other; for given indices, their old and new positions."""
     by = correspondence(before, after)
     selections = questions(
         asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")

@@ -22,7 +22,7 @@ class _Line:
 
 
 def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = False) -> Figure:
-    """Every step from the index to the slot: what is divided by what, and the sum; `named` after the element.
+    """Every step from the index to the position: the divisions and the sum; `named` puts the element in the title.
 
     >>> from hlo_cli.analysis.layout.addresses import position_of
     >>> from hlo_cli.report.text import plain_text

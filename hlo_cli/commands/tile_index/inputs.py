@@ -1,4 +1,4 @@
-"""Which elements or slots are asked for: on the command line, in files, on standard input, or all of them."""
+"""Elements or positions to look up: on the command line, in files, on standard input, or all of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hlo_cli.source import HloError
 _Q = TypeVar("_Q")
 
 Reader = Callable[[str, str, int], _Q]
-"""Reads one question from a text; the other arguments are the name of its file, and its line there."""
+"""Parses one question; the other arguments are the name of its file, and its line there."""
 
 
 def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
-    """The questions in the arguments, in order: texts, names of files with one question a line, or `-`.
+    """Questions in the arguments, in order: texts, names of files with one question a line, or `-`.
 
-    A line is a question as on the command line, a JSON list, number or record; of a record, and under a header line,
-    the first of `fields` that is there is taken. A .npy file holds one question a row. Files may be compressed.
+    A line is a question as on the command line, or a JSON list, number, or record; of a record, and under a header
+    line, the first of `fields` that exists is used. A .npy file holds one question a row. Files may be compressed.
     """
     found: list[_Q] = []
     for argument in arguments:
@@ -36,7 +36,7 @@ def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str])
 
 
 def _bytes_of(argument: str) -> tuple[str, bytes]:
-    """The name and the unpacked bytes of a file, or of standard input for `-`."""
+    """The name and the decompressed bytes of a file, or of standard input for `-`."""
     from hlo_cli.inputs.compression import decompress
     from hlo_cli.inputs.files import STDIN, unreadable
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_addresses(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions, path: str | None) -> None:
-    """The linear index of each element or, with `--bytes`, its byte; those of a whole array in the array's sizes."""
+    """Writes the linear index of each element or, with `--bytes`, its byte; for a whole array, in the array's shape."""
     whole = options.everything and len(asked) == 1
     sizes = array.sizes if whole else (sum(selection.count for selection in asked),)
     blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in asked])
@@ -30,7 +30,7 @@ def write_addresses(array: ArrayShape, asked: Sequence[Selection], options: Tile
 
 
 def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions, path: str | None) -> None:
-    """The element in each slot or at each byte, one row each, -1 throughout for padding."""
+    """Writes the element at each position or byte, one row each, -1 throughout for padding."""
     front, bits = 0, 8
     if options.as_bytes:
         front, bits = _first_byte(array, options), options.bits or array.element_bits
@@ -41,7 +41,7 @@ def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndex
 
 
 def _first_byte(array: ArrayShape, options: TileIndexOptions) -> int:
-    """The address of slot 0; HloError if a .npy file has no numbers as large as the last address."""
+    """The address of position 0; HloError if the last address is too large for a .npy file."""
     if (end := buffer_bytes(array, options).stop) > 2**63:
         raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")
     return options.address + array.layout.dynamic_shape_metadata_prefix_bytes
@@ -49,4 +49,4 @@ def _first_byte(array: ArrayShape, options: TileIndexOptions) -> int:
 
 def _in_bytes(blocks: Iterable[IntArray], bits: int, front: int) -> Iterator[IntArray]:
     for block in blocks:
-        yield block // 8 * bits + block % 8 * bits // 8 + front  # in bits some would not fit
+        yield block // 8 * bits + block % 8 * bits // 8 + front  # without the split, the product in bits may overflow

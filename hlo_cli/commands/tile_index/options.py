@@ -1,4 +1,4 @@
-"""What is asked of `hlo tile-index`."""
+"""Options of `hlo tile-index`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class TileIndexOptions:
-    """What is asked about the elements; names are those of the command's parameters."""
+    """Options for the elements; names are those of the command's parameters."""
 
     inverse: bool = False
     as_bytes: bool = False
@@ -23,7 +23,7 @@ class TileIndexOptions:
 
     @property
     def address(self) -> int:
-        """The address at which the buffer begins, in bytes; HloError if `base` is none of 64 bits.
+        """The address at which the buffer begins, in bytes; HloError if `base` does not fit 64 bits.
 
         >>> TileIndexOptions(base="0x1000").address
         4096
@@ -37,5 +37,5 @@ class TileIndexOptions:
 
     @property
     def bits(self) -> int | None:
-        """The bits that an element takes, if not its own."""
+        """The bits of an element, if not those of its type."""
         return None if self.element_bytes is None else 8 * self.element_bytes

@@ -1,4 +1,4 @@
-"""What `hlo tile-index` answers about one array: its elements, its slots, and whether the arithmetic holds."""
+"""The reports of `hlo tile-index` on one array: elements, positions, and the check of the arithmetic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_VERIFIED = 1 << 27
 
 
 def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[Selection]:
-    """The elements asked for, in the order they were asked."""
+    """The selected elements, in the given order."""
     found = questions(
         asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
     )
@@ -33,7 +33,7 @@ def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOpt
 
 
 def slots_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[range]:
-    """The slots or, with `--bytes`, the bytes asked for, in the order they were asked."""
+    """The selected positions or, with `--bytes`, bytes, in the given order."""
     if options.explain or options.draw or options.verify:
         raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
     if options.as_bytes:
@@ -50,14 +50,14 @@ def slots_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions)
 
 
 def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
-    """The addresses of the buffer: from its base, sizes that `M(n)` puts in front included, to behind the last slot."""
+    """The addresses of the buffer: from its base, with the size prefix of `M(n)`, to the end of the last position."""
     bits = options.bits or array.element_bits
     data = options.address + array.layout.dynamic_shape_metadata_prefix_bytes
     return range(options.address, data + -(-array.slots * bits // 8))
 
 
 def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions) -> tuple[Report, int]:
-    """Where elements lie; the second value is the exit code, 1 if `--verify` found that the two ways differ."""
+    """The positions of elements; the second value is the exit code, 1 if `--verify` finds a mismatch."""
     count = sum(selection.count for selection in asked)
     bits = options.bits or array.element_bits
     table = addresses_table(array, asked, bits=bits, base=options.address)
@@ -93,7 +93,7 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: T
 
 
 def report_of_slots(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions) -> Report:
-    """What lies in slots or at bytes."""
+    """The elements at positions or bytes."""
     bits = options.bits or array.element_bits
     table = slots_table(array, asked, as_bytes=options.as_bytes, bits=bits, base=options.address)
     what = "bytes" if options.as_bytes else "slots"

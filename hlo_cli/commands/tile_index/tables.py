@@ -18,7 +18,7 @@ _FEW = 1000
 
 
 def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int, base: int) -> Table:
-    """One row an element: slot, byte, and for each tile of the layout in which tile it lies and where."""
+    """One row for each element: position, byte, and for each tile of the layout the tile index and the index in it."""
     tiles = [split_sizes(tile) for tile in shape.layout.tiles]
     groups = [f"tile {' × '.join(map(str, sizes))}" for sizes in tiles]
     columns = (
@@ -47,7 +47,7 @@ def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int,
 
 
 def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
-    """One row a slot: which element lies there, or why it is padding."""
+    """One row for each position: its element, or why it is padding."""
     columns = (
         Column("byte", "byte", "count", person=as_bytes, machine=as_bytes),
         Column("hex", "hex", "text", align="right", person=as_bytes, machine=False),
@@ -71,7 +71,7 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
 
 
 def padding_reason(shape: ArrayShape, slot: int) -> str | None:
-    """In words why a slot holds no element; None if it holds one.
+    """The reason why a position holds no element; None if it holds one.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
@@ -96,7 +96,7 @@ def padding_reason(shape: ArrayShape, slot: int) -> str | None:
 
 
 def _slots_of_byte(byte: int, bits: int, prefix: int) -> range:
-    """The elements that have bits in a byte; slot -1 for what stands in front of the data."""
+    """The positions that have bits in a byte; -1 for the prefix in front of the data."""
     if 8 * byte < prefix:
         return range(-1, 0)
     return range((8 * byte - prefix) // bits, (8 * byte - prefix + 7) // bits + 1)
