@@ -1,3 +1,3 @@
-"""Text and protos to the IR and back: the lenient reader keeps what it does not know, `strict` takes what XLA's parser
-takes, and `opaque.py` marks the instructions that do not hold together before any analysis sees them.
+"""Text and protos to the IR and back: the lenient reader keeps unknown parts, `strict` accepts what XLA's parser
+accepts, and `opaque.py` marks malformed instructions before any analysis sees them.
 """

@@ -1,19 +1,19 @@
-"""The gate behind every reader: instructions that do not hold together become opaque before anybody else sees them.
+"""Checks after every reader: malformed instructions become opaque before analyses see them.
 
-What a module promises that was read, from text or from a proto, leniently or not; analyses and rewrites rely on it:
+Every module that was read, from text or proto, leniently or strictly, holds these invariants; analyses rely on them:
 
-- an instruction has as many operands as its opcode takes, and all stand above it in the same computation
-- the tuple that a get-tuple-element takes, or an operand as `t#0`, has the element; a tuple has one operand an element
-- an opcode that calls computations calls as many as it must, each with a root and with the parameters that it is given
+- an instruction has as many operands as its opcode takes, all defined before it in the same computation
+- the tuple of a get-tuple-element, or of an operand `t#0`, has the element; a tuple has one operand per element
+- an opcode that calls computations calls as many as it requires, each with a root and with matching parameters
   (a fusion may be given more)
 - no computation calls itself, directly or not
-- no array but a parameter or a constant has 2^63 or more elements or bytes
+- no array except a parameter or a constant has 2^63 or more elements or bytes
 
-A text that was printed without operands, as some logs are, keeps its opcodes: there an instruction may have none.
+A text printed without operands, as in some logs, keeps its opcodes: there an instruction may have none.
 
-An instruction that breaks one of these is kept, with its name, shape, operands and text, and prints back unchanged; but
-its opcode ends in `?`, which is that of no operation, so that whoever asks for an operation does not meet it. What
-XLA's own verifier checks beyond this, shapes above all, is for lint to say.
+An instruction that violates an invariant is kept, with its name, shape, operands, and text, and prints unchanged;
+but its opcode ends in `?`, which matches no operation, so that code that looks for an operation never finds it.
+Further checks of XLA's verifier, of shapes above all, belong to lint.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, Unknown
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
 ELEMENT, ELEMENT_INDEX, CIRCLE = "element", "element-index", "circle"
 CALLED, NOT_CALLED = "called-computations", "missing-call"
-"""The codes of problems that other checks of a text may have told already."""
+"""Codes of problems that other checks of a text may have reported already."""
 
 _SMALL, _BITS = 1 << 58, 128
-"""So many elements of so many bits are less than 2^63 bytes."""
+"""A limit: this many elements of this many bits are less than 2^63 bytes."""
 
 
 class Problem(NamedTuple):
-    """Why an instruction is opaque: the code of a note, and what to say after the name of the instruction."""
+    """The reason why an instruction is opaque: the code of a note, and the text after the name of the instruction."""
 
     code: str
     message: str
 
 
 class Opaque(NamedTuple):
-    """An instruction that became opaque, and why."""
+    """An instruction that became opaque, and the reason."""
 
     instruction: Instruction
     problem: Problem
 
     @property
     def message(self) -> str:
-        """What to say of it.
+        """The message of the note.
 
         >>> from hlo_cli import parse_module
         >>> module = parse_module("ENTRY e { a = f32[8] parameter(0)  ROOT t = (f32[8]) tuple(a, a) }")
@@ -73,9 +73,9 @@ def set_aside(
     *,
     are_calls_whole: bool = True,
 ) -> tuple[Opaque, ...]:
-    """Make opaque what does not hold together in a module; all that may not are `suspects`, or call computations.
+    """Makes malformed instructions of a module opaque; only `suspects` and callers of computations are checked.
 
-    Unless `are_calls_whole`, nothing is said of how many computations are called, and with how many parameters.
+    Unless `are_calls_whole`, the number of called computations and of their parameters is not checked.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("ENTRY e { ROOT b = f32[8] bitcast() }").entry.root
@@ -93,9 +93,9 @@ def set_aside(
 
 
 def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
-    """The callers for which a closer look is needed; most are fusions, for which a glance tells.
+    """The callers that need a full check; most are fusions, for which a quick one is enough.
 
-    Of the others many call the same, as reductions do.
+    Other callers, such as reductions, often share a callee, which is checked once.
     """
     known: set[tuple[str, int, tuple[Computation, ...]]] = set()
     for caller in callers:
@@ -118,9 +118,9 @@ def _may_be_broken(callers: Iterable[Instruction]) -> Iterator[Instruction]:
 def suspects_among(
     instructions: Iterable[Instruction], elements: Iterable[tuple[int, Instruction]]
 ) -> Iterator[Instruction]:
-    """The instructions of a computation for which a closer look is needed; `elements` says which each one takes.
+    """The instructions of a computation that need a full check; `elements` are those that take elements, with indices.
 
-    Operands that do not stand above them are taken away.
+    Operands that are not defined before them are removed.
     """
     counts = EXACT_COUNTS.get
     for instruction in instructions:
@@ -137,7 +137,7 @@ def suspects_among(
 
 
 def problem_with(instruction: Instruction) -> Problem | None:
-    """What an instruction breaks of the promises above, or None; circles of calls aside."""
+    """The invariant that an instruction violates, or None; without cycles of calls."""
     opcode, count = instruction.written_opcode, len(instruction.operands)
     if not takes(opcode, count):
         least, most = OPERAND_COUNTS[opcode]
@@ -193,7 +193,7 @@ def _tuple(instruction: Instruction) -> Problem | None:
 
 
 _Counts = Callable[[Instruction], tuple[int, int | None]]
-"""How many computations an instruction calls, and how many parameters each has; None where that is free."""
+"""The number of computations that an instruction calls, and of parameters of each; None if it is not fixed."""
 
 
 def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
@@ -240,7 +240,7 @@ _CHECKED: Final = frozenset(_RULES)
 def _calls_in_circles(
     callers: Sequence[Instruction], computations: Sequence[Computation]
 ) -> Iterator[tuple[Instruction, Problem]]:
-    """The calls that close a circle; they are taken away. Where callees stand above their callers there is none."""
+    """The calls that close a cycle, which are removed. There are none if callees come before their callers."""
     place = {computation: number for number, computation in enumerate(computations)}
     for caller in callers:
         below = place[caller.computation]

@@ -1,4 +1,4 @@
-"""A module from what an input holds, be it text or a proto."""
+"""A module from an input, text or proto."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hlo_cli.syntax.text.parser import parse_module
 def read_module(
     source: Source, proto: bytes | None = None, *, strict: bool = False, infer: Infer | None = None
 ) -> Module:
-    """The module in a source, or in the bytes of a proto that the source names; with `strict` as XLA's parser would.
+    """The module in a source, or in the bytes of a proto of that name; with `strict`, as XLA's parser accepts it.
 
-    `infer` gives the shapes that a text leaves out; protos leave out none.
+    `infer` returns the shapes that a text omits; protos omit none.
 
-    A proto has no lines, so nothing in its module has a place; strictly, its text is what is read.
+    A proto has no lines, so nothing in its module has a span; in strict mode its printed text is read.
 
     >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
     'm'

@@ -1,7 +1,7 @@
-"""The attributes of what calls computations or talks to other devices: control flow, fusions, calls, collectives.
+"""The attributes of instructions that call computations or communicate: control flow, fusions, calls, collectives.
 
-Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, in whose order the rows stand;
-which computations an instruction calls stands behind them, by a rule of its own.
+Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, and has their order; attributes
+that name called computations come last, by a rule of their own.
 """
 
 from __future__ import annotations

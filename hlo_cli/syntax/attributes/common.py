@@ -1,7 +1,7 @@
-"""The attributes that instructions of any opcode may have, those of opcodes that have but few, and those of headers.
+"""The attributes of all opcodes, of opcodes with few attributes, and of headers.
 
 Mirrors the first attributes of `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, and `PrintExtraAttributes` of
-xla/hlo/ir/hlo_instruction.cc, in whose order the rows stand. Of headers `ParseHloModule` of the same parser, and
+xla/hlo/ir/hlo_instruction.cc, and has their order; for headers `ParseHloModule` of the same parser, and
 `HloModule::ToProto` of xla/hlo/ir/hlo_module.cc.
 """
 
@@ -119,7 +119,7 @@ OTHERS: Final = (
     AttributeRow("domain", Kind.DOMAIN, "the attribute's values on both sides"),
 )
 HEADER: Final = (
-    # what belongs to the configuration of the compiler has no field
+    # the compiler's configuration has no field
     AttributeRow("is_scheduled", Kind.BOOL, proto_field="schedule.sequences"),
     AttributeRow("input_output_alias", Kind.ALIASING, proto_field="input_output_alias.entries"),
     AttributeRow("buffer_donor", Kind.BUFFER_DONORS, proto_field="buffer_donor.entries"),

@@ -1,6 +1,6 @@
-"""The attributes of products: dots, convolutions and the windows of both; transforms and what linear algebra solves.
+"""The attributes of dots, convolutions, and their windows; of transforms and of solvers in linear algebra.
 
-Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, in whose order the rows stand.
+Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, and has their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KINDS_OF_CONVOLUTIONS: Final = {
 
 
 def _dimensions_of_dots(opcodes: str, message: str) -> Iterator[AttributeRow]:
-    """What a dot pairs and sums over; a ragged dot holds the same message inside its own."""
+    """Batch and contracting dimensions of a dot; a ragged dot has the same message inside its own."""
     yield AttributeRow(
         "lhs_batch_dims",
         Kind.INTS,

@@ -1,6 +1,6 @@
-"""The attributes of what moves and chooses elements: slices, gathers and scatters, sorts, scans, reductions.
+"""The attributes of instructions that move and select elements: slices, gathers, scatters, sorts, scans, reductions.
 
-Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, in whose order the rows stand.
+Mirrors `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc, and has their order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPTIONAL_OVER: Final = {
 
 
 def _dimensions() -> Iterator[AttributeRow]:
-    """The attribute that means something else of nearly every opcode."""
+    """The attribute `dimensions`, which differs in meaning between opcodes."""
     for opcodes, meaning in _OVER.items():
         yield AttributeRow("dimensions", Kind.INTS, meaning, opcodes)
     for opcodes, meaning in _OPTIONAL_OVER.items():

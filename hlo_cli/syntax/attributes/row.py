@@ -1,9 +1,9 @@
-"""What a row of the tables of attributes says: all that is known of one attribute.
+"""A row of the tables of attributes: everything known of one attribute.
 
-What analyses ask of an attribute, who may not import this, is among the traits in `ir/attribute_traits.py`. A row is
-for some opcodes; where an attribute of one name means different things there are several rows of that name.
-What the kind of value asks for (how its text is read, which message holds it) lies where that kind is read: grammars
-in `values/grammars.py`, messages in `proto/attributes.py`, so that no row loads either.
+Analyses cannot import this; the traits that they need are in `ir/attribute_traits.py`. A row is for some opcodes; an
+attribute whose meaning depends on the opcode has several rows of one name. Data that depends on the kind of value is
+kept where that kind is read: grammars in `values/grammars.py`, messages in `proto/attributes.py`, so that no row
+imports either.
 """
 
 from __future__ import annotations
@@ -69,38 +69,38 @@ class Kind(Enum):
     WINDOW = auto()
 
     __hash__ = object.__hash__
-    """Kinds are looked up with every value that is read, and the hash of the name would take longer than the rest."""
+    """Kinds are hashed for every value that is read, and hashing the name would take longer than the rest."""
 
 
 class Place(Enum):
     """Where XLA prints an attribute (`HloInstruction::PrintExtraAttributes` of xla/hlo/ir/hlo_instruction.cc)."""
 
     OWN = auto()
-    """First, with what else is the opcode's own."""
+    """First, with the opcode's other attributes."""
     BEFORE_CONTROL = auto()
-    """Behind called computations, in front of control predecessors; of whatever opcode."""
+    """After called computations, before control predecessors; for all opcodes."""
     BEHIND_CONTROL = auto()
-    """Behind control predecessors, in front of metadata and backend_config; of whatever opcode."""
+    """After control predecessors, before metadata and backend_config; for all opcodes."""
     ASIDE = auto()
-    """By a rule of its own, as what differs from one instruction to the next; or not at all."""
+    """By a rule of its own, as for values that differ by instruction; or not at all."""
 
 
 class AttributeRow(NamedTuple):
-    """One attribute with the kind of its value and what it means in words.
+    """One attribute with the kind of its value and its meaning in words.
 
-    It is of the opcodes whose rows in `ir/operation_table/` list it, and of all where none does; one that names
-    `opcodes` itself is of these, in place of the other rows of its name. Whether it is `required` the rows of opcodes
-    say, too: `table.attributes_of` fills that in.
+    It applies to the opcodes whose rows in `ir/operation_table/` list it, and to all if none does; a row with `opcodes`
+    applies to these, instead of other rows of its name. The rows of opcodes also determine whether it is `required`:
+    `table.attributes_of` fills that in.
 
-    `words` are those that the value may be, with what each means; `label` is a short name. `is_old` marks what only
-    versions before jaxlib 0.10.2 printed: known, but nothing that XLA reads today.
+    `words` are the possible values with their meanings; `label` is a short name. `is_old` marks attributes that only
+    versions before jaxlib 0.10.2 printed, and that XLA no longer reads.
 
-    In protos it stands in the `proto_field` of its instruction, or of its module where it is of a header: a path, where
-    messages are in messages; of the same name unless one is given. Printing a proto, XLA leaves out what is zero,
-    empty or `usual`, unless it is `required` or `always` printed.
-    Writing one, it writes `unsaid` where a text does not say; what is forgotten it reads, and writes nowhere.
+    In protos the value is in the `proto_field` of its instruction, or of its module for a header: a path if messages
+    are nested; by default, the name of the attribute. In text, XLA omits values that are zero, empty, or `usual`,
+    unless the attribute is `required` or `always` printed. In protos, XLA writes `unsaid` where a text has no value;
+    forgotten attributes are read but never written.
 
-    Rows are named tuples, which are made in a sixth of the time that frozen dataclasses take.
+    Rows are named tuples, which are created in a sixth of the time of frozen dataclasses.
     """
 
     name: str

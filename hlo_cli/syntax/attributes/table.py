@@ -1,4 +1,4 @@
-"""The table of attributes: which opcode may have which, whether it must, and all else that is known of each.
+"""The table of attributes: the optional and required ones of each opcode, and all data on each.
 
 Mirrors `CreateInstruction` and `ParseHloModule` of xla/hlo/parser/hlo_parser.cc. Adding an attribute is adding a row.
 """
@@ -22,16 +22,16 @@ _SUGAR: Final = ("async_execution_thread", "output_to_operand_aliasing")
 Rules = Mapping[str, AttributeRow]
 
 ROWS: Final = (*COMMON, *OF_PARAMETERS, *OTHERS, *COLLECTIVES, *CONTRACTIONS, *INDEXING, *CALLS, *CALLED)
-"""The rows of instructions; those of an opcode stand in the order in which XLA prints them."""
+"""The rows of instructions; those of an opcode are in the order in which XLA prints them."""
 HEADER_ATTRIBUTES: Final[Rules] = MappingProxyType({row.name: row for row in HEADER})
 """The attributes of a module's header, by name."""
 ATTRIBUTE_NAMES: Final = tuple(dict.fromkeys(row.name for row in ROWS))
-"""The attributes that instructions may have, of whatever opcode."""
+"""The attributes of instructions, over all opcodes."""
 
 
 @cache
 def attributes_of(opcode: str) -> Rules:
-    """The attributes an opcode may have, by name; those of an unknown opcode are the common ones.
+    """The attributes of an opcode, by name; those of an unknown opcode are the common ones.
 
     >>> attributes_of("iota")["iota_dimension"].required, "to_apply" in attributes_of("reduce-start")
     (True, True)
@@ -47,7 +47,7 @@ def attributes_of(opcode: str) -> Rules:
 
 @cache
 def own_attributes(opcode: str) -> tuple[AttributeRow, ...]:
-    """The rows of an opcode, besides the common ones, in the order in which XLA prints them.
+    """The rows of an opcode, without the common ones, in the order in which XLA prints them.
 
     >>> [row.name for row in own_attributes("sort")]
     ['dimensions', 'is_stable', 'to_apply']
@@ -64,7 +64,7 @@ def own_attributes(opcode: str) -> tuple[AttributeRow, ...]:
 
 @cache
 def attributes_at(place: Place) -> tuple[AttributeRow, ...]:
-    """The rows of attributes that XLA prints in a place that does not depend on the opcode.
+    """The rows of attributes that XLA prints at a place, independent of the opcode.
 
     >>> [row.name for row in attributes_at(Place.BEHIND_CONTROL)]
     ['statistics', 'result_accuracy', 'origin']
@@ -74,7 +74,7 @@ def attributes_at(place: Place) -> tuple[AttributeRow, ...]:
 
 @cache
 def attribute_named(name: str) -> AttributeRow | None:
-    """What an attribute is of most opcodes, or None if it is not known.
+    """The most common row of an attribute name, or None if it is unknown.
 
     >>> attribute_named("slice_sizes").meaning, attribute_named("frob")
     ('the sizes of one slice', None)
@@ -84,6 +84,6 @@ def attribute_named(name: str) -> AttributeRow | None:
 
 @cache
 def _common() -> tuple[AttributeRow, ...]:
-    """The rows of what no opcode lists."""
+    """The rows of attributes that no opcode lists."""
     listed = {name for operation in OPERATIONS.values() for name in operation.attributes}
     return tuple(row for row in ROWS if not row.opcodes and row.name not in listed)

@@ -1,7 +1,7 @@
-"""`-buffer-assignment.txt` read: which values XLA put into which allocation, and where in it.
+"""Reader of `-buffer-assignment.txt`: allocations, and the values in each with their offsets.
 
-Mirrors `BufferAssignment::ToString` and `BufferAllocation::ToString` of xla/service/buffer_assignment.cc, of old
-releases too, which print addresses and let the values follow in the same file.
+Mirrors `BufferAssignment::ToString` and `BufferAllocation::ToString` of xla/service/buffer_assignment.cc, including
+old releases, which print addresses and append the values to the same file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PART = re.compile(
 
 @no_garbage_collection()
 def parse_buffer_assignment(source: Source, module: Module | None = None) -> BufferAssignment:
-    """What a buffer assignment says, its values found among the instructions of a module if one is given.
+    """Parses a buffer assignment; its values are resolved to instructions of `module` if given.
 
     >>> text = "BufferAssignment:\\nallocation 0: size 64, color 1, preallocated-temp:\\n"
     >>> text += " value: <3 dot{0} @1> (size=64,offset=0): f32[16]{0}\\n"
@@ -75,7 +75,7 @@ def parse_buffer_assignment(source: Source, module: Module | None = None) -> Buf
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first line of an allocation says behind its size."""
+    """The fields after the size in the first line of an allocation."""
 
     color: int
     page: int | None
@@ -87,7 +87,7 @@ class _Header:
 
 
 class _Reader:
-    """Reads one text; collects the logical buffers and the lines it does not know."""
+    """Reads one text; collects the logical buffers and the unknown lines."""
 
     def __init__(self, source: Source, module: Module | None) -> None:
         self.source = source
@@ -129,7 +129,7 @@ class _Reader:
         )
 
     def _other_ids(self, start: int, end: int) -> tuple[int, ...]:
-        """The values of other colors that use holes of one allocation."""
+        """The ids of values of other colors that use holes of one allocation."""
         found = list(_OTHER_COLOR.finditer(self.source.text, start, end))
         self.unknown.extend(lines_outside(self.source, start, end, (match.span() for match in found)))
         return tuple(int(match[1]) for match in found)
@@ -148,7 +148,7 @@ class _Reader:
         return tuple(assigned)
 
     def _header(self, match: re.Match[str]) -> _Header:
-        """The parts of a header, which XLA prints in one order; what is no part is an unknown line."""
+        """The parts of a header, which XLA prints in a fixed order; anything else is an unknown line."""
         parts: dict[str, str] = {}
         flags = set()
         text, at, end = self.source.text, *match.span(3)
@@ -172,10 +172,10 @@ class _Reader:
 
 
 def _is_tuple(header: _Header, assigned: Sequence[AssignedBuffer], buffers: Sequence[LogicalBuffer]) -> bool:
-    """Whether XLA calls this a tuple's allocation, which the text does not tell.
+    """Whether XLA marks the allocation as a tuple's, inferred as the text does not contain it.
 
-    What holds a parameter or a constant, or is thread-local, is that first. The temporary values are a tuple's if the
-    first of all the allocations that were laid end to end is, and that one begins at offset 0.
+    Allocations with a parameter or a constant, and thread-local ones, are marked as such first. The temporary
+    allocation is a tuple's if the first of all allocations packed into it is, and that one begins at offset 0.
     """
     if header.parameter_number is not None or not header.flags.isdisjoint({"constant", "thread-local"}):
         return False

@@ -1,7 +1,7 @@
-"""`-buffer-assignment-values.txt` read: where every value is, and who takes it.
+"""Reader of `-buffer-assignment-values.txt`: the place of every value, and its uses.
 
 Mirrors `BufferAssignment::ValuesToString` of xla/service/buffer_assignment.cc and `HloValue::ToString` of
-xla/service/hlo_value.cc. Old releases print the same behind the buffer assignment, in its file.
+xla/service/hlo_value.cc. Old releases append the same to the buffer assignment, in its file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_USES: Final = "  (none)\n"
 
 @no_garbage_collection()
 def parse_buffer_values(source: Source, module: Module | None = None) -> UsedValues:
-    """The values of a buffer assignment, found among the instructions of a module if one is given.
+    """The values of a buffer assignment, resolved to instructions of `module` if given.
 
     >>> text = "Total bytes used: 4 (4B)\\n\\nUsed values:\\n<0 p @0>\\n positions:\\n  p\\n  t {0}\\n uses:\\n"
     >>> text += "  t, operand 0\\n from instruction: %p = f32[] parameter(0)\\n"
@@ -50,7 +50,7 @@ def parse_buffer_values(source: Source, module: Module | None = None) -> UsedVal
 
 
 class _Reader:
-    """Reads one text and collects the lines it does not know."""
+    """Reads one text and collects the unknown lines."""
 
     def __init__(self, source: Source, module: Module | None) -> None:
         self.source = source
@@ -58,7 +58,7 @@ class _Reader:
         self._places = Places(module)
 
     def values(self, start: int) -> Iterator[UsedValue]:
-        """The values from an offset on; HloError if the text ends within one."""
+        """The values from an offset to the end; HloError if the text ends within one."""
         text, known = self.source.text, []
         for match in _VALUE.finditer(text, start):
             known.append(match.span())
@@ -93,7 +93,7 @@ class _Reader:
             yield ValueUse(self._places.of(name), int(number), self._places.index(index))
 
     def _compare(self, match: re.Match[str], group: int, pattern: re.Pattern[str], found: int) -> None:
-        """Notice the lines of a part that its pattern did not take."""
+        """Records the lines of a part that its pattern did not match."""
         if match[group].count("\n") != found:
             start, end = match.span(group)
             known = [each.span() for each in pattern.finditer(self.source.text, start, end)]

@@ -1,4 +1,4 @@
-"""Numbers of bytes as XLA writes them for people, both ways.
+"""Sizes in bytes as XLA formats them: parsed and printed.
 
 Mirrors `HumanReadableNumBytes` of tsl/platform/numbers.cc; TPU compilers write `2.00G` for `2.00GiB`.
 """
@@ -17,7 +17,7 @@ _BYTES = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?)([KMGTPE]?)i?B?")
 
 
 def byte_text(number: int) -> str:
-    """A number of bytes in three or four digits.
+    """A number of bytes with three or four digits.
 
     >>> byte_text(512), byte_text(419528), byte_text(3474844), byte_text(2**63 - 1)
     ('512B', '409.7KiB', '3.31MiB', '8.00EiB')
@@ -33,7 +33,7 @@ def byte_text(number: int) -> str:
 
 
 def byte_number(text: str) -> int:
-    """The number of bytes that a text means, as near as its digits tell.
+    """The number of bytes in a text, as exact as its digits are.
 
     >>> byte_number("0B"), byte_number("12.0K"), byte_number("3.31MiB"), byte_number("100")
     (0, 12288, 3470787, 100)

@@ -1,4 +1,4 @@
-"""`-live-range.txt` read: the flattened schedule, when every value lives, and what lives at the peak.
+"""Reader of `-live-range.txt`: the flattened schedule, the live range of every value, and the values live at the peak.
 
 Mirrors `HloLiveRange::ToString` of xla/hlo/utils/hlo_live_range.cc.
 """
@@ -47,7 +47,7 @@ _STACK = re.compile(
 
 @no_garbage_collection()
 def parse_live_ranges(source: Source, module: Module | None = None) -> DumpedLiveRanges:
-    """What a file of live ranges says, its values found among the instructions of a module if one is given.
+    """Parses a file of live ranges; its values are resolved to instructions of `module` if given.
 
     >>> text = "HloLiveRange (max 2):\\n  InstructionSequence:\\n    0:p\\n  BufferLiveRange:\\n    p{}:0-2\\n"
     >>> text += "  Live ranges at 0 (peak):\\n    p{}: 4 bytes (cumulative: 4 bytes)\\n"
@@ -74,7 +74,7 @@ def parse_live_ranges(source: Source, module: Module | None = None) -> DumpedLiv
 
 
 class _Reader:
-    """Cuts one text into its sections, and collects the lines it does not know."""
+    """Splits one text into its sections, and collects the unknown lines."""
 
     def __init__(self, source: Source, module: Module | None, start: int) -> None:
         self.source = source
@@ -92,7 +92,7 @@ class _Reader:
         self.unknown.extend(lines_outside(source, start, found[0].start() if found else len(source.text), ()))
 
     def items(self, section: str, pattern: re.Pattern[str], make: Callable[[tuple[str, ...]], _T]) -> tuple[_T, ...]:
-        """What the lines of a section say; nothing if the text does not have it."""
+        """The parsed lines of a section; empty if the text does not have it."""
         start, end = self.sections.get(section, (0, 0))
         found = pattern.findall(self.source.text, start, end)
         if self.source.text.count("\n", start, end) != len(found):
@@ -109,7 +109,7 @@ class _Reader:
         return DumpedRange(self._places.of(groups[0], groups[1]), int(groups[2]), int(groups[3]))
 
     def peak(self, groups: tuple[str, ...]) -> PeakValue:
-        """A value that lives at the peak."""
+        """A value that is live at the peak."""
         return PeakValue(self._places.of(groups[0], groups[1]), int(groups[2]), int(groups[3]))
 
 

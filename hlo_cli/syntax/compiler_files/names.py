@@ -1,4 +1,4 @@
-"""What the readers of XLA's files about memory have in common: names to places, and what is said of odd lines."""
+"""Common parts of the readers of XLA's memory files: names to places, and notes on unknown lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hlo_cli.syntax.scanning.shapes import parse_shape
 NAME: Final = r"[^\s{},<>]++"
 NUMBER: Final = r"[0-9]{1,19}+"
 INDEX: Final = r"(?:[0-9]{1,9}+(?:,[0-9]{1,9}+)*+)?+"
-"""What stands between the braces of a shape index."""
+"""The text between the braces of a shape index."""
 
 _LINE = re.compile(r"[^\n]++")
 _MOST_NOTES: Final = 50
@@ -37,11 +37,11 @@ class Places:
         self._indices: dict[str, ShapeIndex] = {"": ()}
 
     def of(self, name: str, index: str = "") -> BufferPlace:
-        """The place that a name and a shape index without braces write."""
+        """The place for a name and a shape index without braces."""
         return BufferPlace(self._instructions.get(name), self._indices.get(index) or self.index(index), name)
 
     def index(self, text: str) -> ShapeIndex:
-        """The shape index that is written between braces."""
+        """The shape index between braces."""
         found = self._indices.get(text)
         if found is None:
             found = self._indices[text] = read_index(text)
@@ -49,13 +49,13 @@ class Places:
 
 
 class Shapes:
-    """Reads shapes, each distinct text once; one that XLA's grammar does not have stays text."""
+    """Parses shapes, each distinct text once; a text outside XLA's grammar is kept as text."""
 
     def __init__(self) -> None:
         self._known: dict[str, Shape] = {}
 
     def of(self, text: str) -> Shape:
-        """The shape that a text writes."""
+        """The shape in a text."""
         shape = self._known.get(text)
         if shape is None:
             try:
@@ -67,7 +67,7 @@ class Shapes:
 
 
 def stretches(matches: Sequence[re.Match[str]], end: int) -> Iterator[tuple[re.Match[str], int]]:
-    """Each match, and where the next one begins; for the last that is the given end.
+    """Each match with the start of the next one; for the last match, the given end.
 
     >>> [(match[0], end) for match, end in stretches(list(re.finditer("[ab]", "a-b--")), 5)]
     [('a', 2), ('b', 5)]
@@ -77,7 +77,7 @@ def stretches(matches: Sequence[re.Match[str]], end: int) -> Iterator[tuple[re.M
 
 
 def lines_outside(source: Source, start: int, end: int, known: Iterable[tuple[int, int]]) -> Iterator[Span]:
-    """The lines between two offsets that are not within the known spans, which come in order; empty lines do not count.
+    """The lines between two offsets outside the known spans, which are sorted; without empty lines.
 
     >>> [(span.start, span.end) for span in lines_outside(Source("", "ab\\ncd\\nef"), 0, 8, [(3, 5)])]
     [(0, 2), (6, 8)]
@@ -89,7 +89,7 @@ def lines_outside(source: Source, start: int, end: int, known: Iterable[tuple[in
 
 
 def unknown_lines(source: Source, spans: Iterable[Span], what: str) -> tuple[Diagnostic, ...]:
-    """Notes on lines that a reader does not know; of very many, the first."""
+    """Notes on unknown lines; at most the first few."""
     notes = []
     for span in spans:
         message = f"unknown line in {what}: {source.slice(span).strip()}"
@@ -100,7 +100,7 @@ def unknown_lines(source: Source, spans: Iterable[Span], what: str) -> tuple[Dia
 
 
 def cut_short(source: Source, what: str) -> HloError:
-    """The error for a file that ends too early; its place is the last line that there is."""
+    """The error for a truncated file; its span is the last line."""
     text = source.text
     end = len(text.rstrip())
     start = text.rfind("\n", 0, end) + 1
@@ -108,7 +108,7 @@ def cut_short(source: Source, what: str) -> HloError:
 
 
 def refuse_other(source: Source, first: re.Pattern[str], what: str) -> int:
-    """Where the text goes on behind the line that such a file begins with; HloError if it begins otherwise."""
+    """The offset after the first line of such a file; HloError if the file begins otherwise."""
     if match := first.match(source.text):
         return match.end()
     line = _LINE.search(source.text)

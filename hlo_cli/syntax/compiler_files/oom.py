@@ -1,4 +1,4 @@
-"""Out-of-memory messages found in whatever they were pasted with: tracebacks, logs of many workers, prose."""
+"""Out-of-memory messages found in surrounding text: tracebacks, logs of many workers, prose."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _CODE_BEFORE: Final = 80
 
 
 def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[OutOfMemory, ...]:
-    """The messages of a text in their order, each once; HloError if there is none.
+    """The messages in a text, in order and without duplicates; HloError if there is none.
 
-    Instructions are found in a module if one is given.
+    Instructions are resolved in a module if one is given.
 
     >>> text = "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for "
     >>> text += "HLO temporaries (20.00G) exceeds available HBM (15.75G). HLO module: jit_f.\\n"
@@ -55,7 +55,7 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
 
 
 def newest(messages: tuple[OutOfMemory, ...]) -> OutOfMemory:
-    """The last of several messages; before it comes one that tells more of the same failure.
+    """The last of several messages, or the one before it if that has more detail on the same failure.
 
     >>> small = OutOfMemory("run", Span(9, 10), used_bytes=8)
     >>> large = OutOfMemory("run", Span(0, 5), used_bytes=8, usage=usage_parts("Total hbm usage >= 1G: reserved 4.0K"))

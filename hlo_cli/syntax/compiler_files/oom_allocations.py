@@ -1,4 +1,4 @@
-"""The lists of the largest allocations in out-of-memory messages, of TPU compilers and of buffer assignments."""
+"""Lists of the largest allocations in out-of-memory messages of TPU compilers and of buffer assignments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
 
 
 def allocations_of(text: str, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
-    """The allocations that a message lists, largest first as it has them.
+    """The allocations that a message lists, in its order, the largest first.
 
     >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n"
     >>> text += "\\t\\tShape: f32[4096,384]\\n"
@@ -46,7 +46,7 @@ def allocations_of(text: str, places: Places, shapes: Shapes) -> Iterator[OomAll
 
 
 def single_allocation(text: str, size_bytes: int | None, places: Places, shapes: Shapes) -> OomAllocation | None:
-    """The one allocation that a message is about, in brackets behind it.
+    """The failed allocation of a message, from the brackets after it.
 
     >>> text = " :: #allocation7 [shape = 'f32[8]{0}', space=hbm, size = 0x20, tag = 'output of add.3@{1}'] :: <none>"
     >>> allocation = single_allocation(text, 32, Places(None), Shapes())
@@ -63,7 +63,7 @@ def single_allocation(text: str, size_bytes: int | None, places: Places, shapes:
 
 
 def place_in_label(label: str, places: Places) -> tuple[BufferPlace | None, str]:
-    """The instruction that a label prints, and its opcode; labels of buffer assignments are opcodes alone.
+    """The instruction in a label, and its opcode; labels of buffer assignments have only an opcode.
 
     >>> place, opcode = place_in_label("%copy.2 = f32[8]{0:T(256)} copy(f32[8]{0} %p), metadata={}", Places(None))
     >>> place.name, opcode, place_in_label("fusion", Places(None))
@@ -75,7 +75,7 @@ def place_in_label(label: str, places: Places) -> tuple[BufferPlace | None, str]
 
 
 def _entries(text: str) -> Iterator[Mapping[str, str]]:
-    """The entries of a list as keys and values; the list ends where something else is written."""
+    """The entries of a list as keys and values, up to the first text that is not an entry."""
     at = 0
     for end in (*(match.span() for match in _ENTRY_END.finditer(text)), (len(text), len(text))):
         block, at = text[at : end[0]].strip("\n"), end[1]

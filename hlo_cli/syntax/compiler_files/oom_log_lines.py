@@ -1,4 +1,4 @@
-"""Logs and tracebacks without what stands before their lines, so that messages in them read as they were written."""
+"""Logs and tracebacks without the prefixes of their lines, so that messages in them read as they were written."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SUFFIX = re.compile(rf"(?: *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOUR}|\r)++$")
 
 @dataclass(frozen=True, slots=True)
 class LogText:
-    """A text without prefixes, and where each of its lines stands in the whole text."""
+    """A text without prefixes, and the offset of each of its lines in the whole text."""
 
     text: str
     _starts: tuple[int, ...]
     _origins: tuple[int, ...]
 
     def span(self, start: int, end: int) -> Span:
-        """The span in the whole text of a part of this one."""
+        """The span in the whole text of a part of this text."""
         return Span(self._origin(start), self._origin(end))
 
     def _origin(self, offset: int) -> int:
@@ -37,7 +37,7 @@ class LogText:
 
 
 def without_prefixes(text: str) -> LogText:
-    r"""The lines of a log as they were before it; a line break written as `\n` is one.
+    r"""The lines without log prefixes; a line break written as `\n` is one.
 
     >>> log = without_prefixes("E0528 07:02:44.350251   27487 a.cc:28] no memory\\nleft [repeated 3x across cluster]")
     >>> log.text, log.span(0, 9)

@@ -1,4 +1,4 @@
-"""The sentences that XLA's out-of-memory messages begin with, one pattern each, and what their numbers mean."""
+"""The first sentences of XLA's out-of-memory messages, one pattern each, and the meaning of their numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hlo_cli.syntax.compiler_files.byte_texts import BYTES
 from hlo_cli.syntax.compiler_files.names import NUMBER
 
 WORD_BYTES: Final = 4
-"""SparseCore counts its memory in words."""
+"""The bytes of a word, in which SparseCore counts its memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A pattern with groups `used`, `limit`, `over`, `space`, `device`, `module`, `label`, as far as it tells them."""
+    """A pattern with groups `used`, `limit`, `over`, `space`, `device`, `module`, `label`, as far as they are known."""
 
     stage: OomStage
     target: Literal["tpu", "gpu", "cpu"] | None
@@ -110,7 +110,7 @@ _NO_FAILURE = re.compile(r"[^\n]{0,200}?The caller indicates that this is not a 
 
 
 def heads(text: str) -> Iterator[tuple[Head, re.Match[str]]]:
-    """Where messages begin in a text, and what each pattern found; retries that are no failures are left out.
+    """The matches of the patterns in a text, without retries that are not failures.
 
     >>> [(head, match)] = heads("E: Out of memory allocating 64 bytes.")
     >>> head.target, match["used"]

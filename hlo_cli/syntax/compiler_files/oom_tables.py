@@ -1,4 +1,4 @@
-"""Tables in out-of-memory messages: what TPU compilers use, what a buffer assignment takes, an allocator's chunks."""
+"""Tables in out-of-memory messages: usage by TPU compilers, a buffer assignment's statistics, an allocator's chunks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LIMIT = re.compile(rf"^Limit: +({NUMBER})$", re.MULTILINE)
 
 
 def usage_parts(text: str) -> tuple[MemoryPart, ...]:
-    """What a device's memory holds: reserved, the program, its arguments.
+    """The parts of a device's memory: reserved, the program, its arguments.
 
     >>> usage_parts("Total hbm usage >= 2.00G:\\n    reserved   1.00G\\n    program unknown size\\n")
     (MemoryPart(name='reserved', size_bytes=1073741824), MemoryPart(name='program', size_bytes=None))
@@ -48,7 +48,7 @@ def usage_parts(text: str) -> tuple[MemoryPart, ...]:
 
 
 def program_parts(text: str) -> tuple[MemoryPart, ...]:
-    """What a program needs: global and scoped allocations, temporary values.
+    """The parts of a program's memory: global and scoped allocations, temporary values.
 
     >>> program_parts("Program hbm requirement 1.50G:\\n    global  512.00M\\n    HLO temp  1.00G (99% utilization)\\n")
     (MemoryPart(name='global', size_bytes=536870912), MemoryPart(name='HLO temp', size_bytes=1073741824))
@@ -58,7 +58,7 @@ def program_parts(text: str) -> tuple[MemoryPart, ...]:
 
 
 def output_bytes(text: str) -> tuple[int | None, int | None]:
-    """What the output takes, and how much of that it shares with the arguments.
+    """The size of the output, and how much of it is shared with the arguments.
 
     >>> output_bytes("Output size 4.0K; shares 0B with arguments.")
     (4096, 0)
@@ -68,7 +68,7 @@ def output_bytes(text: str) -> tuple[int | None, int | None]:
 
 
 def temp_usage(text: str) -> TempUsage | None:
-    """How well temporary values fill their memory.
+    """The utilization of the memory of temporary values.
 
     >>> temp_usage("(92.8% utilization, 0.3% fragmentation (3.0K))").fragmentation_bytes
     3072
@@ -87,7 +87,7 @@ def temp_usage(text: str) -> TempUsage | None:
 
 
 def assignment_stats(text: str) -> AllocationStats | None:
-    """The table of a buffer assignment; what old releases did not print yet counts as nothing.
+    """The table of a buffer assignment; fields that old releases did not print are 0.
 
     >>> assignment_stats("BufferAssignment stats:\\n   total allocation:    1.0KiB\\n").total_bytes
     1024
@@ -108,7 +108,7 @@ def chunk_groups(text: str) -> tuple[ChunkGroup, ...]:
 
 
 def allocator_limit(text: str) -> int | None:
-    """How much a GPU's allocator may hand out, all in all."""
+    """The limit of a GPU's allocator in total."""
     found = _LIMIT.search(text)
     return int(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""XLA's report on memory use made again from a buffer assignment.
+"""XLA's memory usage report, computed from a buffer assignment.
 
 Mirrors `BufferAssignment::GetMemoryUsageReportProto` and `BufferAllocation::MemoryUsageReport` of
 xla/service/buffer_assignment.cc.
@@ -20,7 +20,7 @@ _SHARE_LEFT_OUT: Final = 0.05
 
 
 def memory_usage_report(assignment: BufferAssignment) -> usage.MemoryUsageReport:
-    """The report on an assignment whose values have shapes, as those that were read from text.
+    """The report on an assignment whose values have shapes, such as one read from text.
 
     >>> from hlo_cli.source import Source
     >>> from hlo_cli.syntax.compiler_files.buffer_assignment import parse_buffer_assignment
@@ -45,7 +45,7 @@ def _space(color: int, allocations: Sequence[BufferAllocation], assignment: Buff
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An offset in an allocation, and the values that lie there, by id."""
+    """An offset in an allocation, and the values at it, by id."""
 
     offset: int
     size: int
@@ -79,7 +79,7 @@ def _places(allocation: BufferAllocation, assignment: BufferAssignment) -> list[
 
 
 def _shown(sizes: Sequence[int], total: int) -> int:
-    """How many of the largest are told: the first fifty, and on until less than a twentieth is left."""
+    """How many of the largest are listed: at least fifty, and on until less than a twentieth is left."""
     cumulative = 0
     for index, size in enumerate(sizes, 1):
         cumulative += size

@@ -40,7 +40,7 @@ _BRACKET_OR_COMMA = re.compile(r"[(\[{]|[)\]}]|, ")
 
 @no_garbage_collection()
 def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
-    """What a memory usage report says; sizes but the totals are as the text rounds them.
+    """Parses a memory usage report; sizes except totals are as rounded in the text.
 
     >>> report = MemoryUsageReport((SpaceUsage("vmem", 1, 4096, (AllocationUsage((_ONE_ROW,)),)),))
     >>> parse_memory_usage_report(Source("a.txt", print_memory_usage_report(report))) == report
@@ -96,7 +96,7 @@ def _row(match: re.Match[str]) -> UsageRow:
 
 
 def _listed(shapes: str) -> Iterator[str]:
-    """The shapes of a row: cut at the commas that are within no brackets.
+    """The shapes of a row, split at the commas outside brackets.
 
     >>> list(_listed("(f32[2,3], s32[]), 2×f32[4,5]"))
     ['(f32[2,3], s32[])', '2×f32[4,5]']

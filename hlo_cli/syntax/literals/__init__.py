@@ -1,3 +1,3 @@
-"""The values of constants, from text and to it: `read.literal_at`, `printing.array_text`, and `byte_values` for protos.
+"""The values of constants, parsed and printed: `read.literal_at`, `printing.array_text`, and `byte_values` for protos.
 Mirrors the literals of xla/hlo/parser/hlo_parser.cc and xla/literal.cc.
 """

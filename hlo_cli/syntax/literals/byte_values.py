@@ -1,9 +1,9 @@
 """Array literals to and from the bytes that a binary proto holds.
 
 Mirrors `LiteralBase::Piece::WriteToProto` and `CopyFromProto` of xla/literal.cc. A `LiteralProto` keeps its values in
-one field, which the element type chooses, in the order of the layout; its tiles do not matter. An element takes whole
-bytes there, narrow integers the low bits of one. These functions take and give the field as it stands on the wire,
-packed if it repeats.
+one field, selected by the element type, in the order of the layout; its tiles do not matter. An element takes whole
+bytes there; narrow integers use the low bits of a byte. These functions take and return the field in wire format,
+packed if it is repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VARINTS: Final = ("s32", "s64", "u32", "u64")
 
 
 def field_of(element_type: PrimitiveType) -> str:
-    """The name of the field of `LiteralProto` that holds values of a type.
+    """The name of the `LiteralProto` field that holds values of a type.
 
     >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
     >>> field_of(PRIMITIVE_TYPES["pred"]), field_of(PRIMITIVE_TYPES["f8e5m2"])
@@ -38,7 +38,7 @@ def field_of(element_type: PrimitiveType) -> str:
 
 
 def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
-    """The literal whose field on the wire is `data`; HloError if that is not as long as the shape asks for.
+    """The literal whose field on the wire is `data`; HloError if its length does not match the shape.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> literal_from_bytes(parse_shape("s4[2,2]{0,1}"), bytes([1, 15, 3, 4])).to_string()
@@ -80,7 +80,7 @@ class PackedValues(StoredValues):
     data: bytes
 
     def stored(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
-        """The values bit by bit; a view of the bytes where they are as numpy has them."""
+        """The values as stored bits; a view of the bytes if they are in numpy's format."""
         import numpy as np
 
         element_type, order = shape.element_type, shape.layout.minor_to_major[::-1]
@@ -92,7 +92,7 @@ class PackedValues(StoredValues):
 
 
 def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:
-    """Packed varints, as many as there are, as the bytes of their numbers."""
+    """All packed varints, as the bytes of their numbers."""
     import numpy as np
 
     octets = np.frombuffer(data, np.uint8)

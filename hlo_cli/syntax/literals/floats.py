@@ -1,7 +1,7 @@
-"""Floats that numpy does not have, to and from their codes: bf16, and those of 8 bits and less.
+"""Floats that numpy lacks, to and from their codes: bf16, and those of 8 bits and less.
 
-Mirrors what xla/types.h takes from ml_dtypes. A type of 8 bits is a table of 256 values, and rounding to it a search
-among the midpoints between them, so nothing else needs to be installed.
+Mirrors the types that xla/types.h takes from ml_dtypes. A type of 8 bits is a table of 256 values, and rounding to
+it a search among the midpoints between them, so no other package is needed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Special = Literal["ieee", "fn", "fnuz", "finite", "scale"]
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """How a float type spends its bits, and which codes are no finite numbers.
+    """The bits of a float type, and the codes that are not finite numbers.
 
-    `ieee` has infinities and NaN with payloads; `fn` has one NaN of either sign, `fnuz` one NaN in the place of minus
+    `ieee` has infinities and NaN with payloads; `fn` has one NaN of either sign, `fnuz` one NaN in place of negative
     zero, `finite` none, and `scale` is a bare exponent with one NaN.
 
     >>> FLOAT_FORMATS["f8e5m2"].payload_bits, FLOAT_FORMATS["f8e4m3fn"].payload_bits
@@ -39,17 +39,17 @@ class FloatFormat:
 
     @property
     def payload_bits(self) -> int:
-        """Bits that tell one NaN from another; 0 where there is only one."""
+        """The number of bits in the payload of a NaN; 0 if there is only one NaN."""
         return self.mantissa_bits if self.special == "ieee" else 0
 
     @property
     def digits(self) -> int:
-        """Decimal digits that tell any two values apart (`std::numeric_limits::max_digits10`)."""
+        """Decimal digits that distinguish any two values (`std::numeric_limits::max_digits10`)."""
         return 1 + ceil((self.mantissa_bits + 1) * log10(2))
 
     @property
     def sign(self) -> int:
-        """The code's bit for the sign; 0 where there is none."""
+        """The sign bit of a code; 0 without one."""
         return 0 if self.special == "scale" else 1 << (self.bits - 1)
 
     def nan(self, payload: int) -> int:
@@ -105,7 +105,7 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
 
 
 def decode(name: str, codes: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-    """The values that codes of bf16 or of a narrower type stand for.
+    """The values of codes of bf16 or of a narrower type.
 
     >>> import numpy as np
     >>> decode("bf16", np.array([0x3fc0], np.uint16)).tolist()
@@ -119,10 +119,10 @@ def decode(name: str, codes: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]
 
 
 def encode(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
-    """The codes of bf16, or of a narrower type, that are nearest to values; of two as near, the even one, as XLA does.
+    """The codes of bf16, or of a narrower type, nearest to the values; ties to even, as in XLA.
 
-    Finite values must lie in the range of the type. bf16 is rounded by way of 32 bits, and f8e8m0fnu up where two
-    values are as near, as XLA does it; but XLA takes 5.9e-39, which is how it prints the least f8e8m0fnu, for the next.
+    Finite values must be in the range of the type. bf16 is rounded by way of 32 bits, and ties of f8e8m0fnu go up,
+    as in XLA; but XLA reads 5.9e-39, its own text for the smallest f8e8m0fnu, as the next value.
 
     >>> import numpy as np
     >>> encode("f4e2m1fn", np.array([1.25, 1.75, -np.inf])).tolist()
@@ -170,7 +170,7 @@ def _narrow(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.generi
 
 @cache
 def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The finite values that are not negative, by code, and what lies halfway between each and the next."""
+    """The finite nonnegative values by code, and the midpoints between each and the next."""
     import numpy as np
 
     table = values_of_codes(name).astype(np.float64)

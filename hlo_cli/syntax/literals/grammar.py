@@ -1,7 +1,7 @@
-"""Literals: nesting, counts, ranges and payloads exactly as XLA reads them.
+"""Literals: nesting, counts, ranges, and payloads exactly as XLA reads them.
 
 Mirrors `ParseDenseLiteral`, `ParseTupleLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. XLA skips
-commas wherever they stand, and checks how deep an element stands by counting elements when a brace closes.
+commas anywhere, and checks the depth of an element by counting elements when a brace closes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIMITS: Final = {
     "f32": float.fromhex("0x1.ffffffp127"),
     "f64": _SATURATES,
 }
-"""The smallest magnitude that rounds to more than the type's largest value; infinity where nothing does."""
+"""The smallest magnitude that rounds to more than the type's largest value; infinity if there is none."""
 _TIES_DOWN: Final = "f8e4m3fn"
 """The type whose largest value is even, so that a value halfway to the next rounds down to it."""
 LARGEST_FLOAT: Final = float.fromhex("0x1.fffffep127")
@@ -48,7 +48,7 @@ _PAYLOAD: Final = re.compile(r"\(0x([0-9a-fA-F]++)\)")
 
 @dataclass(frozen=True, slots=True)
 class LiteralText:
-    """Where a literal stands in the text, and what it is of; a tuple's elements are literals too."""
+    """The span of a literal in the text, and its shape; the elements of a tuple are literals too."""
 
     shape: Shape
     span: Span
@@ -56,7 +56,7 @@ class LiteralText:
 
 
 def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> LiteralText:
-    """A literal of the given shape, or of the one that stands before it.
+    """A literal of the given shape, or of the shape written before it.
 
     >>> from hlo_cli.source import Source
     >>> read_literal(Tokens(Source("", "(s4[] 7, pred[2]{0} {1, 0})"))).elements[1].span
@@ -103,7 +103,7 @@ def _read_tuple(tokens: Tokens, shape: TupleShape, depth: int) -> LiteralText:
 
 
 class DenseReader:
-    """Reads one array literal; its state is XLA's: how deep it is, and how many elements each dimension has seen.
+    """Reads one array literal; its state is XLA's: the depth, and the number of elements seen in each dimension.
 
     `values` are the elements in logical order; `payloads` are those of the NaNs that carry one, by position.
     """
@@ -119,7 +119,7 @@ class DenseReader:
         self.seen = [0] * len(shape.dimensions)
 
     def read(self) -> None:
-        """Move over the literal, and note what it holds."""
+        """Moves over the literal, and records its elements."""
         while True:
             self._take()
             if self.level == 0:
@@ -184,7 +184,7 @@ class DenseReader:
             self.tokens.fail(message, self.tokens.start, self.tokens.end)
 
     def _add(self) -> None:
-        """Count an element. XLA counts only those that stand as deep as the shape has dimensions."""
+        """Counts an element; as in XLA, only at the depth of the shape's rank."""
         tokens = self.tokens
         if self.dimensions and self.level == len(self.dimensions):
             self._count(self.level - 1)
@@ -237,7 +237,7 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
 
 
 def integer_range(element_type: PrimitiveType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type.
+    """The smallest and the largest value of an integer type.
 
     >>> integer_range(PRIMITIVE_TYPES["s4"])
     (-8, 7)

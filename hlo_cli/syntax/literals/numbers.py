@@ -1,8 +1,8 @@
-"""An array literal's text into numbers: at once where it has the form that XLA prints, else token by token.
+"""Array literals to numbers: at once for text in the form that XLA prints, else token by token.
 
-Mirrors `ParseDenseLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. The fast way compares the text's
-brackets and commas with those the shape asks for, and lets C read the numbers between them. Whatever it does not
-expect, the exact reader takes again, which knows all that XLA allows and says where something is wrong.
+Mirrors `ParseDenseLiteral` and `SetValueInLiteral` of xla/hlo/parser/hlo_parser.cc. The fast path compares the text's
+brackets and commas with those of the shape, and lets C read the numbers between them. Any other text is left to the
+exact reader, which accepts all that XLA allows and reports the span of errors.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ONE_DIGIT: Final = bytes.maketrans(b"0123456789-", b"00000000000")
 _STRAY: Final = (b"0{", b"0(", b"}0", b")0")
 """A number on the wrong side of a bracket."""
 _LONG_INTEGER: Final = re.compile(rb"(?<![0-9.])[0-9]{19,}+(?![0-9.eE])")
-"""Maybe a whole number of more than 63 bits, which XLA reads as a negative one, for a float too."""
+"""Maybe an integer of more than 63 bits, which XLA reads as a negative number, even for floats."""
 
 
 def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
-    """The numpy type that holds the bits of an element: codes for the floats that numpy does not have.
+    """The numpy type for the bits of an element: codes for floats that numpy lacks.
 
     >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
     >>> storage_type(PRIMITIVE_TYPES["bf16"]), storage_type(PRIMITIVE_TYPES["s4"])
@@ -57,7 +57,7 @@ def storage_type(element_type: PrimitiveType) -> np.dtype[np.generic]:
 
 
 def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.NDArray[np.generic]:
-    """The elements that stand between two offsets, bit by bit and in logical order.
+    """The elements between two offsets, as stored bits in logical order.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> read_array(Source("", "{1.5, -inf}"), 0, 11, parse_shape("bf16[2]")).tolist()
@@ -81,13 +81,13 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
 
 
 _MAX_FILLED: Final = 1 << 28
-"""An array of more elements that is written as one is taken for a mistake."""
+"""The most elements that may be written as one; more are taken for a mistake."""
 
 
 def in_shape(
     elements: npt.NDArray[np.generic], sizes: Sequence[int], source: Source | None = None, span: Span | None = None
 ) -> npt.NDArray[np.generic]:
-    """Elements as an array of these sizes; HloError where numpy has no such array, as for a hundred dimensions.
+    """Elements as an array of these sizes; HloError if numpy has no such array, such as one of a hundred dimensions.
 
     >>> import numpy as np
     >>> in_shape(np.arange(4), (2, 2)).tolist()
@@ -100,7 +100,7 @@ def in_shape(
 
 
 def _reading_type(element_type: PrimitiveType) -> type[np.generic]:
-    """The type that every element of a kind fits in while it is read."""
+    """The type that can hold any element of a kind during parsing."""
     import numpy as np
 
     if element_type.name == "u64":
@@ -109,7 +109,7 @@ def _reading_type(element_type: PrimitiveType) -> type[np.generic]:
 
 
 def _stored(values: npt.NDArray[np.generic], element_type: PrimitiveType) -> npt.NDArray[np.generic]:
-    """Numbers within the range of a type, as it stores them. XLA, too, rounds to 16 bits by way of 32."""
+    """Numbers within the range of a type, as stored. As in XLA, 16 bits are rounded by way of 32."""
     import numpy as np
 
     name, storage = element_type.name, storage_type(element_type)
@@ -129,7 +129,7 @@ def _set_payloads(stored: npt.NDArray[np.generic], name: str, payloads: dict[int
 
 
 def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | None:
-    """The numbers of a literal that is written as XLA prints it; None for any other, and for what is out of range."""
+    """The numbers of a literal in the form that XLA prints; None for other forms, and for numbers out of range."""
     kind = shape.element_type.kind
     data = text.encode("ascii", "replace")
     if b"/" in data:
@@ -155,7 +155,7 @@ def _read_printed(text: str, shape: ArrayShape) -> npt.NDArray[np.generic] | Non
 
 
 def _has_brackets_of(brackets: bytes, shape: ArrayShape) -> bool:
-    """Whether these brackets and commas are those of the shape; measured first, as a shape may be of any size."""
+    """Whether brackets and commas match the shape; lengths are compared first, as a shape may have any size."""
     wanted = b"(,)" if shape.element_type.kind == "complex" else b""
     length = len(wanted)
     for size in reversed(shape.dimensions):
@@ -181,7 +181,7 @@ def _integers(parts: list[bytes], element_type: PrimitiveType) -> npt.NDArray[np
 
 
 def _holds_floats(text: bytes) -> bool:
-    """Whether all that Python takes for numbers in a text is the same number for XLA: not `.5`, `+5` or 2^63."""
+    """Whether all numbers that Python accepts in a text are the same for XLA: not `.5`, `+5`, or 2^63."""
     digits = text.translate(_ONE_DIGIT)
     return (
         digits.count(b".") == digits.count(b"0.")

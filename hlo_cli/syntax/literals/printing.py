@@ -1,4 +1,4 @@
-"""Numbers into the text of a literal, exactly as XLA prints it.
+"""Numbers to the text of a literal, exactly as XLA prints it.
 
 Mirrors `DenseArrayPrintHelper` of xla/literal.cc and `RoundTripFpToString` of xla/util.cc.
 """
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _MOST_EMPTY: Final = 10**6
-"""Braces without anything in them are printed up to this number."""
+"""The most pairs of empty braces that are printed."""
 
 
 def array_text(stored: npt.NDArray[np.generic], shape: ArrayShape) -> str:
-    """The elements of an array, given as they are stored, with their braces.
+    """The elements of an array, given as stored bits, as text with braces.
 
     >>> import numpy as np
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
@@ -37,7 +37,7 @@ def array_text(stored: npt.NDArray[np.generic], shape: ArrayShape) -> str:
 
 
 def nested(texts: Sequence[str], sizes: Sequence[int]) -> str:
-    """Elements in the braces of an array of these sizes; one of more than three dimensions says where it is.
+    """Elements in the braces of an array of these sizes; above three dimensions, with index comments.
 
     >>> nested("abcd", (2, 2)), nested("ab", (2, 1)), nested("", (2, 0))
     ('{ { a, b }, { c, d } }', '{ {a}, {b} }', '{ {}, {} }')
@@ -55,7 +55,7 @@ def nested(texts: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def _braced(texts: Sequence[str], sizes: Sequence[int], level: int, opened: str, closed: str) -> list[str]:
-    """The blocks of one dimension, each with the texts that lie in it."""
+    """The blocks of one dimension, each with its texts."""
     rank, size = len(sizes), sizes[level]
     blocks = []
     for block in range(prod(sizes[:level])):
@@ -86,7 +86,7 @@ def _element_texts(stored: npt.NDArray[np.generic], shape: ArrayShape) -> list[s
 
 @cache
 def _text_of_code(name: str, code: int) -> str:
-    """One float of 16 bits or less, with so many digits that no two have the same text."""
+    """One float of 16 bits or less, with enough digits to be unique."""
     import numpy as np
 
     form = FLOAT_FORMATS[name]
@@ -107,7 +107,7 @@ def _nan_text(name: str, code: int) -> str:
 
 
 def _wide_texts(values: npt.NDArray[np.generic], name: str) -> list[str]:
-    """Floats with the digits that every decimal number keeps, or, where these are too few, with all that tell."""
+    """Floats with the digits that round-trip from decimal or, if those are too few, from binary."""
     import numpy as np
 
     form = FLOAT_FORMATS[name]

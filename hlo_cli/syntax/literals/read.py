@@ -1,7 +1,7 @@
-"""Literals in a text: where they stand, and their values when somebody asks.
+"""Literals in a text: their spans, and their values on demand.
 
-Mirrors `ParseLiteral` of xla/hlo/parser/hlo_parser.cc. Versions of XLA before 2019 wrote the shape before an array once
-more, as `constant(f32[2,1] { {1}, {2} })`; that is passed over.
+Mirrors `ParseLiteral` of xla/hlo/parser/hlo_parser.cc. Versions of XLA before 2019 repeated the shape before an array,
+such as `constant(f32[2,1] { {1}, {2} })`; it is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHAPE_AGAIN: Final = lazy_regex(r"[ \t\n\r]*+[a-z][a-z0-9]*+\[[0-9,]*+\][ \t\n\
 
 
 class StoredValues(LiteralValues):
-    """What follows from the values bit by bit, wherever these come from."""
+    """Values derived from stored bits, from any source."""
 
     def array(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
         """The values as numbers."""
@@ -38,7 +38,7 @@ class StoredValues(LiteralValues):
         return decode(element_type.name, stored) if is_code else stored
 
     def to_string(self, shape: ArrayShape) -> str:
-        """The text that XLA prints for them."""
+        """The text that XLA prints for the values."""
         from hlo_cli.syntax.literals.printing import array_text
 
         return array_text(self.stored(shape), shape)
@@ -46,21 +46,21 @@ class StoredValues(LiteralValues):
 
 @dataclass(frozen=True, slots=True)
 class WrittenValues(StoredValues):
-    """The values of an array literal, as the text that stands from `start` on in a source."""
+    """The values of an array literal, as the text from `start` on in a source."""
 
     text: str
     source: Source = field(compare=False, repr=False)
     start: int = field(compare=False)
 
     def stored(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
-        """The values bit by bit, read anew each time."""
+        """The values as stored bits, read again each time."""
         from hlo_cli.syntax.literals.numbers import read_array
 
         return read_array(self.source, self.start, self.start + len(self.text), shape)
 
 
 def parse_literal(text: str) -> Literal:
-    """A literal with its shape before it, as the attribute `literal=s32[2]{0} {1, 2}` has it; all of it is read.
+    """A literal with its shape before it, such as `s32[2]{0} {1, 2}` in `literal=`; all text must be read.
 
     >>> parse_literal("f8e4m3fn[2]{0} {448, nan}").array().tolist()
     [448.0, nan]
@@ -78,14 +78,14 @@ def parse_literal(text: str) -> Literal:
 
 
 def read_shaped_literal(tokens: Tokens) -> Literal:
-    """A literal with its shape before it, as far as it goes."""
+    """A literal with its shape before it; text may follow."""
     from hlo_cli.syntax.literals.grammar import read_literal
 
     return _literal_of(tokens.source, read_literal(tokens))
 
 
 def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
-    """The literal of a shape that stands at a place; an array's values are not read yet.
+    """The literal of a shape at a span; the values of an array are not read yet.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> literal_at(Source("", "{...}"), Span(0, 5), parse_shape("f32[1000]")).is_elided
@@ -99,7 +99,7 @@ def literal_at(source: Source, span: Span, shape: Shape) -> Literal:
 
 
 def _read(source: Source, span: Span, shape: Shape) -> Literal:
-    """A literal whose parts must be found first, which takes reading all of it."""
+    """A literal whose parts must be located first, which requires reading all of it."""
     from hlo_cli.syntax.literals.grammar import read_literal
     from hlo_cli.syntax.scanning.tokens import END, Tokens
 
@@ -119,7 +119,7 @@ def _array_literal(source: Source, span: Span, shape: ArrayShape) -> ArrayLitera
 
 
 def _literal_of(source: Source, read: LiteralText) -> Literal:
-    """The literal whose places have been read."""
+    """The literal for spans that have been read."""
     if isinstance(read.shape, TupleShape):
         return TupleLiteral(read.shape, tuple(_literal_of(source, element) for element in read.elements))
     assert isinstance(read.shape, ArrayShape)

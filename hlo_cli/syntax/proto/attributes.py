@@ -1,7 +1,7 @@
 """The attributes of instructions in protos, as XLA prints them: the rows of an opcode, each from its field.
 
 Mirrors `CreateFromProto` and `PrintExtraAttributes` of xla/hlo/ir/hlo_instruction.cc, and what
-`PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc leaves out.
+the omissions of `PrintExtraAttributesImpl` of the classes in xla/hlo/ir/hlo_instructions.cc.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from hlo_cli.syntax.proto.values import (
 )
 
 RowReader = Callable[[Message, "Shape | None"], "AttributeValue | None"]
-"""Finds what an instruction says of an attribute."""
+"""Finds the value of an attribute in the message of an instruction."""
 _Readers = tuple[tuple[str, RowReader], ...]
 Reader = Callable[[Message, str, "Shape | None"], "AttributeValue | None"]
-"""Reads a field of a message, given the shape of the instruction's first operand; None where there is nothing."""
+"""Reads a field of a message, given the shape of the instruction's first operand; None if there is no value."""
 
 
 def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Iterator[str]:
-    """What an instruction's own attributes say, in XLA's order; some depend on the shape of the first operand.
+    """The opcode-specific attributes as text, in XLA's order; some depend on the shape of the first operand.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
     >>> list(attribute_texts("get-tuple-element", message, None)), list(attribute_texts("broadcast", message, None))
@@ -58,12 +58,12 @@ def attribute_texts(opcode: str, message: Message, operand: Shape | None) -> Ite
 
 
 def common_texts(message: Message) -> Iterator[str]:
-    """What any instruction may say between its called computations and its control predecessors."""
+    """The attributes of any opcode between the called computations and the control predecessors."""
     return _texts(_printed_at(Place.BEFORE_CONTROL), message)
 
 
 def last_texts(message: Message) -> Iterator[str]:
-    """What any instruction may say between its control predecessors and its metadata."""
+    """The attributes of any opcode between the control predecessors and the metadata."""
     return _texts(_printed_at(Place.BEHIND_CONTROL), message)
 
 
@@ -86,9 +86,9 @@ def _printed_at(place: Place) -> _Readers:
 
 
 def reader_of(row: AttributeRow, message_type: str = KIND) -> RowReader:
-    """What finds in a proto, of an instruction unless another is named, what it says of an attribute.
+    """The function that finds an attribute's value in a proto message, by default that of an instruction.
 
-    It finds None where XLA does not print that.
+    It returns None if XLA does not print the value.
 
     >>> message = Message("HloInstructionProto", bytes.fromhex("680372020001"))
     >>> reader_of(AttributeRow("index", Kind.INT, proto_field="tuple_index"))(message, None)
@@ -110,7 +110,7 @@ def reader_of(row: AttributeRow, message_type: str = KIND) -> RowReader:
 
 
 def _plain_reader(row: AttributeRow, place: FieldType) -> Reader:
-    """A reader of what the field says by its type, but for what is usual, zero or empty."""
+    """A reader of a field by its type, without values that are usual, zero, or empty."""
     read, usual, is_always = _plain(row.kind, place), row.usual, row.always or row.required
     most = int(usual[0]) if row.kind is Kind.INT and usual else None
 
@@ -141,7 +141,7 @@ def _plain(kind: Kind, place: FieldType) -> Callable[[Message, str], AttributeVa
 
 
 def _first(message: Message, field: str) -> AttributeValue | None:
-    """The number of `dimensions`, where there is but one."""
+    """The number of `dimensions`, if there is only one."""
     return numbers[0] if (numbers := message.integers(field)) else None
 
 
@@ -192,7 +192,7 @@ def _literal(message: Message, field: str, _: Shape | None) -> AttributeValue | 
 
 
 def _lists(message: Message, field: str, operand: Shape | None) -> AttributeValue | None:
-    """Pairs are messages; the sizes of what is moved are numbers, as many in a list as the operand has dimensions."""
+    """Pairs are messages; the slice sizes are numbers, one for each dimension of the operand."""
     if fields_of(message.kind)[field].is_message:
         return tuple((p.integer("source"), p.integer("target")) for p in message.messages(field))
     sizes = message.integers(field)
@@ -202,13 +202,13 @@ def _lists(message: Message, field: str, operand: Shape | None) -> AttributeValu
 
 
 def _domain(message: Message, _: str, __: Shape | None) -> AttributeValue | None:
-    """Both sides; text calls entry what protos call exit."""
+    """Both sides of a domain; the text's entry is the proto's exit."""
     entry, leave = (sharding_of(message.message(f"domain_{side}_sharding")) for side in ("exit", "entry"))
     return Domain(entry, leave)
 
 
 def _where_given(message: Message, field: str, _: Shape | None) -> AttributeValue | None:
-    """A number that may be 0, where it is there."""
+    """A number that may be 0, if present."""
     return message.integer(field) if message.has(field) else None
 
 
@@ -259,4 +259,4 @@ _READERS: Final[dict[Kind, Reader]] = {
     Kind.TYPE: _comparison_type,
     Kind.WINDOW: _window,
 }
-"""The kinds that a field of one number, word or text does not hold."""
+"""The kinds that do not fit a field of one number, word, or text."""

@@ -1,4 +1,4 @@
-"""The buffer assignment that stands beside a module in a `HloProto`.
+"""The buffer assignment next to a module in a `HloProto`.
 
 Mirrors `BufferAssignment::ToProto` of xla/service/buffer_assignment.cc.
 """
@@ -25,7 +25,7 @@ from hlo_cli.syntax.proto.reader import ProtoReader
 
 
 def buffer_assignment_of(data: bytes, module: Module) -> BufferAssignment:
-    """What a `BufferAssignmentProto` says of a module that was read from the same proto."""
+    """The assignment in a `BufferAssignmentProto`, for the module read from the same proto."""
     message = Message("BufferAssignmentProto", data)
     places = _Places(module)
     return BufferAssignment(
@@ -43,7 +43,7 @@ def buffer_assignment_of(data: bytes, module: Module) -> BufferAssignment:
 
 
 class _Places:
-    """Finds instructions by the number that the proto gives them, or by name, as older protos do."""
+    """Finds instructions by the number in the proto, or by name, as in older protos."""
 
     def __init__(self, module: Module) -> None:
         self._by_number = _numbered(module)
@@ -57,7 +57,7 @@ class _Places:
 
 
 def _numbered(module: Module) -> Mapping[int, Instruction]:
-    """The instructions of all computations by number; these differ across a module."""
+    """The instructions of all computations by number, which is unique in a module."""
     found: dict[int, Instruction] = {}
     for computation in module.computations:
         if isinstance(computation.reader, ProtoReader):

@@ -22,7 +22,7 @@ from hlo_cli.syntax.proto.text_cache import Memo, Texts
 from hlo_cli.syntax.proto.wire import all_bytes, bytes_in, number_in, read_fields, read_numbers
 
 Schedule = Mapping[int, Sequence[int]]
-"""The order of the instructions of each computation that is scheduled, all by number."""
+"""The order of the instructions of each scheduled computation, all by number."""
 
 _NAME, _INSTRUCTIONS, _ID, _ROOT, _THREAD = (
     fields_of("HloComputationProto")[name].number
@@ -35,7 +35,7 @@ _IS_OPCODE: Final = re.compile(r"[a-z][a-z0-9\-]*+")
 
 @dataclass(slots=True)
 class _Caller:
-    """An instruction that calls computations, known by number until all of them are read."""
+    """An instruction that calls computations, by number until all computations are read."""
 
     id: int
     instruction: Instruction
@@ -44,7 +44,7 @@ class _Caller:
 
 @dataclass(slots=True)
 class Built:
-    """A computation that was read, with its number and who in it calls others."""
+    """A computation that was read, with its number and the callers in it."""
 
     id: int
     computation: Computation
@@ -52,13 +52,13 @@ class Built:
 
     @property
     def callees(self) -> list[int]:
-        """The computations that are called, by the age of the callers: XLA looks at them in that order."""
+        """The called computations, in the order of the callers' age, as in XLA."""
         return [number for caller in sorted(self.callers, key=lambda c: c.id) for number in caller.callees]
 
 
 @dataclass(slots=True)
 class Builder:
-    """What the computations of a module have in common while it is read."""
+    """State shared by the computations of a module during reading."""
 
     schedule: Schedule
     entry: int
@@ -68,7 +68,7 @@ class Builder:
     suspects: list[Instruction] = field(default_factory=list)
 
     def build(self, encoded: bytes) -> Built:
-        """One computation, whose callees are not known yet."""
+        """Reads one computation, without its callees."""
         fields = read_fields(encoded)
         found = dict(fields)
         number = number_in(found, _ID)
@@ -111,7 +111,7 @@ class Builder:
     def _arrange(
         self, computation: Computation, number: int, data: Sequence[bytes], instructions: dict[int, Instruction]
     ) -> None:
-        """Put the instructions in the order of the schedule, or in that of the proto, which is XLA's post-order."""
+        """Sorts the instructions by the schedule, else as in the proto, which is XLA's post-order."""
         if (order := self.schedule.get(number)) is not None:
             if len(order) != len(data) or instructions.keys() != set(order):
                 raise HloError(f"the schedule of {computation.name} does not list its instructions")
@@ -136,7 +136,7 @@ def _link_operands(packed: list[tuple[Instruction, bytes]], instructions: dict[i
 
 
 def link_calls(built: Mapping[int, Built]) -> None:
-    """Set the called computations of every instruction."""
+    """Sets the called computations of every instruction."""
     for each in built.values():
         for caller in each.callers:
             if missing := [number for number in caller.callees if number not in built]:
@@ -146,7 +146,7 @@ def link_calls(built: Mapping[int, Built]) -> None:
 
 
 def print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
-    """Callees before callers, depth first from each computation that nobody calls; HloError where calls go round."""
+    """Callees before callers, depth first from each computation without callers; HloError for cycles of calls."""
     ordered = tuple(_post_order(built))
     if len(ordered) < len(built):
         raise HloError("the computations call each other in a circle")
@@ -173,7 +173,7 @@ def _post_order(built: Mapping[int, Built]) -> Iterator[Computation]:
 
 
 def name_of(data: bytes) -> str:
-    """A name as HLO text can hold it, made as XLA makes it (`NameUniquer::GetSanitizedName`).
+    """A valid name for HLO text, made as in XLA (`NameUniquer::GetSanitizedName`).
 
     >>> name_of(b"a b"), name_of(b"1"), name_of(b"add.1")
     ('a_b', '_1', 'add.1')

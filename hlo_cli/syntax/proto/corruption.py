@@ -1,4 +1,4 @@
-"""Where a proto is damaged, looked for only after it could not be read: all of it is gone through for that."""
+"""The location of corruption in a proto, searched only after reading failed, as it needs a pass over all bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hlo_cli.syntax.proto.wire import (
 NO_MODULE: Final = "this is no proto that holds an HLO module"
 CUT: Final = "the file may have been cut short, or changed on its way"
 _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
-"""The messages of a file by the depth at which its first string lies, which is the module's name."""
+"""The messages of a file by the depth of its first string, which is the module's name."""
 _ENDS: Final = "the file ends here, within this field"
 _FIRST_FIELD: Final = 0x0A
 _MOST_NESTED: Final = 200
@@ -29,7 +29,7 @@ _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
 
 
 class Damage(NamedTuple):
-    """What is wrong with the bytes at an offset, and which field they belong to."""
+    """The problem with the bytes at an offset, and the field that they belong to."""
 
     offset: int
     path: str
@@ -44,7 +44,7 @@ class _Damaged(Exception):
 
 
 def find_damage(data: bytes) -> Damage | None:
-    """The first place at which the bytes of a file are no proto of a module, or None.
+    """The first corrupt place in the bytes of a file, or None.
 
     >>> str(find_damage(bytes((0x0A, 0x01, 0x6D, 0x1A, 0x05, 0x0A, 0x09)) + b"entry"))
     'byte 5, computations[0].name: a field of 9 bytes where 3 are left'
@@ -58,7 +58,7 @@ def find_damage(data: bytes) -> Damage | None:
 
 
 def with_place(error: HloError, data: bytes) -> HloError:
-    """The same error, or if the file is damaged, one that says where."""
+    """The same error or, if the file is corrupt, one that names the place."""
     damage = find_damage(data)
     if damage is None:
         return error
@@ -67,7 +67,7 @@ def with_place(error: HloError, data: bytes) -> HloError:
 
 
 class _Search:
-    """A walk through all messages of a file. Parts that were whole before, as most shapes, are not walked again."""
+    """A walk through all messages of a file. Parts that were intact before, such as most shapes, are skipped."""
 
     def __init__(self, data: bytes) -> None:
         self.found: Damage | None = None
@@ -75,7 +75,7 @@ class _Search:
         self._whole: set[tuple[str, bytes]] = set()
 
     def look(self, kind: str, at: int, end: int, path: tuple[str, ...]) -> None:
-        """Look through one message; raises _Damaged at what is wrong."""
+        """Checks one message; raises _Damaged at the first problem."""
         if len(path) > _MOST_NESTED:
             self._fail(at, (), f"messages are nested more than {_MOST_NESTED} deep")
         known = _by_number(kind)
@@ -146,7 +146,7 @@ class _Search:
 
 
 _SHORT: Final = 4096
-"""Longer messages do not come twice."""
+"""The longest message for which repetition is checked."""
 _KINDS: Final = {VARINT: "a number", BYTES: "bytes", FIXED32: "four bytes", FIXED64: "eight bytes"}
 
 
@@ -156,7 +156,7 @@ def _by_number(kind: str) -> dict[int, tuple[str, FieldType]]:
 
 
 def _fits(field: FieldType, wire: int) -> bool:
-    """Whether a field may stand on the wire as it does; repeated numbers may be packed or not."""
+    """Whether a field may have this wire type; repeated numbers may be packed or not."""
     if field.is_number:
         return wire == VARINT or (field.repeated and wire == BYTES)
     if field.type in FLOATS:
@@ -165,7 +165,7 @@ def _fits(field: FieldType, wire: int) -> bool:
 
 
 def _holder(data: bytes) -> str:
-    """The message that a file holds: a module begins with its name, all others with the message that holds it."""
+    """The type of the message in a file: a module begins with its name, others with the message that contains it."""
     at = 0
     for holder in _HOLDERS:
         if data[at : at + 1] != bytes((_FIRST_FIELD,)):

@@ -1,7 +1,7 @@
 """The few fields of an instruction that the IR needs at once, found without reading the others.
 
-Instructions are nearly all of a proto. XLA writes fields by number, so the first ones are taken as they come; in the
-rest what is not asked for is stepped over.
+Instructions are nearly all of a proto. XLA writes fields by number, so the first ones are read in order; among the
+rest, fields that are not needed are skipped.
 
 >>> scan_instruction(bytes.fromhex("0a01611203706164980281808008b202020304"))
 (b'a', b'pad', b'', 16777217, 0, b'', b'\\x03\\x04')
@@ -26,11 +26,11 @@ _USUAL_END: Final = field(NUMBERS["frontend_attributes"], b"") + field(NUMBERS["
 """Two empty messages with which XLA ends nearly every instruction."""
 
 Scanned = tuple[bytes, bytes, bytes, int, int, bytes, bytes]
-"""Name, opcode, shape, id, the number of a parameter or an element; packed, ids of operands and called computations."""
+"""Name, opcode, shape, id, parameter number or tuple index; packed, the ids of operands and called computations."""
 
 
 def scan_instruction(data: bytes) -> Scanned:
-    """What the IR needs of one instruction; one loop without a call in it, as this is where reading takes its time."""
+    """Scans one instruction; one loop without a call in it, as reading spends most time here."""
     name = opcode = shape = operands = called = b""
     number = parameter = at = 0
     end = len(data)
@@ -91,7 +91,7 @@ def scan_instruction(data: bytes) -> Scanned:
 
 
 def _scan_slowly(data: bytes) -> Scanned:
-    """The same for what XLA itself does not write: numbers of fixed width, lists that are not packed, broken fields."""
+    """The slow path, for encodings that XLA does not write: fixed-width numbers, unpacked lists, broken fields."""
     fields = read_fields(data)
     texts = {at: value for at, value in fields if isinstance(value, bytes)}
     numbers = {at: value for at, value in fields if isinstance(value, int)}

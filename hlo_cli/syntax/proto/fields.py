@@ -1,4 +1,4 @@
-"""The table of fields, read when it is first asked for: what a name is on the wire, and what a number is called."""
+"""The table of fields, read on first use: the number and type of a field name, and the words of enumerations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
 
 NUMBERS: Final = frozenset(("int", "uint", "bool"))
-"""The types that varints stand for, enumerations aside."""
+"""The types encoded as varints, without enumerations."""
 FLOATS: Final = {"float": "<f", "double": "<d"}
 """The types of fixed width, with their format in `struct`."""
 TEXTS: Final = frozenset(("string", "bytes"))
@@ -48,7 +48,7 @@ def fields_of(message: str) -> dict[str, FieldType]:
 
 
 def word_of(enum: str, number: int) -> str:
-    """The word that HLO text has for a value of an enumeration.
+    """The word in HLO text for a value of an enumeration.
 
     >>> word_of("Precision", 2), word_of("PrimitiveType", 11)
     ('highest', 'f32')
@@ -60,7 +60,7 @@ def word_of(enum: str, number: int) -> str:
 
 
 def number_of_word(enum: str, word: str) -> int:
-    """The value that a word stands for, whatever the case of its letters.
+    """The value of a word, ignoring case.
 
     >>> number_of_word("CustomCallSchedule", "SCHEDULE_LATEST")
     1

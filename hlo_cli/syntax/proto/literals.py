@@ -1,6 +1,6 @@
 """The values of constants in protos. Mirrors `LiteralProto` of xla/xla_data.proto.
 
-Most constants are one number, which is read here: numpy takes longer to start than most modules take to read.
+Most constants are one number, which is read here: importing numpy takes longer than reading most modules.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _FLOATS: Final = {"f16": "e", "f32": "f", "f64": "d"}
 
 @dataclass(frozen=True, slots=True)
 class _FewValues(PackedValues):
-    """The values of a small array in row-major order; their texts come without numpy."""
+    """The values of a small array in row-major order; printed without numpy."""
 
     texts: tuple[str, ...]
 
     def to_string(self, shape: ArrayShape) -> str:
-        """The text that XLA prints for them."""
+        """The text that XLA prints for the values."""
         return nested(self.texts, shape.dimensions)
 
 
 def literal_of(message: Message, depth: int = 0) -> Literal:
-    """The literal that a `LiteralProto` holds.
+    """The literal in a `LiteralProto`.
 
     >>> literal_of(Message("LiteralProto", bytes.fromhex("0a02100b42040000c03f"))).to_string()
     '1.5'
@@ -60,7 +60,7 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
 
 
 def literal_draft(literal: Literal) -> MessageBuilder:
-    """The `LiteralProto` of a literal; HloError where the dump leaves the values out."""
+    """The `LiteralProto` of a literal; HloError if the dump omits the values."""
     draft = MessageBuilder("LiteralProto").add("shape", shape_draft(_unpacked(literal.shape)))
     if isinstance(literal, TupleLiteral):
         return draft.add("tuple_literals", map(literal_draft, literal.elements))
@@ -70,7 +70,7 @@ def literal_draft(literal: Literal) -> MessageBuilder:
 
 
 def _unpacked(shape: Shape) -> Shape:
-    """The shape of a literal, whose elements take whole bytes whatever the layout says."""
+    """The shape of a literal, whose elements take whole bytes in any layout."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(map(_unpacked, shape.elements)))
     if not isinstance(shape, ArrayShape) or not shape.layout.element_size_in_bits:
@@ -79,7 +79,7 @@ def _unpacked(shape: Shape) -> Shape:
 
 
 def _few_values(message: Message, shape: ArrayShape) -> _FewValues | None:
-    """Few values of a common type, or None where numpy must read them."""
+    """Few values of a common type, or None if numpy must read them."""
     if UNBOUNDED in shape.dimensions or not 0 < shape.elements <= _FEW:
         return None
     if shape.layout.minor_to_major != default_layout(shape.rank).minor_to_major:
@@ -106,7 +106,7 @@ def _numbers(name: str, data: bytes) -> list[float]:
 
 
 def _float_text(name: str, number: float) -> str:
-    """As many digits as any decimal number of the type keeps, if these tell it from others; else all that do."""
+    """The digits that round-trip from decimal, if these identify the number; else all that do."""
     digits = {"f32": 6, "f64": 15}.get(name)
     if digits is not None:
         text = f"{number:.{digits}g}"
@@ -118,7 +118,7 @@ def _float_text(name: str, number: float) -> str:
 
 
 def _single(number: float) -> float:
-    """The nearest number that a f32 holds; infinite where that is too large."""
+    """The nearest f32; infinite if the number is too large."""
     try:
         single: float = struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Messages that were read, by the names of their fields."""
+"""Messages that were read, with access by field name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NONE: Final[tuple[int | bytes, ...]] = ()
 
 
 class Message:
-    """A message that was read. Fields that are absent read as zero, empty or an empty message, as in proto3.
+    """A message that was read. Absent fields read as zero, empty, or an empty message, as in proto3.
 
     >>> pair = Message("SourceTarget", bytes((0x08, 0x01, 0x10, 0x03)))
     >>> pair.integer("source"), pair.integer("target"), pair.has("target")
@@ -32,11 +32,11 @@ class Message:
 
     @property
     def numbers(self) -> Iterable[int]:
-        """The numbers of the fields that are there."""
+        """The numbers of the fields that are present."""
         return self._values.keys()
 
     def has(self, name: str) -> bool:
-        """Whether the field is there, be it zero or empty."""
+        """Whether the field is present, even if it is zero or empty."""
         return self._types[name].number in self._values
 
     def integer(self, name: str) -> int:
@@ -48,15 +48,15 @@ class Message:
         return self._last(name) not in (None, 0)
 
     def word(self, name: str) -> str:
-        """The word for a value of an enumeration."""
+        """The word of an enumeration value."""
         return word_of(self._types[name].type, self.integer(name))
 
     def text(self, name: str) -> str:
-        """A string; bytes that are not UTF-8 become lone surrogates, as in text that is read."""
+        """A string; bytes that are not UTF-8 become lone surrogates, as in files that are read."""
         return self.data(name).decode("utf-8", "surrogateescape")
 
     def data(self, name: str) -> bytes:
-        """The bytes of a string, of a message or of what is bytes."""
+        """The bytes of a string, a message, or a bytes field."""
         value = self._last(name)
         if isinstance(value, int):
             raise WireError(f"{self.kind}.{name} holds a number")
@@ -96,7 +96,7 @@ class Message:
         return number
 
     def packed(self, name: str) -> bytes:
-        """The values of a repeated field of numbers as they stand on the wire when packed."""
+        """The values of a repeated field of numbers in packed wire format."""
         number = self._types[name].number
         return packed_field(((number, value) for value in self._all(name)), number)
 
@@ -108,7 +108,7 @@ class Message:
         return found
 
     def message(self, name: str) -> Message:
-        """The message in a field; of several occurrences all that they say, as protos merge them."""
+        """The message in a field; several occurrences are merged, as protos define."""
         return Message(self._types[name].type, b"".join(self.all_data(name)))
 
     def messages(self, name: str) -> tuple[Message, ...]:

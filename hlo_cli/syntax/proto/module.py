@@ -1,7 +1,7 @@
 """A module in a proto. Mirrors `HloModule::CreateFromProto` and `HloModule::Print` of xla/hlo/ir/hlo_module.cc.
 
-What belongs to the configuration of the compiler and not to the module is in no `HloModuleProto`: whether shardings
-may propagate, and which parameters pass through.
+The compiler's configuration is not part of a `HloModuleProto`: whether shardings may propagate, and which parameters
+pass through.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
 
 
 def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 0) -> Module:
-    """The module that a `HloModuleProto` holds; HloError if there is none, or if it does not hang together.
+    """The module in a `HloModuleProto`; HloError if there is none, or if it is inconsistent.
 
-    `file` is all that was read, in which the places of errors are looked for.
+    `file` is the complete input, for locating errors.
     """
     if depth > MAX_NESTING:
         raise HloError(f"modules are nested more than {MAX_NESTING} deep")
@@ -73,7 +73,7 @@ def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 
 
 
 def _findings(opaque: Sequence[Opaque], module: Module) -> Findings:
-    """A note for each instruction that does not hold together; nothing in a proto has a place."""
+    """A note for each opaque instruction; nothing in a proto has a span."""
     notes = (Diagnostic("note", each.message, module.source, code=each.problem.code) for each in opaque)
     return Findings(notes=tuple(notes))
 
@@ -96,7 +96,7 @@ def _schedule(module: Message) -> Schedule:
 
 
 def _header(module: Message, shapes: ShapeReader, depth: int) -> Iterator[Attribute]:
-    """What the header says, in the order of its rows; layouts share the shapes of the instructions."""
+    """The header attributes, in the order of their rows; layouts share the shapes of the instructions."""
     for row in HEADER_ATTRIBUTES.values():
         match row.kind:
             case _ if row.path[0] not in fields_of(module.kind):
@@ -131,12 +131,12 @@ def _recovery(entry: Message, depth: int) -> Recovery:
 
 
 def _indented(text: str) -> str:
-    """A module as it stands in the table of another."""
+    """A module indented for the recovery table of another."""
     return "\n" + indent(text, "    ") + "  "
 
 
 def _stack_tables(index: Message) -> str:
-    """The four tables as XLA prints them: a frame's parent counts from 1 there, and 1 stands for none."""
+    """The four tables as XLA prints them, where a frame's parent counts from 1, and 1 means none."""
     if not index.numbers:
         return ""
     rows = {

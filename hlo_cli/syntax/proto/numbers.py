@@ -1,6 +1,6 @@
-"""The numbers and names by which protos call computations and instructions. Names differ, unlike in text.
+"""Ids and names of computations and instructions in protos. Names are unique, unlike in text.
 
-Mirrors xla/service/name_uniquer.cc, and how xla/hlo/ir/hlo_module.cc numbers what it reads.
+Mirrors xla/service/name_uniquer.cc, and the numbering of xla/hlo/ir/hlo_module.cc.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 
 _LOCAL_BITS: Final = 32
-"""XLA counts instructions anew in each computation, whose number stands in the bits above."""
+"""XLA numbers instructions from 0 in each computation; the computation's number is in the high bits."""
 _MOST_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers of a module's computations and instructions, and their names."""
+    """The ids and names of a module's computations and instructions."""
 
     computations: Mapping[Computation, int]
     instructions: Mapping[Instruction, int]
@@ -30,7 +30,7 @@ class Numbers:
 
 
 def numbers_of(module: Module) -> Numbers:
-    """Numbers for all computations and instructions: XLA prints by number what is called, and what has no schedule."""
+    """Assigns ids to all computations and instructions, as XLA prints callees and unscheduled instructions by id."""
     computations = {computation: number for number, computation in enumerate(module.computations, 1)}
     fused = fusion_computations(module) if module.is_scheduled else computations
     instructions = {
@@ -51,7 +51,7 @@ def fusion_computations(module: Module) -> frozenset[Computation]:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The names in their order, those that were there before with a number behind a dot that is free.
+    """The names in order; repeated ones get a free number after a dot.
 
     >>> unique_names(["p", "p", "p.1", "p", "q.3", "q.3"])
     ['p', 'p.1', 'p.2', 'p.3', 'q.3', 'q.0']
@@ -70,7 +70,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def _split(name: str) -> tuple[str, int]:
-    """The name without its number; a name that has none counts as the first of its kind."""
+    """The name without its number, and the number; 0 without one."""
     root, dot, digits = name.rpartition(".")
     if dot and root and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
         return root, int(digits)
@@ -80,7 +80,7 @@ def _split(name: str) -> tuple[str, int]:
 def _by_age(
     computation: Computation, computations: Mapping[Computation, int], fused: Container[Computation]
 ) -> Iterable[Instruction]:
-    """The instructions in an order in which XLA, looking at what they call, finds the computations in their order."""
+    """The instructions in an order from which XLA's traversal of callees restores the order of the computations."""
     if computation in fused:
         return computation.instructions
     last_callee = {

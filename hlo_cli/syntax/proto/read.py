@@ -1,12 +1,12 @@
-"""A module from the bytes of a proto, whichever of XLA's messages these are.
+"""A module from the bytes of any of XLA's messages that contain one.
 
-A `HloModuleProto` is what compilers hand on; dumps hold it in a `HloProto`, with the buffer assignment if there is
-one, and snapshots hold that. Mirrors the messages of xla/service/hlo.proto.
+Compilers pass on a `HloModuleProto`; dumps contain it in a `HloProto`, with the buffer assignment if there is one,
+and snapshots contain that. Mirrors the messages of xla/service/hlo.proto.
 
 No package for protocol buffers is used: the wire format is a page of code (`wire.py`), and the fields of XLA's messages
-are a table (`tables.py`). That package would need these messages as generated code, which XLA does not publish, checks
-at start-up that its version is the one of that code, and would make an object of every field, where nearly all of
-them are never looked at.
+are a table (`tables.py`). The package would require generated code for these messages, which XLA does not publish,
+and a runtime of the same version as that code, and it would create an object for every field, while most fields are
+never read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPCODE: Final = re.compile(rb"[a-z][a-z0-9\-]*+")
 _MODULE, _ASSIGNMENT = (fields_of("HloProto")[name].number for name in ("hlo_module", "buffer_assignment"))
 _INSTRUCTIONS: Final = fields_of("HloComputationProto")["instructions"].number
 _LEVELS: Final = 3
-"""A module, the proto it is in, and the snapshot that is in."""
+"""A module, the proto around it, and the snapshot around that."""
 
 
 def read_proto(data: bytes, source: Source) -> Module:
@@ -57,7 +57,7 @@ def read_proto(data: bytes, source: Source) -> Module:
 
 
 def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
-    """The module, and the buffer assignment that stands beside it."""
+    """The module, and the buffer assignment next to it."""
     assignment = None
     for level in range(_LEVELS):
         try:
@@ -78,7 +78,7 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
 
 
 def _holds_instructions(module: Message) -> bool:
-    """Whether this looks like a module: what follows its name are computations, which hold operations."""
+    """Whether this looks like a module: its name is followed by computations, which contain operations."""
     with suppress(HloError):
         for computation in module.all_data("computations"):
             for instruction in all_bytes(read_fields(computation), _INSTRUCTIONS):
@@ -87,7 +87,7 @@ def _holds_instructions(module: Message) -> bool:
 
 
 class PrintedSource(Source):
-    """A source whose text is made on first use; nothing in the module has a place in it.
+    """A source whose text is printed on first use; nothing in the module has a span in it.
 
     >>> source = PrintedSource("m.hlo.pb", lambda: "HloModule m")
     >>> source.text
@@ -110,4 +110,4 @@ class PrintedSource(Source):
 
     @text.setter
     def text(self, _: str) -> None:
-        """There is no other text than that of the module."""
+        """Ignores assignments: the text is always that of the module."""

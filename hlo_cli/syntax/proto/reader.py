@@ -1,4 +1,4 @@
-"""Reads what the instructions of a computation say beyond what is read at once, when somebody asks."""
+"""Reads the attributes and literals of a computation's instructions on demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ProtoReader:
-    """The instructions of one computation as they stand in a proto. A proto has no lines, so nothing has a place."""
+    """The instructions of one computation in a proto. A proto has no lines, so nothing has a span."""
 
     __slots__ = ("_computation", "_data", "_texts", "by_number")
 
@@ -41,11 +41,11 @@ class ProtoReader:
         self._texts = texts
 
     def whole(self) -> str:
-        """Nothing: a proto is no text."""
+        """Empty, as a proto is not text."""
         return ""
 
     def read(self, index: int) -> InstructionText:
-        """Attributes and argument."""
+        """The attributes and the argument."""
         argument, text = self.raw(index)
         return InstructionText(tuple(Attribute(name, value) for name, value in _pairs_in(text)), argument)
 
@@ -63,15 +63,15 @@ class ProtoReader:
         return _pairs_in(self.raw(index)[1])
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """The value of an attribute, read from its text."""
         return typed_value(opcode, attribute, text)
 
     def span(self, index: int) -> None:
-        """Nowhere."""
+        """None, as a proto has no spans."""
         return
 
     def metadata(self, instruction: Instruction) -> Metadata:
-        """Where the instruction comes from."""
+        """The source location and op_name of the instruction."""
         try:
             found = dict(read_fields(self._data[instruction.index]))
             return self._texts.metadata[bytes_in(found, NUMBERS["metadata"])]
@@ -79,7 +79,7 @@ class ProtoReader:
             raise self._blamed(instruction, error) from None
 
     def literal(self, instruction: Instruction) -> Literal:
-        """The values of a constant; XLA may leave them out, as in text."""
+        """The values of a constant; XLA may omit them, as in text."""
         try:
             message = Message(KIND, self._data[instruction.index])
             if not message.has("literal"):
@@ -94,7 +94,7 @@ class ProtoReader:
         return f"%{found.name}"
 
     def _blamed(self, instruction: Instruction, error: HloError) -> HloError:
-        """The same error with the name of the instruction it is in or, where the file is damaged, with the place."""
+        """The error with the name of its instruction or, if the file is corrupt, with the place."""
         named = HloError(f"{instruction.name}: {error.diagnostic.message}", hint=error.diagnostic.hint)
         return with_place(named, self._texts.file)
 

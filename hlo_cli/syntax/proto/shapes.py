@@ -97,7 +97,7 @@ def _layout(data: bytes) -> Layout:
 
 
 def layout_of(message: Message) -> Layout:
-    """The layout that a `LayoutProto` describes."""
+    """The layout in a `LayoutProto`."""
     return Layout(
         message.integers("minor_to_major"),
         tuple(Tile(tile.integers("dimensions")) for tile in message.messages("tiles")),

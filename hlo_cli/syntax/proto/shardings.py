@@ -1,4 +1,4 @@
-"""Shardings and groups of devices as protos hold them, to those of the IR.
+"""Shardings and device groups of protos to those of the IR.
 
 Mirrors `HloSharding::FromProto` of xla/hlo/ir/hlo_sharding.cc and the messages of xla/xla_data.proto.
 """
@@ -95,7 +95,7 @@ def named_sharding_of(message: Message) -> NamedSharding:
 
 
 def _whole(mesh: Mesh, replicated: Axes, unreduced: Axes, manual: Axes) -> str:
-    """The one word for a sharding that treats all axes alike."""
+    """The keyword for a sharding that treats all axes alike."""
     everything = tuple(AxisRef(axis.name) for axis in mesh.axes)
     words: dict[tuple[Axes, Axes, Axes], str] = {
         ((), (), ()): "replicated",
@@ -130,7 +130,7 @@ def _axis(message: Message, mesh: Mesh) -> AxisRef:
 
 
 def replica_groups_of(instruction: Message) -> ReplicaGroups:
-    """The groups of a collective, in whichever of its four fields they stand."""
+    """The replica groups of a collective, from any of its four fields."""
     if instruction.has("mesh_axes_replica_group_list"):
         along = instruction.message("mesh_axes_replica_group_list")
         mesh = _mesh(along.message("mesh"))

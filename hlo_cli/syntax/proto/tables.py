@@ -1,7 +1,7 @@
 """The fields of XLA's messages as a table: name, number and type of each.
 
-Mirrors xla/service/hlo.proto and xla/xla_data.proto; the names of nested messages stand without those they are in.
-`*` marks repeated fields. What this tool never reads nor writes is `bytes`.
+Mirrors xla/service/hlo.proto and xla/xla_data.proto; names of nested messages omit the outer message.
+`*` marks repeated fields. Fields that are neither read nor written have the type `bytes`.
 """
 
 from __future__ import annotations
@@ -184,4 +184,4 @@ ShardingType replicated maximal tuple other manual unknown unreduced
 Transpose TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT
 TriState unspecified true false
 """
-"""The words of every enumeration as HLO text spells them, counted from 0."""
+"""The words of every enumeration in HLO text, counted from 0."""

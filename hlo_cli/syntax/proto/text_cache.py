@@ -1,7 +1,7 @@
-"""What instructions of a proto say, as HLO text and as values: each distinct sequence of bytes is read once.
+"""The contents of a proto's instructions, as HLO text and as values: each distinct sequence of bytes is read once.
 
-Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most of what instructions say
-they say in the same bytes as others: shapes, metadata, windows.
+Mirrors `HloInstruction::PrintWithCanonicalNameMap` of xla/hlo/ir/hlo_instruction.cc. Most contents are the same bytes
+in many instructions: shapes, metadata, windows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hlo_cli.syntax.proto.values import metadata_of
 from hlo_cli.syntax.proto.wire import Field, bytes_in, packed_field, read_fields, read_numbers
 
 ELIDED: Final = "{...}"
-"""What stands for the values of a constant that are left out."""
+"""The text for omitted values of a constant."""
 
 _T = TypeVar("_T")
 _OWN: Final = frozenset(
@@ -36,17 +36,17 @@ _OWN: Final = frozenset(
         *("metadata", "backend_config", "parameter_number"),
     )
 )
-"""Fields that tell instructions apart; what the others say is kept by their bytes."""
+"""Fields that are unique to an instruction; texts of the others are cached by their bytes."""
 _EMPTY: Final = frozenset(NUMBERS[name] for name in ("frontend_attributes", "statistics_viz"))
-"""Fields that XLA always writes and that say nothing when they are empty."""
+"""Fields that XLA always writes, and that are meaningless when empty."""
 _BY_OPERAND: Final = frozenset((opcodes.COMPARE, opcodes.COLLECTIVE_PERMUTE, opcodes.COLLECTIVE_PERMUTE_START))
-"""Opcodes whose attributes are printed by the shape of the first operand."""
+"""Opcodes whose attributes depend on the shape of the first operand."""
 _TELLING: Final = ("op_type", "op_name", "source_file", "scheduling_name", "stack_frame_id", "metadata_payload")
-"""XLA prints metadata that say at least one of these."""
+"""XLA prints metadata that has at least one of these."""
 
 
 class Memo(dict[bytes, _T], Generic[_T]):
-    """What bytes mean, made when it is first asked for."""
+    """Values by bytes, computed on first use."""
 
     def __init__(self, make: Callable[[bytes], _T]) -> None:
         self._make = make
@@ -57,7 +57,7 @@ class Memo(dict[bytes, _T], Generic[_T]):
 
 
 class _Tail(NamedTuple):
-    """The attributes of an instruction, each with its comma, but for those that tell it from others."""
+    """The attributes of an instruction, each with its comma, without those that are unique to it."""
 
     own: str
     common: str
@@ -66,7 +66,7 @@ class _Tail(NamedTuple):
 
 @dataclass(slots=True)
 class Texts:
-    """The texts of what has been read, by its bytes; one for each module, which `file` holds."""
+    """The cached texts of one module, by bytes; `file` is its complete input."""
 
     file: bytes
     metadata: Memo[Metadata] = field(
@@ -80,7 +80,7 @@ class Texts:
         self.metadata_texts = Memo(lambda data: _metadata_text(self.metadata[data]))
 
     def argument(self, instruction: Instruction, data: bytes) -> str:
-        """What stands between the parentheses of a parameter or a constant."""
+        """The text between the parentheses of a parameter or a constant."""
         if instruction.written_opcode == opcodes.PARAMETER:
             return str(Message(KIND, data).integer("parameter_number"))
         if instruction.written_opcode != opcodes.CONSTANT:
@@ -89,7 +89,7 @@ class Texts:
         return literal_of(message.message("literal")).to_string() if message.has("literal") else ELIDED
 
     def attributes(self, instruction: Instruction, data: bytes, names: Callable[[int], str]) -> str:
-        """The attributes, each with its comma before it; `names` gives those of other instructions by number."""
+        """The attributes, each preceded by a comma; `names` returns the names of other instructions by number."""
         fields = read_fields(data)
         found = dict(fields)
         own, common, last = self._tail(instruction, fields, data)
@@ -115,7 +115,7 @@ class Texts:
 
 
 def _called_text(instruction: Instruction) -> str:
-    """The called computations under the names that the opcode gives them."""
+    """The called computations under the attribute names of the opcode."""
     names = [f"%{computation.name}" for computation in instruction.called_computations]
     match instruction.written_opcode, names:
         case opcodes.WHILE, [body, condition]:

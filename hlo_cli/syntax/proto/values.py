@@ -1,4 +1,4 @@
-"""The values of attributes as protos hold them, to those of the IR. Each function mirrors the message of its name."""
+"""The values of attributes in protos to those of the IR. Each function mirrors the message of its name."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def padding_config_of(message: Message) -> PaddingConfig:
 
 
 def slice_of(dimensions: tuple[Message, ...]) -> Slice:
-    """What a slice takes; a stride of 0 stands for 1 in old protos."""
+    """The ranges of a slice; a stride of 0 means 1 in old protos."""
     return Slice(
         tuple(SliceDimension(d.integer("start"), d.integer("limit"), d.integer("stride") or 1) for d in dimensions)
     )
 
 
 def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNumbers:
-    """The dimensions of a convolution; HloError for numbers that no convolution has."""
+    """The dimension numbers of a convolution; HloError for impossible ones."""
     numbers = ConvolutionDimensionNumbers(
         message.integer("input_batch_dimension"),
         message.integer("input_feature_dimension"),
@@ -91,7 +91,7 @@ _MOST_DIMENSIONS = 1 << 10
 
 
 def sparsity_config_of(message: Message) -> SparsityConfig:
-    """How sparse the operands of a convolution are."""
+    """The sparsity of the operands of a convolution."""
     sides = (_sparsity(message.message(side)) if message.has(side) else None for side in ("lhs", "rhs"))
     return SparsityConfig(*sides)
 
@@ -102,7 +102,7 @@ def _sparsity(message: Message) -> TensorSparsity:
 
 
 def output_operand_alias_of(message: Message) -> OutputOperandAlias:
-    """One element of the result that lies where an operand lay."""
+    """One element of the result that shares its buffer with an operand."""
     return OutputOperandAlias(
         message.integers("output_shape_index"),
         message.integer("operand_index"),
@@ -116,7 +116,7 @@ def frontend_attributes_of(message: Message) -> FrontendAttributes:
 
 
 def statistics_of(message: Message) -> StatisticsViz:
-    """What tools measured."""
+    """Statistics from tools."""
     return StatisticsViz(
         message.integer("stat_index_to_visualize"),
         tuple(Statistic(s.text("stat_name"), s.decimal("stat_val")) for s in message.messages("statistics")),
@@ -124,7 +124,7 @@ def statistics_of(message: Message) -> StatisticsViz:
 
 
 def result_accuracy_of(message: Message) -> ResultAccuracy:
-    """How exact a result is to be."""
+    """The required accuracy of a result."""
     if not message.has("tolerance"):
         return ResultAccuracy(ResultAccuracyMode(message.word("mode")))
     tolerance = message.message("tolerance")
@@ -132,7 +132,7 @@ def result_accuracy_of(message: Message) -> ResultAccuracy:
 
 
 def metadata_of(message: Message) -> Metadata:
-    """Where an instruction comes from."""
+    """The source location and op_name of an instruction."""
     return Metadata(
         message.text("op_type"),
         message.text("op_name"),
@@ -150,12 +150,12 @@ def metadata_of(message: Message) -> Metadata:
 
 
 def original_array_of(message: Message) -> OriginalArray:
-    """An array that an instruction of the original program computed."""
+    """An array of an instruction of the original program."""
     return OriginalArray(message.text("instruction_name"), message.integers("shape_index"))
 
 
 def original_value_of(message: Message) -> OriginalValue:
-    """What a value is of the original program: its leaves as a tree."""
+    """The original value: its leaves as a tree."""
     if message.flag("is_synthetic_call"):
         return OriginalValue(None)
     leaves = {
@@ -183,7 +183,7 @@ def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterat
 
 
 def alias_of(message: Message) -> Alias:
-    """An element of the result that lies where a parameter lies."""
+    """An element of the result that shares its buffer with a parameter."""
     return Alias(
         message.integers("output_shape_index"),
         message.integer("parameter_number"),
@@ -193,12 +193,12 @@ def alias_of(message: Message) -> Alias:
 
 
 def buffer_donor_of(message: Message) -> BufferDonor:
-    """A parameter whose buffer may be taken."""
+    """A parameter whose buffer may be reused."""
     return BufferDonor(message.integer("parameter_number"), message.integers("parameter_shape_index"))
 
 
 def debugged_array_of(message: Message) -> DebuggedArray:
-    """What is logged of an array of the original program."""
+    """The log entries of an array of the original program."""
     attributes = tuple(
         DebugAttributes(
             DebugLogMode(a.word("log_mode")) if a.integer("log_mode") else None,

@@ -1,6 +1,6 @@
-"""The wire format of protocol buffers: bytes to numbered fields and back, with no more memory than the bytes take.
+"""The wire format of protocol buffers: bytes to numbered fields and back, without copies larger than the bytes.
 
-Mirrors the encoding that protocolbuffers.org describes. Groups, which XLA never had, are an error.
+Mirrors the encoding that protocolbuffers.org describes. Groups, which XLA never used, are an error.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final
 from hlo_cli.source import HloError
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""The kinds of fields, as the lowest three bits of a tag have it."""
+"""The wire types of fields, the lowest three bits of a tag."""
 
 Field = tuple[int, "int | bytes"]
-"""A field's number, and its value: an unsigned number for varints, bytes for all other kinds."""
+"""A field's number and its value: an unsigned number for varints, bytes for all other wire types."""
 
 _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
 LONGEST_VARINT: Final = 10
-"""The most bytes that a number takes."""
+"""The most bytes of a number."""
 _VARINT = re.compile(rb"[\x80-\xff]*+[\x00-\x7f]")
 
 
 class WireError(HloError):
-    """Bytes that are no sequence of fields: cut short, or not a proto at all."""
+    """Bytes that are not a sequence of fields: truncated, or not a proto."""
 
 
 def read_fields(data: bytes) -> list[Field]:
@@ -70,7 +70,7 @@ def read_fields(data: bytes) -> list[Field]:
 
 
 def packed_field(fields: Iterable[Field], number: int) -> bytes:
-    """The numbers of a repeated field as they stand on the wire when packed, however they stand there.
+    """The numbers of a repeated field in packed wire format, from either encoding.
 
     >>> packed_field([(1, 3), (2, b""), (1, bytes((4, 5)))], 1).hex()
     '030405'
@@ -113,7 +113,7 @@ def read_numbers(packed: bytes) -> list[int]:
 
 @lru_cache(maxsize=1 << 16)
 def number_of(varint: bytes) -> int:
-    """The unsigned number, of at most 64 bits, that a varint stands for."""
+    """The unsigned number of at most 64 bits in a varint."""
     if len(varint) > LONGEST_VARINT:
         raise WireError("a number takes more than ten bytes")
     value = 0
@@ -123,7 +123,7 @@ def number_of(varint: bytes) -> int:
 
 
 def skip_number(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The unsigned number at an offset, and where it ends.
+    """The unsigned number at an offset, and its end.
 
     >>> skip_number(bytes((0x96, 0x01, 0x05)), 0, 3)
     (150, 2)
@@ -134,7 +134,7 @@ def skip_number(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """The number that 64 bits stand for in two's complement.
+    """The signed number of 64 bits in two's complement.
 
     >>> signed((1 << 64) - 1)
     -1
@@ -170,7 +170,7 @@ def field(number: int, value: int | bytes) -> bytes:
 
 
 def fixed(number: int, value: bytes) -> bytes:
-    """A field of four or eight bytes, as floats take."""
+    """A field of four or eight bytes, for floats."""
     return varint(number << 3 | (FIXED64 if len(value) == _WIDTHS[FIXED64] else FIXED32)) + value
 
 

@@ -1,7 +1,7 @@
-"""What the operations in async computations say once XLA has read a text: more than the text says of them.
+"""Attributes of the operations in async computations as XLA sets them when it reads a text: more than the text has.
 
-Mirrors `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, which gives what it reads of an asynchronous instruction
-to the operation that this wraps, too: the last of start, updates and done that says something is the one that counts.
+Mirrors `ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc, which copies the attributes of an asynchronous
+instruction to the wrapped operation: the last of start, updates, and done that has an attribute determines it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GIVEN: Final = attributes_with("of what is wrapped")
 
 
 def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
-    """The wrapped operations of a text with what they are given; nothing for a proto, which says it all itself.
+    """The wrapped operations of a text with their inherited attributes; empty for a proto, which has them all itself.
 
     >>> from hlo_cli import parse_module
     >>> text = '''f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
@@ -41,7 +41,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
-    """The operation at the other end of a chain, or None where there is no start."""
+    """The operation at the other end of a chain, or None without a start."""
     while instruction.opcode in ASYNC_CONTINUATIONS and instruction.operands:
         instruction = instruction.operands[0]
     called = instruction.called_computations

@@ -1,7 +1,7 @@
 """A module as the bytes of a `HloModuleProto`, which XLA reads as the same module.
 
-Mirrors `HloModule::ToProto` and `HloComputation::ToProto` of xla/hlo/ir. What belongs to the configuration of the
-compiler has no place there: whether shardings may propagate, and which parameters pass through.
+Mirrors `HloModule::ToProto` and `HloComputation::ToProto` of xla/hlo/ir. The compiler's configuration has no field
+there: whether shardings may propagate, and which parameters pass through.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hlo_cli.syntax.text.parser import parse_module
 
 
 def module_to_bytes(module: Module) -> bytes:
-    """The `HloModuleProto` of a module; HloError if it says something that no proto can hold.
+    """The `HloModuleProto` of a module; HloError for contents that no proto can hold.
 
     >>> from hlo_cli.syntax.proto.read import read_proto
     >>> text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"
@@ -40,7 +40,7 @@ def module_to_bytes(module: Module) -> bytes:
 
 
 def unrepresentable_attributes(module: Module) -> tuple[str, ...]:
-    """The attributes of the header that are not written, because no `HloModuleProto` has a place for them.
+    """The header attributes that are not written, as a `HloModuleProto` has no field for them.
 
     >>> text = "HloModule m, alias_passthrough_params=true  ENTRY e { ROOT p = f32[] parameter(0) }"
     >>> unrepresentable_attributes(parse_module(text))
@@ -104,7 +104,7 @@ def _host_program_shape(module: Module, numbers: Numbers) -> MessageBuilder:
 
 
 def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
-    """The order of every computation but the bodies of fusions, which have none."""
+    """The order of every computation except the bodies of fusions, which have none."""
     fused = fusion_computations(module)
     for computation in module.computations:
         if computation not in fused:
@@ -114,7 +114,7 @@ def _sequences(module: Module, numbers: Numbers) -> Iterator[MessageBuilder]:
 
 
 def _device_assignment(module: Module) -> MessageBuilder | None:
-    """How many copies and parts of the program there are, on as many devices in their order."""
+    """The numbers of replicas and partitions, on as many devices in order."""
     replicas, parts = module.replica_count, module.num_partitions
     if replicas * parts < 2:
         return None
@@ -129,7 +129,7 @@ def _device_assignment(module: Module) -> MessageBuilder | None:
 
 
 def _stack_frame_index(tables: StackFrames) -> MessageBuilder | None:
-    """The four tables; text counts the parents of frames from 1, where 1 is none."""
+    """The four tables; in text, the parents of frames count from 1, where 1 means none."""
     if tables == StackFrames():
         return None
     draft = MessageBuilder("StackFrameIndexProto").add("file_names", tables.file_names)

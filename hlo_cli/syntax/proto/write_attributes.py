@@ -51,19 +51,19 @@ from hlo_cli.syntax.proto.write_values import (
 )
 
 _ELSEWHERE: Final = NAMING_ATTRIBUTES | {"metadata"}
-"""What the IR knows already, whatever the opcode."""
+"""Attributes that the IR holds itself, for all opcodes."""
 _OF_THE_MODULE: Final = frozenset(
     ("device_assignment", "host_program_shape", "original_value_recovery_table", "schedule")
 )
-"""Fields that `write.py` makes of the module: its devices, the shapes of its entry, the modules in it, its order."""
+"""Fields that `write.py` writes from the module: its devices, the shapes of its entry, the modules in it, its order."""
 _WHERE_SAID: Final = _OF_THE_MODULE | {"parameter_replication", "precision_config"}
-"""Messages that are there only where an attribute says something of them; XLA always writes the others."""
+"""Messages written only if an attribute sets a field; XLA always writes the others."""
 
 _Path = tuple[str, ...]
 
 
 def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
-    """Add what an instruction's attributes say; HloError if no proto can hold that, or if it is not known."""
+    """Adds the attributes of an instruction; HloError if no proto can hold them, or if one is unknown."""
     opcode = instruction.written_opcode
     own, rules = own_attributes(opcode), attributes_of(opcode)
     holders = _Holders(draft, own)
@@ -83,7 +83,7 @@ def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
 
 
 def add_header(draft: MessageBuilder, module: Module) -> None:
-    """Add to the draft of a module what its header says, but for what follows from the module itself."""
+    """Adds the header attributes of a module, without those that follow from the module itself."""
     holders = _Holders(draft, HEADER_ATTRIBUTES.values(), "HloModuleProto")
     for attribute in module.header:
         row, value = HEADER_ATTRIBUTES.get(attribute.name), module.header_value(attribute.name)
@@ -94,7 +94,7 @@ def add_header(draft: MessageBuilder, module: Module) -> None:
 
 
 class _Holders:
-    """The draft of an instruction or a module, and those of messages in it that several attributes make up, by path."""
+    """Messages under construction, by field path."""
 
     def __init__(self, draft: MessageBuilder, own: Iterable[AttributeRow], kind: str = KIND) -> None:
         self._drafts: dict[_Path, tuple[MessageBuilder, str]] = {(): (draft, kind)}
@@ -103,7 +103,7 @@ class _Holders:
                 self._at(row.path[:-1])
 
     def add(self, row: AttributeRow, value: AttributeValue) -> bool:
-        """Add what an attribute says; whether that could be done."""
+        """Adds the value of an attribute; returns whether that was possible."""
         *path, field = row.path
         draft, kind = self._at(tuple(path))
         place = fields_of(kind).get(field)
@@ -125,19 +125,19 @@ class _Holders:
         return True
 
     def add_unsaid(self, row: AttributeRow, value: str | bool) -> None:
-        """Add what XLA writes where nothing is said; of a message, that it is there."""
+        """Adds the default that XLA writes; for a message, an empty one."""
         draft, kind = self._at(row.path[:-1])
         place = fields_of(kind)[row.path[-1]]
         draft.add(row.path[-1], MessageBuilder(place.type) if place.is_message else value)
 
     def close(self) -> None:
-        """Put each message into the one around it, the innermost first."""
+        """Adds each message to the one around it, the innermost first."""
         for path in sorted(self._drafts, key=len, reverse=True):
             if path:
                 self._drafts[path[:-1]][0].add(path[-1], self._drafts[path][0])
 
     def _at(self, path: _Path) -> tuple[MessageBuilder, str]:
-        """The draft at a path, and which message of XLA's it is."""
+        """The builder at a path, and its message type."""
         if (found := self._drafts.get(path)) is None:
             kind = fields_of(self._at(path[:-1])[1])[path[-1]].type
             found = self._drafts[path] = MessageBuilder(kind), kind
@@ -175,7 +175,7 @@ def _message(value: AttributeValue) -> MessageBuilder | list[MessageBuilder] | s
 
 
 def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tuple[int]:
-    """One thing: a number may be in a list of one, and whether something is so may be a word."""
+    """A single value: a number may be in a list of one, and a boolean may be a word."""
     if isinstance(value, int) and place.repeated:
         return (value,)
     if isinstance(value, bool) and place.type != "bool":
@@ -184,7 +184,7 @@ def _scalar(place: FieldType, value: AttributeValue) -> int | float | str | tupl
 
 
 def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[MessageBuilder] | list[str] | list[int]:
-    """What an attribute lists."""
+    """The items of a list."""
     if place.is_message:
         return [draft for value in values if (draft := _element(place, value)) is not None]
     if any(isinstance(value, StrEnum) for value in values):
@@ -193,7 +193,7 @@ def _items(place: FieldType, values: tuple[AttributeValue, ...]) -> list[Message
 
 
 def _element(place: FieldType, value: AttributeValue) -> MessageBuilder | None:
-    """A message of which an attribute lists several."""
+    """A message in a repeated field."""
     match value:
         case Alias():
             return alias_draft(value)

@@ -27,10 +27,10 @@ from hlo_cli.syntax.values.metadata import parse_metadata
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What instructions are written with: the numbers of all, and what many share, made once.
+    """State for writing instructions: all ids, and parts that many instructions share, written once.
 
-    They share shapes, metadata, and whatever does not depend on other instructions. `wrapped` are operations of async
-    computations with what they say once they are read.
+    Shared parts are shapes, metadata, and everything independent of other instructions. `wrapped` are operations of
+    async computations with their inherited attributes.
     """
 
     numbers: Numbers
@@ -41,27 +41,27 @@ class Writing:
     _named: dict[Computation, Mapping[str, Instruction]] = field(default_factory=dict)
 
     def shape(self, instruction: Instruction) -> bytes:
-        """The `ShapeProto` of an instruction's shape. Most shapes come often, and as the same object."""
+        """The `ShapeProto` of an instruction's shape. Most shapes occur often, and as the same object."""
         shape = instruction.shape
         if (known := self._shapes.get(id(shape))) is None:
             known = self._shapes[id(shape)] = shape_draft(shape).to_bytes()
         return known
 
     def metadata(self, text: str) -> MessageBuilder:
-        """An instruction with nothing but the metadata that this is the text of."""
+        """A builder of an instruction with only the metadata of this text."""
         if (known := self._metadata.get(text)) is None:
             known = self._metadata[text] = _metadata_draft(parse_metadata(text))
         return known
 
     def shared(self, instruction: Instruction, argument: str, attributes: str) -> MessageBuilder:
-        """What any instruction of this opcode and shape says that has these texts."""
+        """The fields that instructions with this opcode, this shape, and these texts have in common."""
         key = instruction.written_opcode, id(instruction.shape), argument, attributes
         if (known := self._shared.get(key)) is None:
             known = self._shared[key] = _shared_draft(instruction, self.shape(instruction))
         return known
 
     def predecessors(self, instruction: Instruction) -> list[int]:
-        """The numbers of the instructions that must have run before."""
+        """The numbers of the control predecessors."""
         computation = instruction.computation
         if computation not in self._named:
             self._named[computation] = {each.name: each for each in computation.instructions}
@@ -74,7 +74,7 @@ class Writing:
 
 
 def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuilder:
-    """An instruction; HloError if it says something that no proto can hold, or that is not known."""
+    """An instruction; HloError if it has contents that no proto can hold, or that are unknown."""
     if (
         wrapped_opcode(instruction.written_opcode) is not None
         or instruction.index in instruction.computation.operand_indices
@@ -112,7 +112,7 @@ def _metadata_draft(metadata: Metadata) -> MessageBuilder:
 
 
 def _shared_draft(instruction: Instruction, shape: bytes) -> MessageBuilder:
-    """What an instruction says by itself: XLA takes constants without their values, as dumps leave them out."""
+    """The fields of an instruction alone: XLA reads constants without values, as dumps omit them."""
     draft = MessageBuilder(KIND).add("opcode", instruction.written_opcode).add("shape", shape, always=True)
     if (literal := instruction.literal) is not None:
         draft.add("literal", literal_draft(literal) if not literal.is_elided else None)

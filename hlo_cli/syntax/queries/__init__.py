@@ -1,3 +1,3 @@
-"""The languages of questions: `where.parse_where` for `--where`, `assertions.read_expectations` for the file of
+"""The query languages: `where.parse_where` for `--where`, `assertions.read_expectations` for the file of
 `--expect`.
 """

@@ -1,6 +1,6 @@
-"""One expectation as it is written: `count(opcode == all-gather) <= 12`, `none(opcode == copy and loop)`.
+"""One expectation as text: `count(opcode == all-gather) <= 12`, `none(opcode == copy and loop)`.
 
-What is in the parentheses is the language of `--where`.
+The language in the parentheses is that of `--where`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SEVERAL: Final = "one expectation is one function and its limit; two are two st
 
 
 def parse_expectation(text: str) -> tuple[Quantity, Limit, Number]:
-    """What is measured, and the limit it has to keep; HloError with the place of whatever is wrong.
+    """The quantity and its limit; HloError with the span of the error.
 
     >>> quantity, operator, limit = parse_expectation("sum(padded_bytes, opcode == copy) <= 2MiB")
     >>> quantity.function, str(quantity.field), operator, limit.value
@@ -60,7 +60,7 @@ def parse_expectation(text: str) -> tuple[Quantity, Limit, Number]:
 
 
 def parse_limit(text: str) -> Number:
-    """A number with what it counts: bytes, hundredths, or nothing in particular.
+    """A number with its unit: bytes, percent, or none.
 
     >>> parse_limit("14GiB").value == 14 * 2**30, parse_limit("50%").value, parse_limit("1_000").value
     (True, 0.5, 1000)
@@ -75,7 +75,7 @@ def parse_limit(text: str) -> Number:
 
 
 def _function(source: Source) -> tuple[str, int]:
-    """The name of the function, and where its parenthesis opens."""
+    """The name of the function, and the position of its opening parenthesis."""
     match = _NAME.match(source.text)
     assert match is not None
     name, hint = match[1] or "", f"functions: {', '.join(FUNCTIONS)}"
@@ -91,7 +91,7 @@ def _function(source: Source) -> tuple[str, int]:
 
 
 def _closed(source: Source, opened: int) -> tuple[int | None, int]:
-    """Where the first comma stands that is in no other parentheses, and where the parenthesis closes."""
+    """The positions of the first comma outside other parentheses and of the closing parenthesis."""
     depth, comma = 0, None
     for piece in _PIECE.finditer(source.text, opened):
         if piece[0] == "(":
@@ -114,7 +114,7 @@ def _field(source: Source, span: Span) -> Field:
 
 
 def _where(source: Source, span: Span) -> Where:
-    """The condition, its places those in the whole text; the word `where` may stand before it."""
+    """The condition, with spans in the whole text; it may begin with the word `where`."""
     if word := _WHERE.match(source.text, span.start, span.end):
         span = Span(word.end(), span.end)
     try:
@@ -125,7 +125,7 @@ def _where(source: Source, span: Span) -> Where:
 
 
 def _whole(source: Source, span: Span, error: HloError) -> HloError:
-    """The error of a part, with its place in the whole; that nothing is there stands where it should be."""
+    """The error of a part, with its span in the whole; for a missing part, where it should be."""
     each = error.diagnostic
     at = each.span if each.span is not None and each.span.start >= span.start else Span(span.start, span.start + 1)
     return HloError(each.message, at, source=source, hint=each.hint)

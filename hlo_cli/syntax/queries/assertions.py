@@ -25,9 +25,9 @@ _HINT: Final = "hlo help expect"
 
 
 def read_expectations(source: Source, check: Check | None = None) -> tuple[Expectation, ...]:
-    """The expectations of a file, in the order of its keys; HloError with all that is wrong in it, and where.
+    """The expectations of a file, in the order of its keys; HloError with all errors in it, and their spans.
 
-    `check` raises HloError for what reads well and makes no sense, with its place in the expectation.
+    `check` raises HloError for valid syntax with invalid meaning, with a span in the expectation.
 
     >>> text = 'max_peak.hbm = "14GiB"\\n[target.tpu]\\nexpect = ["none(opcode == copy and loop)"]'
     >>> for each in read_expectations(Source("e.toml", text)): print(each.place, each, *each.sections)
@@ -38,7 +38,7 @@ def read_expectations(source: Source, check: Check | None = None) -> tuple[Expec
 
 
 class _Reader:
-    """Reads one file; what is wrong is gathered, so that one run tells all of it."""
+    """Reads one file; errors are collected, so that one run reports all of them."""
 
     def __init__(self, source: Source, check: Check | None) -> None:
         self._source = source
@@ -80,7 +80,7 @@ class _Reader:
             self._wrong(f"{section} is a section", self._place(path), f'write [{section.kind}."{section.pattern}"]')
 
     def _stated(self, value: Toml, path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
-        """An expectation: a string, or a table with the string and why it is stated."""
+        """An expectation: a string, or a table with the string and its reason."""
         match value:
             case str():
                 yield from self._parsed(value, self._place(path).value, "", sections)
@@ -133,7 +133,7 @@ class _Reader:
         self._wrong(f"no key {key}{question}", self._place(path), f"keys: {', '.join(_KEYS)}")
 
     def _place(self, path: Path) -> Place:
-        """The place of a key or value; of a table that is only named on the way to another, the first of these."""
+        """The span of a key or value; of a table that only prefixes others, the span of the first of these."""
         found = self._places.get(path)
         return found or next(place for known, place in self._places.items() if known[: len(path)] == path)
 
@@ -142,7 +142,7 @@ class _Reader:
 
 
 def _in_file(error: HloError, source: Source, string: Span, *, is_text: bool = True) -> HloError:
-    """An error about what a string of a file says, with its place in the file."""
+    """An error in a string of a file, with its span in the file."""
     each = error.diagnostic
     span = each.span
     if span is None or not is_text:

@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them."""
+"""Sizes in bytes as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZE: Final = lazy_regex(r"\s*+([0-9]{1,30}(?:\.[0-9]{0,30})?)\s*+([A-Za-z]*+)\
 
 
 def parse_size(text: str) -> int:
-    """The bytes that a size says; a number alone is bytes, and a letter alone counts in 1024s, as XLA prints sizes.
+    """The bytes of a size; a plain number is bytes, and a single letter is a unit of 1024, as in XLA's output.
 
     >>> parse_size("16GiB") == 16 * 2**30, parse_size("1.5 kB"), parse_size("2M")
     (True, 1500, 2097152)
@@ -45,7 +45,7 @@ def parse_size(text: str) -> int:
 
 
 def unit_meant(unit: str) -> str | None:
-    """The unit that somebody may have meant by a text that is none.
+    """The unit closest to an unknown one, or None.
 
     >>> unit_meant("gib"), unit_meant("m"), unit_meant("light years")
     ('GiB', 'MiB', None)

@@ -1,4 +1,4 @@
-"""Where in a TOML file its keys and values stand, which readers of TOML do not tell."""
+"""The spans of keys and values in a TOML file, which TOML parsers do not report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Source, Span
 
 Path: TypeAlias = "tuple[str | int, ...]"
-"""The keys and numbers in arrays that lead to a value."""
+"""The keys and array indices that lead to a value."""
 
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _STRING: Final = re.compile(
@@ -26,14 +26,14 @@ _CHARACTER: Final = re.compile(r"(\\[ \t]*+\n\s*+)|\\u.{4}|\\U.{8}|\\?.", re.DOT
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a key, or the header of its table, and its value stand; elements of arrays have no key."""
+    """The spans of a key, or of the header of its table, and of its value; elements of arrays have no key."""
 
     key: Span | None
     value: Span
 
 
 def toml_places(source: Source) -> Mapping[Path, Place]:
-    """The places of all keys and values of a text that is known to be TOML.
+    """The spans of all keys and values of a valid TOML text.
 
     >>> source = Source("a.toml", 'a.b = ["x", {c = 3}]\\n[[t]]\\nd = "y"  # why')
     >>> {path: source.slice(place.value) for path, place in toml_places(source).items() if place.key is None}
@@ -47,7 +47,7 @@ def toml_places(source: Source) -> Mapping[Path, Place]:
 
 
 def place_in_string(source: Source, string: Span, at: int) -> int:
-    """The offset at which a character of a string's value is written, counting what is written in another way.
+    """The offset of a character of a string's value in the source, with escapes taken into account.
 
     >>> place_in_string(Source("", r'a = "x \\"y\\" z"'), Span(4, 15), 6)
     13
@@ -75,7 +75,7 @@ class _Reader:
         self.places: dict[Path, Place] = {}
 
     def read(self) -> None:
-        """Goes through the statements: headers of tables, and keys with their values."""
+        """Reads all statements: headers of tables, and keys with their values."""
         table: Path = ()
         while self._skip() < len(self._text):
             if self._text[self._at] == "[":
@@ -97,7 +97,7 @@ class _Reader:
         return path
 
     def _within(self, path: Path) -> Path:
-        """The path with the number of the last element of every array of tables that it goes through."""
+        """The path with the index of the last element of every array of tables on it."""
         found: Path = ()
         for key in path[:-1]:
             found = (*found, key)

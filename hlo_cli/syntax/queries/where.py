@@ -1,7 +1,7 @@
-"""The language of `--where`: comparisons of fields, joined by and, or, not and parentheses.
+"""The language of `--where`: comparisons of fields, joined by and, or, not, and parentheses.
 
-The words are XLA's, the language is this tool's own; `hlo help where` describes it. What the expression means is
-decided in `analysis/query/where.py`.
+The words are XLA's, the language is this tool's own; `hlo help where` describes it. Its semantics are in
+`analysis/query/where.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HINTS: Final = {
 
 
 def parse_where(text: str) -> Where:
-    """The condition that an expression states; HloError with the place of whatever is wrong with it.
+    """The condition of an expression; HloError with the span of the error.
 
     >>> parse_where("opcode == fusion").condition.operator
     '=='
@@ -62,7 +62,7 @@ def parse_where(text: str) -> Where:
 
 
 def _check_brackets(source: Source) -> None:
-    """Parentheses and quotes are closed, and neither deep nor long enough to make reading slow."""
+    """Checks that parentheses and quotes are closed, and limits nesting and length, which make parsing slow."""
     if not source.text.strip():
         raise HloError("the expression is empty", Span(0, 0), source=source, hint="hlo help where")
     if len(source.text) > LONGEST:
@@ -121,7 +121,7 @@ def _grammar() -> pp.ParserElement:
 
 
 def _regex(pattern: str, read: Callable[[re.Match[str], Span], object], name: str) -> pp.ParserElement:
-    """A token: what it means is read from the match and its place."""
+    """A token: its value is computed from the match and its span."""
     expression = re.compile(pattern)
 
     def action(text: str, at: int, tokens: pp.ParseResults) -> object:

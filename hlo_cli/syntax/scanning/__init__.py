@@ -1,4 +1,4 @@
-"""Where things in a text end: `scanner.Scanner` for words, strings and brackets, `tokens.Tokens` as XLA's lexer has
-them, `shapes.read_shape`, `attributes.read_attributes` without knowing what they mean.
+"""Token boundaries in a text: `scanner.Scanner` for words, strings, and brackets, `tokens.Tokens` as in XLA's lexer,
+`shapes.read_shape`, and `attributes.read_attributes` without interpreting values.
 Mirrors xla/hlo/parser/hlo_lexer.h.
 """

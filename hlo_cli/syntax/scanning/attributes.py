@@ -1,7 +1,7 @@
-"""Attributes read as named text: where each value ends, without knowing what it means.
+"""Attributes as names and texts: the end of each value, without interpreting it.
 
-A value is a word, a string, a bracket, or several of them side by side, as in `[2,4]<=[8]` or
-`mesh['x'=2] {'x'}`. No value is cut at a comma that stands inside brackets or quotes.
+A value is a word, a string, a bracket, or several of them in a row, such as `[2,4]<=[8]` or
+`mesh['x'=2] {'x'}`. Commas inside brackets or quotes do not end a value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
 _BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
 _STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
 _MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
-"""Attributes whose values may hold lines that look like instructions."""
+"""Attributes whose values may contain lines that look like instructions."""
 _DEVICE_IDS = re.compile(r"[ \t\n\r]*+,[ \t\n\r]*+device_ids=(?=\()")
 _CONTINUES = re.compile(r"[{\[(]|<=")
 _MARK: Final = lazy_regex(r"/\*(?:index|i[0-9]++)=[0-9]++\*/")
@@ -33,12 +33,12 @@ _PLAIN: Final = lazy_regex(rf"(?s){STRING}|{_DICTIONARY}|{_BLANK}")
 
 
 def read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
-    """The attributes that follow, each after a comma; the scanner stops behind the last."""
+    """The attributes that follow, each after a comma; the scanner stops after the last."""
     return tuple(_attributes(scanner))
 
 
 def readable_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
-    """The attributes up to the first that cannot be read, which `module.errors` lists."""
+    """The attributes up to the first unreadable one, which `module.errors` lists."""
     attributes: list[Attribute] = []
     with suppress(HloError):
         attributes.extend(_attributes(scanner))
@@ -59,7 +59,7 @@ def read_attribute(scanner: Scanner) -> Attribute:
 
 
 def expect_no_attribute(scanner: Scanner) -> None:
-    """Fail if an attribute comes next on the line: the comma before it is missing."""
+    """Fails if an attribute comes next on the line: the comma before it is missing."""
     match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
     if match is not None:
         from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
@@ -69,7 +69,7 @@ def expect_no_attribute(scanner: Scanner) -> None:
 
 
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
-    """Move over an attribute's value; where it starts and ends."""
+    """Moves over an attribute's value; returns its start and end."""
     start = scanner.skip()
     if name == "literal" and not scanner.at("("):
         read_shape(scanner)
@@ -84,7 +84,7 @@ def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
 
 
 def _check_lines(scanner: Scanner, start: int, end: int) -> None:
-    """Fail if a value goes on into the next instruction: its bracket is not closed where it should be."""
+    """Fails if a value continues into the next instruction: its bracket is not closed where it should be."""
     if scanner.text.find("\n", start, end) < 0 or (following := _STATEMENT.search(scanner.text, start, end)) is None:
         return
     try:
@@ -116,7 +116,7 @@ def _take_piece(scanner: Scanner) -> bool:
 
 
 def _take_continuation(scanner: Scanner) -> bool:
-    """Brackets and `<=` go on with a value even behind white space: no attribute or instruction starts with one."""
+    """Takes brackets and `<=` even after white space, as no attribute or instruction starts with one."""
     here = scanner.pos
     after_bracket = scanner.text[here - 1 : here] == "]"
     if _CONTINUES.match(scanner.text, scanner.skip(), scanner.end) or (after_bracket and scanner.at("T(")):
@@ -126,7 +126,7 @@ def _take_continuation(scanner: Scanner) -> bool:
 
 
 def _take_device_ids(scanner: Scanner, start: int) -> bool:
-    """The devices of a mesh stand behind a comma, but belong to it: `mesh['x'=2], device_ids=(1,0) {'x'}`."""
+    """Takes the devices of a mesh, although they follow a comma: `mesh['x'=2], device_ids=(1,0) {'x'}`."""
     match = _DEVICE_IDS.match(scanner.text, scanner.pos, scanner.end)
     if match is None or not scanner.text.startswith("mesh", start):
         return False
@@ -135,7 +135,7 @@ def _take_device_ids(scanner: Scanner, start: int) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks and comments outside its strings and the dictionaries that it names, as XLA keeps both.
+    """Text without line breaks and comments outside its strings and dictionaries, as XLA keeps both.
 
     >>> one_line("{ a,   // first" + chr(10) + "  b }")
     '{ a, b }'

@@ -1,4 +1,4 @@
-"""Where reading goes on after an error: at the next instruction, or at the next computation."""
+"""The place where reading continues after an error: the next instruction, or the next computation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import Scanner
 
 MAX_ERRORS: Final = 100
-"""Reading stops after so many errors in one text."""
+"""The most errors in one text before reading stops."""
 
 _NAME: Final = r"%?[A-Za-z_][A-Za-z0-9_.\-]*+"
 _SHAPE: Final = r"[ \t]++[a-z]{1,4}+[0-9]*+[a-z0-9]*+\[[0-9,]*+\]"
@@ -25,38 +25,38 @@ _HEAD_NAME: Final = lazy_regex(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z
 
 
 def next_statement(text: str, start: int, end: int) -> int | None:
-    """The line break behind which the next instruction or the closing brace stands, or None."""
+    """The line break before the next instruction or the closing brace, or None."""
     match = _NEXT_STATEMENT.search(text, start, end)
     return match.start() if match else None
 
 
 def next_computation(text: str, start: int) -> int:
-    """Where the next computation begins; the end of the text if there is none."""
+    """The start of the next computation; the end of the text if there is none."""
     match = _NEXT_COMPUTATION.search(text, start)
     return match.end() if match else len(text)
 
 
 def unreadable_names(text: str, start: int, end: int) -> set[str]:
-    """The names that instructions between two places give themselves, even if the rest cannot be read."""
+    """The names of the instructions between two offsets, even if the rest is unreadable."""
     first = _LOST.match(text, start, end)
     return {*_DEFINED.findall(text, start, end), *(first.groups() if first else ())}
 
 
 def head_name(text: str, start: int) -> str:
-    """The name of a computation whose head cannot be read, as far as it can be told."""
+    """The name of a computation with an unreadable header, as far as it can be found."""
     match = _HEAD_NAME.match(text, start)
     return match[1] if match else ""
 
 
 def begins_computation(text: str, start: int, end: int) -> bool:
-    """Whether the word between two offsets begins a computation: ENTRY, or a name with a signature or body behind."""
+    """Whether the word between two offsets begins a computation: ENTRY, or a name followed by a signature or body."""
     return text[start:end] == "ENTRY" or text[end : end + 2].lstrip(" ")[:1] in ("(", "{")
 
 
 def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
-    """That a computation is not closed.
+    """The error for a computation that is not closed.
 
-    Its last instruction took the closing brace for its own, the next computation begins in it, or the text ends.
+    Its last instruction consumed the closing brace, the next computation begins in it, or the text ends.
     """
     line_end = source.text.find("\n", last)
     if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
@@ -70,7 +70,7 @@ def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
 
 
 def is_closed(source: Source, opening: int, end: int) -> bool:
-    """Whether a brace is closed before an offset; other brackets may be crossed."""
+    """Whether a brace is closed before an offset; other brackets may overlap."""
     try:
         Scanner(source, opening, end).balanced(json=True)
     except HloError:
@@ -79,10 +79,10 @@ def is_closed(source: Source, opening: int, end: int) -> bool:
 
 
 def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]:
-    """The error's diagnostics; one that points behind an instruction moves to the instruction's last character.
+    """The error's diagnostics; one that points after an instruction moves to the instruction's last character.
 
-    What misses its end is noticed at the first token of the next instruction, which is not to blame: what was found
-    is the end of the line.
+    A missing end is noticed at the first token of the next instruction, which is not at fault: the token found is the
+    end of the line.
     """
     while end > start + 1 and text[end - 1] in " \t\r\n":
         end -= 1

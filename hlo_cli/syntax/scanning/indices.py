@@ -1,4 +1,4 @@
-"""Indices as people write them: `3,5`, `(3, 5)`, `0:4,128`, `:,5`; slots and bytes as `17`, `0x1a40`, `0:64`."""
+"""Indices as text: `3,5`, `(3, 5)`, `0:4,128`, `:,5`; positions and bytes as `17`, `0x1a40`, `0:64`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPENING = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The elements whose coordinates lie in a range for each dimension; in row-major order.
+    """The elements whose coordinates are in a range for each dimension; in row-major order.
 
     >>> selection = read_selection("1:3,-1", (3, 5))
     >>> selection.count, list(selection.indices)
@@ -31,12 +31,12 @@ class Selection:
 
     @property
     def count(self) -> int:
-        """How many elements are selected."""
+        """The number of selected elements."""
         return prod(map(len, self.ranges))
 
     @property
     def indices(self) -> Iterator[tuple[int, ...]]:
-        """Their indices, made one after the other."""
+        """The indices of the elements, generated one by one."""
         if not self.ranges:
             yield ()
             return
@@ -46,7 +46,7 @@ class Selection:
 
 
 def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: int = 1) -> Selection:
-    """The elements of an array of these sizes that a text asks for; HloError, with the place, for what it has not.
+    """The elements that a text selects in an array of these sizes; HloError, with its span, for indices out of range.
 
     >>> read_selection("(2, 3)", (3, 5)).ranges
     (range(2, 3), range(3, 4))
@@ -73,7 +73,7 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
 
 
 def read_slots(text: str, count: int, *, name: str = "", line: int = 1) -> range:
-    """The slots or bytes that a text asks for, of so many that there are: one number, or a slice of them.
+    """The positions or bytes that a text selects: one number, or a slice; `count` is the number available.
 
     >>> read_slots("0x10", 64), read_slots("60:", 64)
     (range(16, 17), range(60, 64))

@@ -1,4 +1,4 @@
-"""Layouts read from text.
+"""Reader of layouts in text.
 
 Mirrors `ParseLayout` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -27,12 +27,12 @@ _PLAIN_LAYOUT = lazy_regex(
 
 
 def follows_layout(scanner: Scanner) -> bool:
-    """Whether a brace that belongs to a layout comes next, not one that opens a body or a literal."""
+    """Whether the brace that comes next opens a layout, not a body or a literal."""
     return _LAYOUT_FOLLOWS.match(scanner.text, scanner.skip(), scanner.end) is not None
 
 
 def read_layout(scanner: Scanner) -> Layout:
-    """The layout between braces that comes next, as `{1,0:T(8,128)S(1)}`."""
+    """The layout between braces that comes next, such as `{1,0:T(8,128)S(1)}`."""
     scanner.expect("{", "before the layout")
     closed = scanner.at(":") or scanner.at("}")
     order = () if closed else listed(scanner, lambda: scanner.integer("a dimension number"))
@@ -43,7 +43,7 @@ def read_layout(scanner: Scanner) -> Layout:
 
 @lru_cache(maxsize=8192)
 def plain_layout(text: str) -> Layout:
-    """The layout that a text writes, usually in the spelling that XLA prints; each distinct text is read once."""
+    """The layout of a text, usually in the form that XLA prints; each distinct text is read once."""
     if (match := _PLAIN_LAYOUT.fullmatch(text)) is not None:
         order, tiles, bits, space = match.groups("")
         return Layout(
@@ -60,7 +60,7 @@ def plain_layout(text: str) -> Layout:
 
 
 def _read_properties(scanner: Scanner, order: tuple[int, ...]) -> Layout:
-    """Tiles, padding, types, element size, space, splits and prefix: each at most once, in XLA's order."""
+    """Tiles, padding, types, element size, memory space, splits, and prefix: each at most once, in XLA's order."""
     _skip_sparse_levels(scanner)
     tiles = _read_tiles(scanner)
     tail = _read_number(scanner, "L", "an alignment in elements", 1)
@@ -135,7 +135,7 @@ def _read_splits(scanner: Scanner) -> tuple[SplitConfig, ...]:
 
 
 def read_size(scanner: Scanner) -> int:
-    """A size of a dimension or of a tile: whole, not negative, within 64 bits."""
+    """The size of a dimension or of a tile: a nonnegative integer of at most 64 bits."""
     size = scanner.integer("a size")
     if not 0 <= size <= INT64_MAX:
         length = len(str(size))

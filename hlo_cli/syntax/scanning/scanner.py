@@ -1,4 +1,4 @@
-"""The scanner: words, strings, comments and brackets of HLO text, each found in time linear in its length.
+"""The scanner: words, strings, comments, and brackets of HLO text, each found in time linear in its length.
 
 Mirrors xla/hlo/parser/hlo_lexer.h. Every regular expression is possessive, so none backtracks.
 """
@@ -27,11 +27,11 @@ STRAY: Final = {
     "#": "comments begin with // or stand between /* and */",
     ";": "an instruction ends with its line, without a sign",
 }
-"""Hints on signs that mean nothing."""
+"""Hints on invalid characters."""
 
 
 class Scanner:
-    """A position in a source that moves forward over tokens; what does not fit raises an HloError with its place."""
+    """A position in a source that moves forward over tokens; unexpected ones raise an HloError with their span."""
 
     __slots__ = ("end", "pos", "source", "text")
 
@@ -42,7 +42,7 @@ class Scanner:
         self.end = len(source.text) if end is None else end
 
     def skip(self) -> int:
-        """Move over white space and comments; the new position."""
+        """Moves over white space and comments; returns the new position."""
         if self.text[self.pos : self.pos + 1] in _SPACE_STARTS and (
             match := _SPACE.match(self.text, self.pos, self.end)
         ):
@@ -58,19 +58,19 @@ class Scanner:
         return self.text.startswith(literal, self.skip(), self.end)
 
     def accept(self, literal: str) -> bool:
-        """Move over these characters if they come next."""
+        """Moves over these characters if they come next."""
         if not self.at(literal):
             return False
         self.pos += len(literal)
         return True
 
     def expect(self, literal: str, where: str, *, hint: str | None = None) -> None:
-        """Move over these characters, which must come next."""
+        """Moves over these characters; an error if they do not come next."""
         if not self.accept(literal):
             raise self.error(f"expected {literal} {where}", hint=hint)
 
     def accept_word(self, word: str) -> bool:
-        """Move over a whole word if it comes next and is not the beginning of a longer one, or a name before `=`."""
+        """Moves over a word if it comes next and is not the start of a longer word, nor a name before `=`."""
         match = _WORD.match(self.text, self.skip(), self.end)
         if match is None or match[0] != word:
             return False
@@ -84,7 +84,7 @@ class Scanner:
         return self._take(_WORD)
 
     def integer(self, what: str) -> int:
-        """The next whole number, which must be there."""
+        """The next integer; an error if there is none."""
         digits = self._take(_INTEGER)
         if digits is None:
             raise self.error(f"expected {what}, a whole number,")
@@ -93,7 +93,7 @@ class Scanner:
         return int(digits)
 
     def name(self, what: str) -> str:
-        """The next name without its %, which must be there; as in XLA, one without % takes a colon with it."""
+        """The next name without its %; an error if there is none. As in XLA, a name without % takes a colon with it."""
         match = _NAME.match(self.text, self.skip(), self.end)
         if match is None:
             raise self.error(f"expected {what}")
@@ -101,7 +101,7 @@ class Scanner:
         return match[1]
 
     def string(self, what: str) -> str:
-        """The next quoted string, still quoted, which must be there."""
+        """The next quoted string, with its quotes; an error if there is none."""
         taken = self._take(_STRING)
         if taken is None:
             unclosed = self.pos < self.end and self.text[self.pos] in "\"'"
@@ -109,9 +109,9 @@ class Scanner:
         return taken
 
     def balanced(self, *, json: bool = False) -> tuple[int, int]:
-        """Move over a bracket with all that it holds; where it starts and ends.
+        """Moves over a bracket with its contents; returns its start and end.
 
-        In JSON only braces and double quotes count, as XLA reads dictionaries.
+        In JSON only braces and double quotes count, as in XLA's dictionaries.
         """
         start, expected, pos = self.skip(), [], self.pos
         pattern = _JSON_BRACKET if json else _BRACKET
@@ -133,7 +133,7 @@ class Scanner:
     def error(
         self, message: str, start: int | None = None, end: int | None = None, *, hint: str | None = None
     ) -> HloError:
-        """An error at a place, or at the next token, which the message then names as found."""
+        """An error at a span, or at the next token, which the message then gives as found."""
         if start is not None:
             return HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
         start = self.skip()
@@ -166,7 +166,7 @@ class Scanner:
 
 
 def int64(digits: str, base: int = 10) -> int | None:
-    """The whole number that digits write; None for one that 64 bits, signed or not, cannot hold, however long it is.
+    """The integer of these digits; None if it fits 64 bits neither signed nor unsigned.
 
     >>> int64("-12"), int64("0x1a40", 16), int64("9" * 5000)
     (-12, 6720, None)
@@ -176,7 +176,7 @@ def int64(digits: str, base: int = 10) -> int | None:
 
 
 def beyond_64_bits(digits: str) -> str:
-    """What to say of such a number.
+    """The message for such a number.
 
     >>> beyond_64_bits("9" * 5000)
     '99999999999999999999… does not fit in 64 bits'

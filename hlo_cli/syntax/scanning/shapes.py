@@ -1,4 +1,4 @@
-"""Shapes read from text; a small hand-written reader, called once for each distinct text.
+"""Reader of shapes in text; small and hand-written, called once for each distinct text.
 
 Mirrors `ParseShape` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -20,7 +20,7 @@ from hlo_cli.syntax.scanning.layouts import INT64_MAX, follows_layout, listed, p
 from hlo_cli.syntax.scanning.scanner import Scanner
 
 MAX_NESTING: Final = 100
-"""Tuples nested deeper than this are an error; XLA's own never go beyond a handful."""
+"""The deepest nesting of tuples; XLA's own have few levels."""
 
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9]*+")
 _LARGE_TYPE = re.compile(r"\b[A-Z][A-Z0-9]*+(?=\[)")
@@ -39,7 +39,7 @@ _PLAIN_TUPLE = lazy_regex(_tuple_text(f"(?:{_PLAIN_TEXT}|{_PLAIN_NESTED})"))
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape that `text` writes; HloError with the place if it does not.
+    """The shape of `text`; HloError with the span of the error.
 
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> shape.logical_bytes, shape.padded_bytes, str(shape.layout)
@@ -53,7 +53,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def with_small_types(text: str) -> str:
-    """The text of a shape with element types as XLA prints them; its documents on shapes and tiles write `F32[3,5]`.
+    """The text of a shape with element types as XLA prints them; its documents on shapes and tiles use `F32[3,5]`.
 
     >>> with_small_types("(F32[3,5]{1,0:T(2,2)}, BF16[2]), E[2]")
     '(f32[3,5]{1,0:T(2,2)}, bf16[2]), E[2]'
@@ -62,7 +62,7 @@ def with_small_types(text: str) -> str:
 
 
 def plain_shape(text: str) -> Shape | None:
-    """A shape in the spelling that XLA prints; None for any other text, which `read_shape` then judges.
+    """A shape in the form that XLA prints; None for any other text, which `read_shape` then checks.
 
     >>> plain_shape("(f32[2]{0}, s32[])") == parse_shape("(f32[2]{0}, s32[])"), plain_shape("( f32[2] )")
     (True, None)
@@ -73,7 +73,7 @@ def plain_shape(text: str) -> Shape | None:
 
 
 def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
-    """The shape that comes next; the scanner moves behind it."""
+    """The shape that comes next; the scanner moves after it."""
     if depth > MAX_NESTING:
         raise scanner.error(f"tuples are nested more than {MAX_NESTING} deep")
     if scanner.accept("("):
@@ -104,7 +104,7 @@ def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
 
 @lru_cache(maxsize=8192)
 def _plain_array(text: str) -> ArrayShape | None:
-    """The shape of an array as XLA prints it, or None if only a closer look can say what is wrong with it."""
+    """An array shape in the form that XLA prints, or None if the exact reader is needed to find the error."""
     name, _, rest = text.partition("[")
     sizes, _, layout_text = rest.partition("]")
     element_type = PRIMITIVE_TYPES.get(name)

@@ -1,7 +1,7 @@
-"""Attributes cut apart by one regular expression, where it proves to have left nothing between them.
+"""Attributes split by one regular expression, if the matches cover the whole text.
 
-Mirrors the lexer of xla/hlo/parser/hlo_lexer.h as far as quotes and brackets go; what is nested deeper than compilers
-nest it, or oddly spaced, is left to the exact reader.
+Mirrors the lexer of xla/hlo/parser/hlo_lexer.h for quotes and brackets; nesting deeper than compilers print, and
+unusual spacing, are left to the exact reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hlo_cli.syntax.scanning.scanner import STRING
 
 
 def split_attributes(text: str) -> list[tuple[str, str]] | None:
-    """Names and values of `, name=value, name=value`, or None where that is not all there is.
+    """Names and values of `, name=value, name=value`, or None if the text has anything else.
 
     >>> split_attributes(', dimensions={0,1}, metadata={op_name="a, b"}')
     [('dimensions', '{0,1}'), ('metadata', '{op_name="a, b"}')]
@@ -29,7 +29,7 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
 
 
 def without_metadata(text: str) -> tuple[str, str]:
-    """Attributes without their metadata, which most lines have and few share, and its value; all of them if it is odd.
+    """Attributes without their metadata, which is rarely shared between lines, and its value; all of them if unusual.
 
     >>> without_metadata(', a=1, metadata={op_name="f"}, b=2')
     (', a=1, b=2', '{op_name="f"}')
@@ -41,7 +41,7 @@ def without_metadata(text: str) -> tuple[str, str]:
 
 
 def split_tail(tail: str) -> list[tuple[str, str]] | None:
-    """The attributes in what stands behind the first `),` of a line, which may belong to a shape, or None.
+    """The attributes after the first `),` of a line, which may belong to a shape, or None.
 
     >>> split_tail(" f32[]) custom-call(%x), k=1")
     [('k', '1')]
@@ -54,7 +54,7 @@ def split_tail(tail: str) -> list[tuple[str, str]] | None:
 
 
 def _cut(text: str) -> tuple[str, str, str] | None:
-    """The attributes before the metadata, its value and those behind it, if it is there and plain."""
+    """The attributes before the metadata, its value, and those after it, if it is present and plain."""
     before, found, rest = text.partition(", metadata={")
     if not found or (metadata := _METADATA_REST.match(rest)) is None:
         return None
@@ -66,7 +66,7 @@ def _cut(text: str) -> tuple[str, str, str] | None:
 
 @lru_cache(maxsize=1 << 12)
 def _split(text: str) -> tuple[tuple[str, str], ...] | None:
-    """The same without regard to metadata, which most lines have and few share: what stands around it, many do."""
+    """The split attributes, for text without metadata, which many lines share."""
     if not text:
         return ()
     pairs: list[tuple[str, str]] = _pattern().findall(text)
@@ -75,7 +75,7 @@ def _split(text: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def _nested(depth: int) -> str:
-    """What may stand in a value: braces up to a depth, parentheses with plain braces, brackets that hold none."""
+    """The pattern of a value: braces up to a depth, parentheses with plain braces, brackets without nesting."""
     plain = r"[^\[\](){}\"'/]*+"
     flat = rf"{plain}(?:{STRING}{plain})*+"
     places = rf"{plain}(?:(?:\{{{plain}\}}|{STRING}){plain})*+"
@@ -87,7 +87,7 @@ def _nested(depth: int) -> str:
 
 
 def _json(depth: int) -> str:
-    """A dictionary as `backend_config` has it: only braces and double quotes count."""
+    """A dictionary as in `backend_config`: only braces and double quotes count."""
     string = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
     plain = r'[^{}"]*+'
     inner = rf"{plain}(?:{string}{plain})*+"
@@ -97,13 +97,13 @@ def _json(depth: int) -> str:
 
 
 _METADATA_REST: Final = re.compile(r'[^{}"\'\\/\n]*+(?:"[^"\\\n]*+"[^{}"\'\\/\n]*+)*+\}')
-"""What follows the brace that opens metadata, if it is plain: no braces or comments but in strings, no escapes."""
+"""The text after the opening brace of metadata, if plain: no braces or comments except in strings, no escapes."""
 _BRACKETS: Final = rf"\{{{_nested(3)}\}}|\({_nested(1)}\)|\[{_nested(0)}\]"
 _PIECE: Final = rf"[^ \t\n\r,{{}}()\[\]\"'/=<]++|<=|{_BRACKETS}|{STRING}|[ ](?=[{{\[(])|, device_ids="
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
-    """One attribute; it takes a while to compile, and not everyone asks."""
+    """The pattern of one attribute, compiled on first use, as that is slow."""
     value = rf"(?:(?<=, backend_config=){_json(4)}|(?:{_PIECE})++)"
     return re.compile(rf", ([A-Za-z_][A-Za-z0-9_.\-]*+)=({value})", re.DOTALL)

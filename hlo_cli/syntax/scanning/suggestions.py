@@ -1,4 +1,4 @@
-"""What was probably meant where a text is wrong: an opcode, type or name like the one written, or where it stands."""
+"""Suggestions for errors: a similar opcode, type, or name, or where a name is defined."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPCODES: Final = {
     "sub": "subtract",
     "where": "select",
 }
-"""What other languages call operations, and HLO does not."""
+"""Names of operations in other languages that HLO does not use."""
 _TYPES: Final = {
     "bfloat16": "bf16",
     "bool": "pred",
@@ -58,7 +58,7 @@ _BEFORE_NAMES: Final = ("", "%", "ROOT", "ROOT %", "ENTRY", "ENTRY %")
 
 
 def opcode_like(word: str) -> str | None:
-    """The opcode that was probably meant.
+    """The most similar opcode.
 
     >>> opcode_like("mutliply"), opcode_like("Exp"), opcode_like("slice-strat"), opcode_like("frob")
     ('multiply', 'exponential', 'slice-start', None)
@@ -70,7 +70,7 @@ def opcode_like(word: str) -> str | None:
 
 
 def type_like(word: str) -> str | None:
-    """The element type that was probably meant.
+    """The most similar element type.
 
     >>> type_like("fp32"), type_like("int8"), type_like("F16"), type_like("bfloat16"), type_like("frob")
     ('f32', 's8', 'f16', 'bf16', None)
@@ -83,7 +83,7 @@ def type_like(word: str) -> str | None:
 
 
 def did_you_mean(word: str | None) -> str | None:
-    """The hint that asks for a word, or none.
+    """The hint that suggests a word, or None.
 
     >>> did_you_mean("add"), did_you_mean(None)
     ('did you mean add?', None)
@@ -92,12 +92,12 @@ def did_you_mean(word: str | None) -> str | None:
 
 
 def like(word: str, known: Iterable[str]) -> str | None:
-    """The hint that asks for the nearest of the known words, or none."""
+    """The hint that suggests the most similar of the known words, or None."""
     return did_you_mean(nearest(word, known))
 
 
 def counted_operands(count: int) -> str:
-    """So many operands, in words.
+    """A count of operands, in words.
 
     >>> counted_operands(1), counted_operands(2)
     ('1 operand', '2 operands')
@@ -106,7 +106,7 @@ def counted_operands(count: int) -> str:
 
 
 def are(count: int) -> str:
-    """That there are so many.
+    """`is` or `are` with a count.
 
     >>> are(1), are(2)
     ('is 1', 'are 2')
@@ -115,13 +115,13 @@ def are(count: int) -> str:
 
 
 def defined_below(source: Source, name: str, start: int) -> str | None:
-    """The hint that an instruction is defined further down in the same computation, or none."""
+    """The hint that an instruction is defined further down in the same computation, or None."""
     end = source.text.find("\n}", start)
     return _below(source, name, " =", start, end if end >= 0 else len(source.text), before="users")
 
 
 def computed_below(source: Source, name: str, start: int) -> str | None:
-    """The hint that a computation stands further down, or none."""
+    """The hint that a computation is defined further down, or None."""
     end = len(source.text)
     return _below(source, name, " {", start, end, before="callers") or _below(
         source, name, " (", start, end, before="callers"
@@ -129,7 +129,7 @@ def computed_below(source: Source, name: str, start: int) -> str | None:
 
 
 def _below(source: Source, name: str, sign: str, start: int, end: int, *, before: str) -> str | None:
-    """That a line begins with a name and a sign behind it, between two places."""
+    """The hint if a line between two offsets begins with a name followed by `sign`, or None."""
     text, sought = source.text, name + sign
     at = text.find(sought, start, end) if name else -1
     while at >= 0:

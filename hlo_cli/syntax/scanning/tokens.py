@@ -1,4 +1,4 @@
-"""Tokens exactly as XLA's lexer cuts them, for strict reading.
+"""Tokens exactly as in XLA's lexer, for strict reading.
 
 Mirrors xla/hlo/parser/hlo_lexer.h. A token's kind is its own text for signs and keywords, else one of NAME, ATTRIBUTE,
 TYPE, IDENT, STRING, INT, DECIMAL, DXD, PAD, DIM_LABELS, END and ERROR.
@@ -32,10 +32,10 @@ KEYWORDS: Final = frozenset(
     """true false inf HloModule ENTRY ROOT FileLocations FileNames FunctionNames StackFrames maximal replicated manual
     last_tile_dim_replicate shard_as shard_like unknown unreduced""".split()
 )
-"""Words with a meaning of their own, which no bare name can be."""
+"""Reserved words, which cannot be bare names."""
 
 _LONGEST: Final = 300
-"""Messages are cut off behind so many characters; names and shapes may be of any length."""
+"""The most characters of a text in messages; names and shapes may have any length."""
 _TYPES: Final = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 _LABELS: Final = r"[0-9bf?]{2,}+_[0-9io?]{2,}+->[0-9bf?]{2,}+"
 _TOKEN: Final = re.compile(
@@ -61,11 +61,11 @@ _ESCAPED: Final = lazy_regex(
     r"(?:[^\\]++|\\(?:[abfnrtv\\?'\"]|[0-3][0-7]{0,2}+|[4-7][0-7]?+(?![0-7])|x0*+[0-9a-fA-F]{0,2}+(?<!x)(?![0-9a-fA-F])"
     r"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|U00(?:0(?!0[dD][89a-fA-F])[0-9a-fA-F]|10)[0-9a-fA-F]{4}))*+"
 )
-"""What may stand between quotes: only escapes that `absl::CUnescape` knows, and no byte above 255."""
+"""The contents of a string: only escapes that `absl::CUnescape` accepts, and no byte above 255."""
 
 
 class Tokens:
-    """The tokens of a text from a place on: `kind`, `text`, `start` and `end` are those of the current one."""
+    """The tokens of a text from an offset on: `kind`, `text`, `start`, and `end` are those of the current one."""
 
     __slots__ = ("_scanner", "end", "kind", "previous_end", "source", "start", "text")
 
@@ -77,7 +77,7 @@ class Tokens:
         self.advance()
 
     def advance(self) -> None:
-        """Move to the next token."""
+        """Moves to the next token."""
         scanner, end = self._scanner, self.end
         self.previous_end = end
         match = _TOKEN.match(scanner.text, end, scanner.end)
@@ -105,27 +105,27 @@ class Tokens:
 
     @property
     def gap(self) -> str:
-        """What stands between the current token and the one before it."""
+        """The text between the previous token and the current one."""
         return self._scanner.text[self.previous_end : self.start]
 
     def move(self, pos: int) -> None:
-        """Make the first token at or behind a place the current one."""
+        """Makes the first token at or after an offset the current one."""
         self.end = pos
         self.advance()
 
     def peek(self) -> str:
-        """The kind of the token behind the current one."""
+        """The kind of the token after the current one."""
         return Tokens(self.source, self.end, self._scanner.end).kind
 
     def accept(self, kind: str) -> bool:
-        """Move over the current token if it is of this kind."""
+        """Moves over the current token if it is of this kind."""
         if self.kind != kind:
             return False
         self.advance()
         return True
 
     def expect(self, kind: str, where: str, *, hint: str | None = None) -> str:
-        """Move over the current token, which must be of this kind; its text."""
+        """Moves over the current token and returns its text; an error if it is not of this kind."""
         if self.kind != kind:
             self.fail(f"expected {kind} {where}", hint=hint)
         text = self.text
@@ -133,12 +133,12 @@ class Tokens:
         return text
 
     def integer(self, where: str) -> int:
-        """The whole number that comes next, as XLA's 64 bits hold it."""
+        """The integer that comes next, as an int64 of XLA."""
         value = int(self.expect(INT, where))
         return value - 2**64 if value >= 2**63 else value
 
     def json(self) -> str:
-        """Move over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
+        """Moves over a dictionary, which begins at the current brace; only braces and double quotes count in it."""
         start, text = self.start, self._scanner.text
         end = end_of_dictionary(text, start, self._scanner.end)
         if end is None:
@@ -147,13 +147,13 @@ class Tokens:
         return text[start:end]
 
     def scanner(self) -> Scanner:
-        """A scanner at the current token, for what the lenient readers read as XLA does; `move` to where it stops."""
+        """A scanner at the current token, for the lenient readers that agree with XLA; `move` to where it stops."""
         return Scanner(self.source, self.start, self._scanner.end)
 
     def fail(
         self, message: str, start: int | None = None, end: int | None = None, *, hint: str | None = None
     ) -> NoReturn:
-        """Raise an error at a place, or at the current token, which the message then names as found."""
+        """Raises an error at a span, or at the current token, which the message then gives as found."""
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
         if start is None:
@@ -165,7 +165,7 @@ class Tokens:
         raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 
     def _unclosed(self) -> str | None:
-        """The string or comment that begins at the current token and does not end."""
+        """The unclosed string or comment at the current token, or None."""
         if self.kind != ERROR:
             return None
         if self.text in "\"'":
@@ -189,7 +189,7 @@ class Tokens:
             self.kind = IDENT
 
     def _check(self, group: int) -> None:
-        """What a regular expression cannot say: escapes that mean nothing, numbers beyond 64 bits, payloads of NaN."""
+        """Checks beyond regular expressions: invalid escapes, numbers beyond 64 bits, payloads of NaN."""
         text = self.text
         if text == "-nan":
             self._payload()

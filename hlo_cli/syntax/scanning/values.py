@@ -49,13 +49,13 @@ def read_int32(tokens: Tokens) -> int:
 
 
 def read_number(tokens: Tokens) -> float:
-    """A decimal or whole number, an infinity, or NaN; one that only infinity could hold is an error."""
+    """A number, an infinity, or NaN; an error for numbers that overflow to infinity."""
     text, kind = tokens.text, tokens.kind
     if kind == tk.INT:
         return float(read_int(tokens))
     if kind not in (tk.DECIMAL, "inf"):
         tokens.fail("expected a number")
-    value = float(text.partition("(")[0])  # what stands in parentheses is the payload of a NaN
+    value = float(text.partition("(")[0])  # the parentheses hold the payload of a NaN
     if kind == tk.DECIMAL and value in (float("inf"), float("-inf")) and "inf" not in text:
         tokens.fail(f"{text} is too large for 64 bits", tokens.start, tokens.end)
     tokens.advance()
@@ -63,18 +63,18 @@ def read_number(tokens: Tokens) -> float:
 
 
 def read_string(tokens: Tokens) -> str:
-    """What stands between quotes."""
+    """The contents of a string."""
     hint = f'a string stands in quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
     return unquote(tokens.expect(tk.STRING, "here", hint=hint))
 
 
 def read_string_or_json(tokens: Tokens) -> str:
-    """What stands between quotes, or a dictionary with its braces."""
+    """The contents of a string, or a dictionary with its braces."""
     return tokens.json() if tokens.kind == "{" else unquote(tokens.expect(tk.STRING, "or a dictionary"))
 
 
 def read_name(tokens: Tokens, what: str) -> str:
-    """A name with or without %, which no bare keyword or type can be."""
+    """A name with or without %, but not a bare keyword or type."""
     if tokens.kind == tk.ATTRIBUTE:
         tokens.fail(f"expected a space between {tokens.text} and =", tokens.start, tokens.end)
     if tokens.kind not in (tk.NAME, tk.IDENT):
@@ -91,7 +91,7 @@ def at_shape(tokens: Tokens) -> bool:
 
 
 def take_shape(tokens: Tokens) -> Shape:
-    """A shape of known types only."""
+    """A shape with known types only."""
     if not at_shape(tokens):
         tokens.fail("expected a shape")
     start, scanner = tokens.start, tokens.scanner()
@@ -107,7 +107,7 @@ def take_shape(tokens: Tokens) -> Shape:
 
 @lru_cache(maxsize=8192)
 def _problem(shape: Shape) -> str | None:
-    """Why XLA does not even parse a shape: it looks closely at the elements of tuples, and little at others."""
+    """The reason why XLA fails to parse a shape: it checks elements of tuples closely, and little else."""
     for index, leaf in shape.leaves:
         if not isinstance(leaf, ArrayShape):
             continue
@@ -119,14 +119,14 @@ def _problem(shape: Shape) -> str | None:
 
 
 def layout_problem(array: ArrayShape) -> str | None:
-    """Why the layout does not fit; unlike ours, XLA's check does not mind where `*` stands in a tile."""
+    """The reason why the layout does not fit; unlike this tool, XLA accepts `*` anywhere in a tile."""
     layout = array.layout
     tiles = tuple(Tile(tuple(1 if d == COMBINE else d for d in tile.dimensions)) for tile in layout.tiles)
     return replace(array, layout=replace(layout, tiles=tiles)).problem
 
 
 def read_list(tokens: Tokens, item: Callable[[Tokens], _T], brackets: str = "{}", comma: str = ",") -> tuple[_T, ...]:
-    """Items between brackets with a comma, or another sign, between them; there may be none."""
+    """Items between brackets, separated by commas or by `comma`; the list may be empty."""
     tokens.expect(brackets[0], "before a list")
     items: list[_T] = []
     if tokens.kind != brackets[1]:
@@ -153,7 +153,7 @@ def read_bools(tokens: Tokens) -> tuple[bool, ...]:
 
 
 def read_shape_index(tokens: Tokens) -> tuple[int, ...]:
-    """`{0, 1}`, also with a comma at its end."""
+    """`{0, 1}`, with an optional trailing comma."""
     tokens.expect("{", "before an index")
     index = []
     while tokens.kind != "}":
@@ -169,7 +169,7 @@ def fields(
 ) -> Callable[[Tokens], dict[str, object]]:
     """The grammar of `{name=value name=value}`.
 
-    Each name stands once, with a comma allowed before it; loosely, names repeat and there are no commas.
+    Each name occurs once, with an optional comma before it; loosely, names repeat and there are no commas.
     """
 
     def read(tokens: Tokens) -> dict[str, object]:
@@ -212,7 +212,7 @@ def one_of(kind: type[_Word], *, any_case: bool = False) -> Callable[[Tokens], _
 
 
 def read_float(tokens: Tokens) -> float:
-    """A number that 32 bits can hold."""
+    """A number in the range of 32-bit floats."""
     start, end = tokens.start, tokens.end
     value = read_number(tokens)
     if abs(value) > _LARGEST_FLOAT:

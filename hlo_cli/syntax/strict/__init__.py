@@ -1,3 +1,3 @@
-"""What XLA's own parser takes and rejects, token by token: `module.check_strictly`. Mirrors
+"""Token-by-token checks of what XLA's own parser accepts: `module.check_strictly`. Mirrors
 xla/hlo/parser/hlo_parser.cc.
 """

@@ -1,4 +1,4 @@
-"""A list of attributes read strictly: known ones, each once, the required ones all, and every value by its grammar.
+"""Strict reader of attributes: known names, each once, all required ones, and every value by its grammar.
 
 Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -15,11 +15,11 @@ from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import Reader
 
 Values = tuple[dict[str, object], dict[str, Span]]
-"""What the attributes say, and where each stands."""
+"""The values of the attributes, and their spans."""
 
 
 def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of: str) -> Values:
-    """The attributes that come next, each behind a comma."""
+    """The attributes that come next, each after a comma."""
     values: dict[str, object] = {}
     spans: dict[str, Span] = {}
     while tokens.accept(","):
@@ -39,7 +39,7 @@ def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of
 
 
 def check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], of: str, span: Span) -> None:
-    """Fail at `span` if an attribute is missing."""
+    """Fails at `span` if an attribute is missing."""
     for name, rule in rules.items():
         if rule.required and name not in values:
             tokens.fail(f"{of} needs the attribute {name}", span.start, span.end)

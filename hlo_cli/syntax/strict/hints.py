@@ -1,4 +1,4 @@
-"""What strict reading says of the commonest mistakes, each with what was probably meant."""
+"""Errors of strict reading for the most common mistakes, with suggestions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hlo_cli.syntax.scanning.tokens import Tokens
 
 
 def no_opcode(tokens: Tokens, *, behind_shape: bool) -> NoReturn:
-    """That the current token is no opcode; in place of a shape it may be meant as an element type."""
+    """Fails if the current token is not an opcode; in place of a shape it may be a misspelled element type."""
     word, after = tokens.text, tokens.peek()
     if tokens.kind == tk.IDENT and after == "(":
         hint = did_you_mean(opcode_like(word))
@@ -32,24 +32,24 @@ def no_opcode(tokens: Tokens, *, behind_shape: bool) -> NoReturn:
 
 
 def no_instruction(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
-    """That a name is of no instruction above; it may stand below, or be misspelled."""
+    """Fails for an undefined instruction name; it may be defined below, or be misspelled."""
     hint = defined_below(tokens.source, name, span.end) or like(name, above)
     tokens.fail(f"there is no instruction {name} above", span.start, span.end, hint=hint)
 
 
 def no_computation(tokens: Tokens, name: str, span: Span, above: Iterable[str]) -> NoReturn:
-    """That a name is of no computation above; it may stand below, or be misspelled."""
+    """Fails for an undefined computation name; it may be defined below, or be misspelled."""
     hint = computed_below(tokens.source, name, span.end) or like(name, above)
     tokens.fail(f"there is no computation {name} above", span.start, span.end, hint=hint)
 
 
 def check_comma(tokens: Tokens, known: Mapping[str, object]) -> None:
-    """Fail if the current token is one of the known attributes: the comma before it is missing."""
+    """Fails if the current token is one of the known attributes: the comma before it is missing."""
     if tokens.kind == tk.ATTRIBUTE and tokens.text in known and "\n" not in tokens.gap:
         tokens.fail(f"expected a comma before the attribute {tokens.text}", tokens.start, tokens.end)
 
 
 def check_stray(tokens: Tokens, closing: str) -> None:
-    """Fail if the current token is one of these brackets, where nothing is open."""
+    """Fails if the current token is an unmatched closing bracket."""
     if tokens.kind and tokens.kind in closing:
         tokens.fail(f"{tokens.kind} closes nothing", tokens.start, tokens.end)

@@ -1,4 +1,4 @@
-"""Instructions read strictly: names, shapes, operands and attributes exactly as XLA's parser takes them.
+"""Strict reader of instructions: names, shapes, operands, and attributes exactly as in XLA's parser.
 
 Mirrors `ParseInstruction`, `ParseInstructionRhs` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -39,7 +39,7 @@ _TYPE_NAMES = frozenset((*PRIMITIVE_TYPES, "token", "opaque"))
 
 
 class InstructionReader:
-    """Reads bodies and their instructions; `bodies` are the computations above, `scope` is the one being read."""
+    """Reads bodies and their instructions; `bodies` are the computations so far, `scope` is the current one."""
 
     def __init__(self, tokens: Tokens, report: Callable[[list[Diagnostic]], None]) -> None:
         self.tokens = tokens
@@ -58,7 +58,7 @@ class InstructionReader:
         }
 
     def read_body(self, name: str, *, recovers: bool = False) -> ParsedBody:
-        """Instructions between braces. One that recovers reports errors and reads on; else the first is raised."""
+        """Instructions between braces. With `recovers`, errors are reported and skipped; else the first is raised."""
         outer, self.scope = self.scope, ParsedBody(name)
         body, makes = self.scope, self.makes_parameters
         self.makes_parameters = False
@@ -77,7 +77,7 @@ class InstructionReader:
         return body
 
     def read_statement(self) -> None:
-        """One instruction with `name =` before it."""
+        """One instruction, preceded by `name =`."""
         tokens, start = self.tokens, self.tokens.start
         is_root = tokens.accept("ROOT")
         check_stray(tokens, ")]")
@@ -96,7 +96,7 @@ class InstructionReader:
             self.scope.root = known
 
     def read_operation(self, *, nested: bool = False) -> KnownInstruction:
-        """What stands behind `name =`, or in place of an operand, where there are no attributes."""
+        """The text after `name =`; or a nested operand, which has no attributes."""
         self._nest()
         tokens = self.tokens
         shape = take_shape(tokens) if at_shape(tokens) else None
@@ -140,7 +140,7 @@ class InstructionReader:
             tokens.move(resume)
 
     def _read_arguments(self, operation: OperationChecker) -> None:
-        """What stands between the parentheses: operands, a parameter's number, or a literal."""
+        """The text between the parentheses: operands, a parameter number, or a literal."""
         tokens = self.tokens
         if operation.opcode not in ARGUMENT_OPCODES:
             self._read_operands(operation)
@@ -159,7 +159,7 @@ class InstructionReader:
         tokens.expect(")", f"after the {'literal' if operation.opcode == opcodes.CONSTANT else 'number'}")
 
     def _read_operands(self, operation: OperationChecker) -> None:
-        """Operands with commas between them. Like XLA, pass over one that is missing before a comma or the end."""
+        """Comma-separated operands. As in XLA, a missing one before a comma or the end is skipped."""
         tokens = self.tokens
         tokens.expect("(", "before the operands")
         while tokens.kind != ")":
@@ -192,7 +192,7 @@ class InstructionReader:
         return self._element(known)
 
     def _element(self, known: KnownInstruction) -> KnownInstruction:
-        """The element that `#0#1` behind a name takes; newer versions of XLA print these."""
+        """The element that `#0#1` after a name selects; printed by newer versions of XLA."""
         tokens, start = self.tokens, self.tokens.start
         index = []
         while tokens.accept("#"):
@@ -253,7 +253,7 @@ class InstructionReader:
         return known
 
     def _check_parameters(self, body: ParsedBody, *, recovers: bool) -> None:
-        """Parameters are numbered without a gap; one beyond their count stands for what is missing."""
+        """Checks that parameters are numbered without gaps; a number beyond the count indicates a missing one."""
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
@@ -265,7 +265,7 @@ class InstructionReader:
                 return
 
     def _read_computation(self, tokens: Tokens) -> ParsedBody:
-        """A computation by name, or its body in place of it."""
+        """A computation by name, or its body."""
         if tokens.kind == "{":
             return self.read_body("_")
         start, end = tokens.start, tokens.end

@@ -1,7 +1,7 @@
-"""Strict reading: what XLA's own parser rejects is an error, at the token it is wrong at.
+"""Strict reading: input that XLA's own parser rejects is an error, at the same token.
 
-Mirrors `ParseHloModule` and what it calls in xla/hlo/parser/hlo_parser.cc, and follows the union of the versions known:
-what newer ones than jaxlib 0.10.2 print is accepted too.
+Mirrors `ParseHloModule` and its callees in xla/hlo/parser/hlo_parser.cc, as the union of the known versions: output
+of versions newer than jaxlib 0.10.2 is accepted too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FRAME: Final = ("file_location_id", "parent_frame_id")
 
 
 def check_strictly(source: Source) -> tuple[Diagnostic, ...]:
-    """What XLA's parser would reject in a text, in the order of the text.
+    """The errors of XLA's parser for a text, in the order of the text.
 
     >>> [str(d) for d in check_strictly(Source("x.txt", "HloModule m  e { ROOT x = f32[2] parameter(0), k=1 }"))]
     ['x.txt:1:48: error: parameter has no attribute k']
@@ -44,7 +44,7 @@ class _TooManyErrorsError(Exception):
 
 
 class _Checker:
-    """Reads one text; its state is what has been found so far."""
+    """Reads one text and collects the errors so far."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -73,7 +73,7 @@ class _Checker:
             raise _TooManyErrorsError
 
     def _read_single(self) -> None:
-        """One instruction, with or without `name =`; operands that it names become parameters."""
+        """One instruction, with or without `name =`; its named operands become parameters."""
         self.reader.makes_parameters = True
         if self.tokens.text.lower() == "hlomodule":
             self.tokens.fail("expected HloModule", hint="did you mean HloModule?")
@@ -117,7 +117,7 @@ class _Checker:
         self.tokens.move(resume)
 
     def _read_stack_tables(self) -> None:
-        """Four tables in this order, or none; the number before a row is not looked at."""
+        """Four tables in this order, or none; the number before a row is ignored."""
         tokens = self.tokens
         if not tokens.accept("FileNames"):
             return
@@ -161,7 +161,7 @@ class _Checker:
         self._report([Diagnostic("error", message, self.source, span)])
 
     def _read_signature(self) -> tuple[Shape | None, Span]:
-        """Parameters, which are read and forgotten, and the shape of the result."""
+        """Parameters, which are read and ignored, and the shape of the result."""
         tokens = self.tokens
         if not tokens.accept("("):
             return None, Span(0, 0)
@@ -179,7 +179,7 @@ class _Checker:
         return shape, Span(start, tokens.previous_end)
 
     def _check_aliases(self, values: dict[str, object], spans: dict[str, Span]) -> None:
-        """Outputs that aliases name exist, and parameters are not negative (`HloInputOutputAliasConfig`)."""
+        """Checks that outputs in aliases exist, and that parameters are not negative (`HloInputOutputAliasConfig`)."""
         layout = values.get("entry_computation_layout")
         result = layout.result if isinstance(layout, ComputationLayout) else (self.entry or self.last).result.shape
         aliases = values.get("input_output_alias")
@@ -193,7 +193,7 @@ class _Checker:
 
 
 def _read_recovery_table(tokens: Tokens) -> object:
-    """The table with the modules in it, which are read strictly too."""
+    """The table with nested modules, which are read strictly too."""
     start = tokens.start
     table = read_recovery_table(tokens)
     for entry in table.entries:

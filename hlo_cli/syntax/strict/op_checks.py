@@ -1,7 +1,7 @@
-"""What XLA checks of an operation while it parses: operand counts, and what attributes and shapes must agree in.
+"""XLA's checks of an operation during parsing: operand counts, and consistency of attributes and shapes.
 
-Mirrors `CreateInstruction` of xla/hlo/parser/hlo_parser.cc, and those constructors of instructions that end the process
-where a text is wrong. It is not the verifier: XLA parses much that it would not compile.
+Mirrors `CreateInstruction` of xla/hlo/parser/hlo_parser.cc, and constructors of instructions that abort the process
+for invalid text. It is not the verifier: XLA parses many modules that it would not compile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARITY: Final = OPCODE_ARITY | {
     opcodes.RAGGED_ALL_TO_ALL: None,
     opcodes.ASYNC_DONE: 1,
 }
-"""How many operands XLA's parser takes; None where the count is not fixed, or depends."""
+"""The number of operands that XLA's parser requires; None if it is not fixed."""
 _AT_LEAST: Final = {
     **dict.fromkeys(
         (
@@ -45,7 +45,7 @@ _ONE_DIMENSION: Final = "all-to-all ragged-all-to-all sort concatenate scan".spl
 
 
 def check_operation(operation: OperationChecker, *, is_wrapped: bool = False) -> None:
-    """Fail where XLA would; one that a sugared asynchronous operation wraps may have more operands than it takes."""
+    """Fails where XLA does; an operation wrapped by a sugared asynchronous one may have extra operands."""
     _check_counts(operation, is_wrapped=is_wrapped)
     _check_dimensions(operation)
     rule = _RULES.get(operation.opcode)
@@ -147,7 +147,7 @@ def _odd(operation: OperationChecker) -> None:
 
 
 def _dynamic_indices(operation: OperationChecker) -> None:
-    """One scalar for each dimension, or all of them in one array of rank 1."""
+    """Checks for one scalar for each dimension, or all of them in one array of rank 1."""
     before = 1 if operation.opcode == opcodes.DYNAMIC_SLICE else 2
     count = len(operation.operands) - before
     rank, first = rank_of(operation.operand_shape(0)), rank_of(operation.operand_shape(before))

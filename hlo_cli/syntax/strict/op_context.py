@@ -1,4 +1,4 @@
-"""What strict reading knows of instructions and computations: enough to check those that use them.
+"""Instructions and computations during strict reading: enough to check their uses.
 
 Mirrors the state of `HloParserImpl` in xla/hlo/parser/hlo_parser.cc.
 """
@@ -17,9 +17,9 @@ from hlo_cli.syntax.scanning.tokens import Tokens
 
 @dataclass(slots=True)
 class KnownInstruction:
-    """An instruction that stands above; shape None where the text leaves it out and it takes inference to know.
+    """A defined instruction; its shape is None if the text omits it and it requires inference.
 
-    `wrapped` is the opcode that an asynchronous operation wraps. One that could not be read has no opcode.
+    `wrapped` is the opcode inside an asynchronous operation. An unreadable instruction has no opcode.
     """
 
     opcode: str = ""
@@ -32,9 +32,9 @@ class KnownInstruction:
 
 @dataclass(slots=True)
 class ParsedBody:
-    """A computation that stands above: what its instructions are named, its parameters by number, and its root.
+    """A defined computation: its instructions by name, its parameters by number, and its root.
 
-    `failed` says that some instruction could not be read.
+    `failed` is true if some instruction was unreadable.
     """
 
     name: str = ""
@@ -63,44 +63,44 @@ class OperationChecker:
     spans: Mapping[str, Span] = field(default_factory=dict)
 
     def fail(self, message: str, attribute: str = "") -> None:
-        """Raise an error at the opcode, or at an attribute."""
+        """Raises an error at the opcode, or at an attribute."""
         span = self.spans.get(attribute, self.span)
         self.tokens.fail(message, span.start, span.end)
 
     def ints(self, attribute: str) -> tuple[int, ...] | None:
-        """The numbers of an attribute that lists numbers, or None if it is not there."""
+        """The numbers of an attribute that lists numbers, or None if it is absent."""
         value = self.attributes.get(attribute)
         return tuple(n for n in value if isinstance(n, int)) if isinstance(value, tuple) else None
 
     def lists(self, attribute: str) -> tuple[tuple[object, ...], ...] | None:
-        """The lists of an attribute that lists lists, or None if it is not there."""
+        """The lists of an attribute that lists lists, or None if it is absent."""
         value = self.attributes.get(attribute)
         return tuple(part for part in value if isinstance(part, tuple)) if isinstance(value, tuple) else None
 
     def integer(self, attribute: str) -> int | None:
-        """The number of an attribute, or None if it is not there."""
+        """The number of an attribute, or None if it is absent."""
         value = self.attributes.get(attribute)
         return value if isinstance(value, int) else None
 
     def body(self, attribute: str) -> ParsedBody | None:
-        """The computation of an attribute, or None if it is not there."""
+        """The computation of an attribute, or None if it is absent."""
         value = self.attributes.get(attribute)
         return value if isinstance(value, ParsedBody) else None
 
     def operand_shape(self, position: int) -> Shape | None:
-        """The shape of an operand, or None if there is no such operand or its shape is not known."""
+        """The shape of an operand, or None if there is no such operand or its shape is unknown."""
         return self.operands[position].shape if position < len(self.operands) else None
 
 
 def rank_of(shape: Shape | None) -> int | None:
-    """Number of dimensions, 0 for what is no array, None if not known."""
+    """The number of dimensions, 0 if not an array, None if unknown."""
     if shape is None:
         return None
     return shape.rank if isinstance(shape, ArrayShape) else 0
 
 
 def is_scalar(shape: Shape, *types: str) -> bool:
-    """Whether this is a scalar, of one of these types if any are given."""
+    """Whether the shape is a scalar, of one of these types if any are given."""
     if not isinstance(shape, ArrayShape) or shape.rank:
         return False
     return not types or shape.element_type in [PRIMITIVE_TYPES[name] for name in types]

@@ -1,4 +1,4 @@
-"""Result shapes that strict reading needs to know: those XLA fixes itself, and the plain cases of those it infers.
+"""Result shapes for strict reading: those that XLA fixes, and the simple cases of those it infers.
 
 Mirrors the constructors in xla/hlo/ir/hlo_instruction.cc and the simple functions of xla/service/shape_inference.cc.
 """
@@ -22,7 +22,7 @@ _U32: Final = ArrayShape(PRIMITIVE_TYPES["u32"], (), (), default_layout(0))
 
 
 def fixed_shape(operation: OperationChecker) -> Shape | None:
-    """The shape that the instruction has in XLA whatever the text says, else the one written, else None."""
+    """The shape that XLA gives the instruction regardless of the text, else the one in the text, else None."""
     shape, first = operation.shape, operation.operand_shape(0)
     match operation.opcode:
         case "after-all" | opcodes.OUTFEED | "send-done":
