@@ -1,3 +1,3 @@
-"""The lenient reader of HLO text: `parser.parse_module`. It keeps what it does not know, notes it when it is asked
-(`check.py`), and goes on behind an error. Mirrors xla/hlo/parser/hlo_parser.cc.
+"""The lenient reader of HLO text: `parser.parse_module`. It keeps unknown parts, notes them on demand (`check.py`), and
+continues after errors. Mirrors xla/hlo/parser/hlo_parser.cc.
 """

@@ -1,4 +1,4 @@
-"""Rows and statements into computations: names become instructions, and operands point at them."""
+"""Rows and statements to computations: names are resolved to instructions, and operands refer to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Named = dict[str, Instruction]
 
 
 class Call(NamedTuple):
-    """That an instruction calls a computation by name, to be linked when all computations are known."""
+    """A call of a computation by name, linked when all computations are known."""
 
     instruction: Instruction
     attribute: str
@@ -45,16 +45,14 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Builder:
-    """What is known while a module is read: shapes by text, calls yet to link, and what went wrong.
+    """State while a module is read: shapes by text, unlinked calls, and errors.
 
-    `failed` are names of instructions that could not be read, `lost` those of computations: using one of them is not a
-    second error. `nameless`
-    says that computations were printed without their names, so that calls cannot be linked; `is_single` that the text
-    is one instruction, whose computations are elsewhere. `cut` is a computation
-    that does not end: it has no root but a marked one. `elements` are the operand indices of computations with any.
-    `shapeless` are the instructions whose shape the text leaves out, callees before their callers. `suspects` are those
-    that may not hold together (`opaque.py`), and so may `callers`; all may where a shape `is_oversized`.
-    `is_elided` says that operands were left out.
+    `failed` are names of unreadable instructions, `lost` those of unreadable computations: using one of them is not a
+    second error. `nameless` is true if computations were printed without names, so that calls cannot be linked;
+    `is_single` if the text is one instruction, whose computations are elsewhere. `cut` is a truncated computation: only
+    a marked root counts. `elements` are the operand indices of computations with any. `shapeless` are the instructions
+    without a shape in the text, callees before their callers. `suspects` may be malformed (`opaque.py`), as may
+    `callers`; all instructions may if a shape `is_oversized`. `is_elided` is true if operands were omitted.
     """
 
     source: Source
@@ -79,14 +77,14 @@ class Builder:
         self.notes = Notes(self.source)
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
-        """Fill a computation with the rows that stand between two offsets of the source."""
+        """Fills a computation with the rows between two offsets of the source."""
         reader = computation.reader = LineReader(self.source, start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
         suspects: list[Instruction] = []
         callers: list[Instruction] = []
         root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
-        free, caller, parameter = FREE, CALLER, PARAMETER  # read by the hundred thousand
+        free, caller, parameter = FREE, CALLER, PARAMETER  # read for every instruction
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
         for index, (is_root, name, shape_text, opcode, operands, tail) in enumerate(rows):
             shape = shapes.get(shape_text) or self._shape(shape_text)
@@ -138,7 +136,7 @@ class Builder:
         _finish(computation, instructions, parameters, root)
 
     def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
-        """Fill a computation with statements that were read one by one."""
+        """Fills a computation with statements that were read one by one."""
         computation.reader = WrittenReader(self.source)
         named: Named = {}
         self.copies.clear()
@@ -161,12 +159,12 @@ class Builder:
         return len(self.diagnostics) >= MAX_ERRORS
 
     def report(self, message: str, start: int, end: int, hint: str | None = None) -> None:
-        """Note an error at a place, if there are not too many of them already."""
+        """Records an error at a span, unless there are too many already."""
         if not self.is_full:
             self.diagnostics.append(Diagnostic("error", message, self.source, Span(start, end), hint))
 
     def _shape(self, text: str) -> Shape:
-        """The shape that a row writes; what cannot be read is left to the exact path, which sees what follows."""
+        """The shape in a row; unreadable ones are left to the exact path, which sees the text after them."""
         shape = plain_shape(text)
         if shape is None:
             scanner = Scanner(Source(self.source.name, text))
@@ -207,7 +205,7 @@ class Builder:
         self.calls.extend(Call(instruction, attribute, name) for name in names)
 
     def _read_operands(self, instruction: Instruction, reader: LineReader, named: Named) -> None:
-        """Operands that are not plain names of instructions above: with shapes, elements, or unknown."""
+        """Operands that are not plain names of defined instructions: with shapes, elements, or unknown."""
         statement = ParsedInstruction(0, opcode=instruction.opcode)
         try:
             read_operands(reader.operands(instruction.index), statement, 0)
@@ -221,7 +219,7 @@ class Builder:
     def _instruction(
         self, computation: Computation, statement: ParsedInstruction, named: Named, instructions: list[Instruction]
     ) -> Instruction:
-        """The instruction of a statement, appended behind those that are nested in its operands."""
+        """The instruction of a statement, appended after those nested in its operands."""
         for operand in statement.operands:
             if operand.nested is not None:
                 operand.name = self._instruction(computation, operand.nested, named, instructions).name
@@ -276,7 +274,7 @@ class Builder:
 
 
 class NotLineStructured(Exception):
-    """A body that looked like rows holds something that only the exact path reads."""
+    """A body that looks like rows contains something that only the exact path reads."""
 
 
 def _finish(

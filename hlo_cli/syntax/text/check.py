@@ -1,4 +1,4 @@
-"""What a module's text says that XLA's grammar, as we know it, does not have: looked for when somebody asks."""
+"""Parts of a module's text that are outside XLA's known grammar, found on demand."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from hlo_cli.syntax.values.attribute_values import parse_failure, read_header_va
 _LONGEST: Final = 60
 _TAKEN: Final = ("missing-attribute", CALLED)
 _CANNOT_FAIL: Final = frozenset((Kind.COMPUTATION, Kind.LITERAL, Kind.METADATA, Kind.STRING_OR_JSON))
-"""Kinds of values that are taken for what they are, or whose reader passes over what it does not know."""
+"""Kinds of values without a grammar, or whose reader skips unknown parts."""
 
 
 _Row = tuple[str, str]
-"""An opcode, and what stands behind the operands; equal rows say the same of their attributes."""
+"""An opcode, and the text after the operands; equal rows have the same attributes."""
 _Problem = tuple[str, str, str]
-"""The attribute that is odd, or nothing if the opcode is; the code and the message of the note."""
+"""The unusual attribute, or empty for an unusual opcode; the code and the message of the note."""
 
 
 def check_module(module: Module, noted: Notes | None = None) -> Findings:
-    """Errors and notes that reading left for later: attributes with their values, unknown names, unknown types.
+    """Errors and notes that reading deferred: attributes with their values, unknown names, unknown types.
 
-    `noted` is what was noted while reading.
+    `noted` are the notes from reading.
     """
     errors: list[Diagnostic] = []
     notes = Notes(module.source)
@@ -57,7 +57,7 @@ def check_module(module: Module, noted: Notes | None = None) -> Findings:
 
 
 def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """The notes without those on what is missing in a line with an error: it may have taken that."""
+    """The notes without those on missing parts of a line with an error, which may have consumed them."""
     wrong = {each.position.line for each in (*module.read_errors, *errors) if each.position is not None}
     for note in notes:
         if note.code not in _TAKEN or note.position is None or note.position.line not in wrong:
@@ -65,7 +65,7 @@ def _not_blamed(notes: Iterable[Diagnostic], module: Module, errors: Iterable[Di
 
 
 def _note_rows(computations: Sequence[Computation], notes: Notes, errors: list[Diagnostic]) -> None:
-    """Cut the attributes of every line apart, each distinct text once; what is not cut is looked at line by line."""
+    """Splits the attributes of every line, each distinct text once; lines that fail are checked one by one."""
     rows: set[_Row] = set()
     for computation in computations:
         rows.update(_rows(computation))
@@ -95,7 +95,7 @@ def _rows(computation: Computation) -> Iterable[_Row]:
 
 
 def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
-    """What is odd about an opcode and its attributes."""
+    """The problems of an opcode and its attributes."""
     if not is_known(opcode):
         return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
     rules = attributes_of(opcode)
@@ -111,7 +111,7 @@ def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
 
 @lru_cache(maxsize=4096)
 def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], list[_Problem]]:
-    """What is odd about the names alone, which many lines share: those that are missing, and those there twice."""
+    """The problems of the names alone, which many lines share: missing names, and repeated ones."""
     rules = attributes_of(opcode)
     missing = [
         ("", "missing-attribute", f"{opcode} needs the attribute {name}")
@@ -137,7 +137,7 @@ def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
 
 
 def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes: Notes, times: int = 1) -> None:
-    """Note what is odd about an instruction, and as many others that say the same."""
+    """Notes the problems of an instruction, counted with its equals."""
     spans = {attribute.name: attribute.span for attribute in reversed(instruction.attributes)}
     for name, code, message in _problems(instruction.written_opcode, pairs):
         span = spans.get(name)
@@ -149,7 +149,7 @@ def _note_one(instruction: Instruction, pairs: Sequence[tuple[str, str]], notes:
 
 
 def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) -> str | None:
-    """What may have been meant where an opcode, an attribute or its value is odd."""
+    """A suggestion for an unusual opcode, attribute, or value."""
     match code:
         case "unknown-opcode":
             return did_you_mean(opcode_like(opcode))
@@ -162,13 +162,13 @@ def _meant(opcode: str, pairs: Iterable[tuple[str, str]], name: str, code: str) 
 
 
 def _before(source: Source, name: str, value: Span) -> Span:
-    """Where the name of an attribute stands before its value."""
+    """The span of an attribute's name, found before its value."""
     start = source.text.rfind(name, 0, value.start)
     return value if start < 0 else Span(start, start + len(name))
 
 
 def _read(instruction: Instruction, errors: list[Diagnostic]) -> list[tuple[str, str]] | None:
-    """The attributes of one line, as the exact reader takes them if need be; None if it cannot."""
+    """The attributes of one line, by the exact reader if needed; None if it fails."""
     reader = instruction.computation.reader
     assert isinstance(reader, LineReader)
     if (pairs := split_attributes(reader.raw(instruction.index)[1])) is not None:
@@ -201,7 +201,7 @@ def _note_header(module: Module, notes: Notes) -> None:
 
 
 def _note_shapes(module: Module, notes: Notes) -> None:
-    """Element types that are not known, and layouts that do not fit their shape."""
+    """Notes unknown element types, and layouts that do not fit their shape."""
     shapes = {id(shape): shape for shape in [instruction.shape for instruction in module.instructions]}
     odd = {key: found for key, shape in shapes.items() if (found := _wrong_leaves(shape))}
     for instruction in module.instructions if odd else ():

@@ -1,6 +1,6 @@
-"""What instructions say that cannot be meant: operands, numbers, names and values that do not fit.
+"""Notes on inconsistent instructions: operands, numbers, names, and values that do not fit.
 
-Mirrors what `ParseInstructionRhs` and `ParseComputation` of xla/hlo/parser/hlo_parser.cc reject; here it is noted.
+Mirrors errors of `ParseInstructionRhs` and `ParseComputation` of xla/hlo/parser/hlo_parser.cc; here they are notes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, read_opera
 from hlo_cli.syntax.text.notes import Notes
 
 _LONGEST_LITERAL: Final = 300
-"""Longer ones come from compilers, not from hands."""
+"""The longest literal to check; longer ones come from compilers, not from hand."""
 _NAMED: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 """The characters of names."""
 _WAITS: Final = "control-predecessors="
 
 
 def note_instructions(module: Module, notes: Notes) -> None:
-    """Note what does not fit in any computation. A line or a body with an error is not blamed for what follows."""
+    """Notes problems in all computations. A line or a body with an error gets no further notes."""
     _note_entry(module, notes)
     errors = [error.span for error in module.read_errors if error.span is not None]
     literals: dict[tuple[Shape, str], tuple[str, int] | None] = {}
@@ -56,7 +56,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
 
 
 def place_of(source: Source, instruction: Instruction, word: str) -> Span:
-    """Where a word stands in an instruction, or the instruction where it does not."""
+    """The span of a word in an instruction, or of the instruction if the word is not in it."""
     span = instruction.span or Span(0, 0)
     at = source.text.find(f" {word}", span.start, span.end)
     return span if at < 0 else Span(at + 1, at + 1 + len(word))
@@ -77,7 +77,7 @@ def _note_entry(module: Module, notes: Notes) -> None:
 
 
 def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
-    """The number of operands as it is written: one that is not defined is an error already, and not blamed twice."""
+    """Notes the number of operands in the text; an undefined one is an error already, and not reported twice."""
     place, written = (
         place_of(notes.source, instruction, instruction.written_opcode),
         ParsedInstruction(0, opcode=instruction.written_opcode),
@@ -129,7 +129,7 @@ def _note_elements(computation: Computation, notes: Notes) -> None:
 
 
 def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> None:
-    """Parameters are numbered from 0, each number once, without a gap."""
+    """Notes parameters that are not numbered from 0, each number once, without a gap."""
     seen: set[int] = set()
     for parameter in computation.parameters:
         number, message = parameter.parameter_number, ""
@@ -146,7 +146,7 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
 
 
 def _note_waits(computation: Computation, notes: Notes) -> None:
-    """Names in control-predecessors; a line that begins with one, and could not be read, is an error already."""
+    """Notes names in control-predecessors; those of unreadable lines are errors already."""
     body, text = computation.span, notes.source.text
     if body is None or text.find(_WAITS, body.start, body.end) < 0:
         return
@@ -165,7 +165,7 @@ def _waits(computation: Computation) -> Iterator[tuple[Instruction, str]]:
 
 
 def _place_of_name(source: Source, instruction: Instruction, name: str) -> Span:
-    """Where an instruction speaks of a name, or the instruction where it is written otherwise."""
+    """The span of a name in an instruction, or of the instruction if the name is in another form."""
     span = instruction.span or Span(0, 0)
     start = source.text.find("(", span.start, span.end)
     at = source.text.find(name, start, span.end)

@@ -1,4 +1,4 @@
-"""The heads of computations, and how a text begins: with a module or with a single instruction.
+"""The headers of computations, and the beginning of a text: a module or a single instruction.
 
 Mirrors `ParseComputation` and the dispatch of `HloParserImpl::Run` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -22,7 +22,7 @@ STARTS_MODULE = re.compile(
 
 
 def read_head(scanner: Scanner) -> tuple[bool, str]:
-    """`ENTRY? name? (signature)? {`, however it is spaced."""
+    """Reads `ENTRY? name? (signature)? {` with any spacing."""
     is_entry = scanner.accept_word("ENTRY")
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]", "}"):
         raise scanner.error(f"{scanner.text[scanner.pos]} closes nothing", scanner.pos)

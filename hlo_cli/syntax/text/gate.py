@@ -1,4 +1,4 @@
-"""Where reading a text ends: what does not hold together in it becomes opaque (`opaque.py`), and is noted."""
+"""The last step of reading a text: malformed instructions become opaque (`opaque.py`), and are noted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hlo_cli.syntax.opaque import CIRCLE, ELEMENT_INDEX, NOT_CALLED, OPERAND_COU
 from hlo_cli.syntax.text.build import Builder
 
 _NOTED_LATER: Final = frozenset((OPERAND_COUNT, ELEMENT_INDEX, NOT_CALLED, "missing-attribute"))
-"""What is noted when somebody asks for notes, with the place of the word that is wrong."""
+"""The notes on opaque instructions, with the spans of the wrong words, computed on demand."""
 
 
 def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
-    """Make opaque what does not hold together, with a note each; a line with an error is not blamed for what follows.
+    """Makes malformed instructions opaque, with a note each; a line with an error gets no further notes.
 
-    Where operands or names are left out of a text, or it is one instruction, calls are not checked: its fusions stay
-    fusions. Without any operand nothing is.
+    Calls are not checked where a text omits operands or names, nor for a single instruction, so that fusions stay
+    fusions. Nothing is checked in a text without any operands.
     """
     suspects, is_whole = builder.suspects, not (builder.nameless or builder.is_single)
     if builder.is_oversized:
@@ -37,7 +37,7 @@ def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
 
 
 def is_printed_without_operands(computations: Sequence[Computation]) -> bool:
-    """Whether most of several instructions that must take something take nothing."""
+    """Whether most of several instructions that require operands have none."""
     missing = taking = 0
     for computation in computations:
         for instruction in computation.instructions:

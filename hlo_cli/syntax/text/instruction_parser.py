@@ -1,4 +1,4 @@
-"""The exact path: one instruction read token by token, whatever its spacing, comments and nesting.
+"""The exact path: one instruction read token by token, with any spacing, comments, and nesting.
 
 Mirrors `ParseInstruction` and `ParseOperands` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -33,7 +33,7 @@ LIST_ATTRIBUTES = frozenset(("branch_computations", "called_computations", "call
 
 @dataclass(slots=True)
 class ParsedOperand:
-    """One operand as written: a name, with the elements taken of it, or a nested instruction; shape if given."""
+    """One operand as written: a name, with the selected elements, or a nested instruction; its shape if given."""
 
     span: Span
     name: str = ""
@@ -44,7 +44,7 @@ class ParsedOperand:
 
 @dataclass(slots=True)
 class ParsedInstruction:
-    """One instruction as written. `blocks` holds the bodies written in place, by attribute."""
+    """One instruction as written. `blocks` are the inline computation bodies, by attribute."""
 
     start: int
     name: str = ""
@@ -63,9 +63,9 @@ class ParsedInstruction:
 
 @dataclass(slots=True)
 class ParsedBlock:
-    """A computation written in place, as `{ a = f32[] parameter(0) … }`: where its braces stand.
+    """An inline computation, such as `{ a = f32[] parameter(0) … }`: the span of its braces.
 
-    In a list of computations it may also be the `name` of one that is written elsewhere.
+    In a list of computations it may also be the `name` of one defined elsewhere.
     """
 
     start: int
@@ -86,7 +86,7 @@ def read_statement(scanner: Scanner) -> ParsedInstruction:
 
 
 def read_operation(scanner: Scanner, statement: ParsedInstruction) -> None:
-    """What stands behind `name =`: shape, opcode, operands, attributes."""
+    """Reads the text after `name =`: shape, opcode, operands, attributes."""
     read_shaped_operation(scanner, statement, 0)
     while scanner.accept(","):
         attribute = read_attribute(scanner)
@@ -98,7 +98,7 @@ def read_operation(scanner: Scanner, statement: ParsedInstruction) -> None:
 
 
 def read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
-    """Shape, opcode and operands; the shape may be left out."""
+    """Reads shape, opcode, and operands; the shape may be omitted."""
     if _SHAPE_STARTS.match(scanner.text, scanner.skip(), scanner.end):
         statement.shape = read_shape(scanner)
     match = _OPCODE.match(scanner.text, scanner.skip(), scanner.end)
@@ -111,7 +111,7 @@ def read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth:
 
 
 def read_operands(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
-    """What stands between the parentheses; text for opcodes that take no operands there."""
+    """Reads the text between the parentheses; kept as text for opcodes without operands."""
     if statement.opcode in ARGUMENT_OPCODES:
         _read_argument(scanner, statement)
         return
@@ -172,7 +172,7 @@ def _read_operand(scanner: Scanner, depth: int) -> ParsedOperand:
 
 
 def _find_blocks(scanner: Scanner, statement: ParsedInstruction, attribute: Attribute) -> None:
-    """Note the bodies that an attribute holds in place of names."""
+    """Records the inline bodies that an attribute has in place of names."""
     assert attribute.span is not None
     start, end = attribute.span.start, attribute.span.end
     is_list = attribute.name in LIST_ATTRIBUTES

@@ -1,4 +1,4 @@
-"""How the fast path treats the rows of a computation, by opcode."""
+"""The handling of opcodes on the fast path."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ KIND_OF: Final = {
     opcodes.TUPLE: TUPLE,
     opcodes.GET_TUPLE_ELEMENT: ELEMENT,
 }
-"""How the fast path treats an opcode; one that is not here may call others.
+"""The handling of each opcode on the fast path; opcodes that are not listed may be callers.
 
-Below PLAIN it takes so many operands; up to ELEMENT it needs a closer look (`holds`); FREE takes any number but none.
+Below PLAIN it is the number of operands; up to ELEMENT a check is needed (`holds`); FREE is any number from one.
 """
 
 
 def holds(instruction: Instruction, kind: int, tail: str) -> bool:
-    """Whether an instruction that takes some values, but no one for which that is plain, surely holds together."""
+    """Whether an instruction with operands, of a kind that needs a check, is certainly well-formed."""
     if kind == ELEMENT and len(instruction.operands) == 1:
         shape, match = instruction.operands[0].shape, _INDEX(tail)
         return match is not None and type(shape) is TupleShape and int(match[1]) < len(shape.elements)

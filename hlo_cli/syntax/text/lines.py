@@ -1,4 +1,4 @@
-"""The fast path: all instructions of a computation cut out by one regular expression.
+"""The fast path: all instructions of a computation matched by one regular expression.
 
 The expression matches whole lines whose strings and operands close on the line. If there are as many matches as
 lines, the body has been read without a gap; if not, the exact path reads it.
@@ -36,7 +36,7 @@ _QUOTED: Final = r"(?:\"[^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\[^
 
 
 def _nested(depth: int) -> str:
-    """What may stand between parentheses that close on the same line, up to a depth."""
+    """The pattern of text between parentheses that close on the same line, up to a depth."""
     plain = r"[^()\"'\n]*+"
     inner = plain
     for _ in range(depth):
@@ -52,10 +52,10 @@ _ROW_WITHOUT_ESCAPES: Final = re.compile(rf"{_LINE}((?:,.*+)?+)(?=\n)")
 
 
 def read_rows(source: Source, start: int, end: int) -> list[Row] | None:
-    """The instructions between two offsets, or None where the lines do not prove to be one instruction each.
+    """The instructions between two offsets, or None if the lines are not provably one instruction each.
 
-    `start` lies before the line break of the first line, `end` at the line break before the closing brace. The
-    caller must still look for braces left open where an instruction may hold a body written in place.
+    `start` is before the line break of the first line, `end` at the line break before the closing brace. The
+    caller must still check for unclosed braces where an instruction may have an inline body.
     """
     text = source.text
     if text.find("\\", start, end) < 0 and text.find("'", start, end) < 0:
@@ -76,7 +76,7 @@ _BRACED: Final = lazy_regex(rf"\{{[^{{}}\"'\n]*+(?:{_QUOTED}[^{{}}\"'\n]*+)*+\}}
 
 
 class LineReader:
-    """Reads what the instructions of a body say that `read_rows` has proved to be one instruction a line."""
+    """Reads the instructions of a body that `read_rows` has proved to have one instruction per line."""
 
     __slots__ = ("_arguments", "_breaks", "_end", "_last", "_pairs", "_read", "_source", "_start", "_tails")
 
@@ -96,7 +96,7 @@ class LineReader:
         return self._source.text[self._start : self._end]
 
     def read(self, index: int) -> InstructionText:
-        """Attributes and argument of the instruction on this line; who asks for one often asks for the next."""
+        """Attributes and argument of the instruction on a line; the last one is kept."""
         if self._read is None or self._read[0] != index:
             start, close, end = self._cut(index)
             argument = self._source.text[start:close]
@@ -104,13 +104,13 @@ class LineReader:
         return self._read[1]
 
     def raw(self, index: int) -> tuple[str, str]:
-        """The argument and the attributes of the instruction on this line, as they are written."""
+        """The argument and the attributes of the instruction on a line, as written."""
         start, close, end = self._cut(index)
         text = self._source.text
         return text[start:close], text[close + 1 : end].rstrip()
 
     def pairs(self, index: int) -> Pairs:
-        """The attributes without their places."""
+        """The attributes without their spans."""
         if self._pairs is None or self._pairs[0] != index:
             pairs = split_attributes(self.raw(index)[1])
             if pairs is None:
@@ -119,7 +119,7 @@ class LineReader:
         return self._pairs[1]
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """The value of an attribute, read from its text."""
         return typed_value(opcode, attribute, text)
 
     def span(self, index: int) -> Span:
@@ -136,17 +136,17 @@ class LineReader:
         return Scanner(self._source, match.start(5) - 1, match.end(5) + 1)
 
     def tails(self) -> list[str]:
-        """What stands in each line behind the first parenthesis that a comma follows; the line itself if none does."""
+        """The text of each line after the first parenthesis followed by a comma; the whole line without one."""
         lines = self._source.text[self._start + 1 : self._end].split("\n")
         return [tail if (tail := line.partition("),")[2]) or line[-1:] == ")" else line for line in lines]
 
     def tail(self, index: int) -> Scanner:
-        """A scanner before the attributes, which ends behind them."""
+        """A scanner before the attributes, limited to them."""
         _, close, end = self._cut(index)
         return Scanner(self._source, close + 1, end)
 
     def metadata(self, instruction: Instruction) -> Metadata:
-        """What the instruction on a line says of its origin, without reading its other attributes."""
+        """The metadata of the instruction on a line, without reading its other attributes."""
         if self._last is None or self._last[0] is not instruction:
             self._last = instruction, self._metadata(instruction)
         return self._last[1]
@@ -178,9 +178,9 @@ class LineReader:
         return tuple(attributes)
 
     def _cut(self, index: int) -> tuple[int, int, int]:
-        """Where the argument on this line begins, where its parenthesis closes, and where the line ends.
+        """The start of the argument on a line, its closing parenthesis, and the end of the line.
 
-        The argument of an opcode that has none is empty.
+        The argument of an opcode without one is empty.
         """
         end = (self._breaks or self._line_breaks())[index + 1]
         close = end - self._tails[index] - 1
@@ -192,7 +192,7 @@ class LineReader:
         return match
 
     def _line_breaks(self) -> array[int]:
-        """The line break before each line, and the one behind the last."""
+        """The line break before each line, and the one after the last."""
         text, end = self._source.text, self._end
         self._breaks = found = array("Q")
         at = text.find("\n", self._start, end)
@@ -204,7 +204,7 @@ class LineReader:
 
 
 def is_fully_split(module: Module) -> bool:
-    """Whether the attributes of all lines that were read here come apart, so that there is no error in them.
+    """Whether the attributes of all lines split without a gap, so that there is no error in them.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m\\n\\nENTRY e {\\n  ROOT p = f32[] parameter(0), sharding={replicated}\\n}\\n"

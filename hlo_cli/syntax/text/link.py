@@ -1,4 +1,4 @@
-"""Calls by name become calls of computations, once all computations of a module are known."""
+"""Resolves calls by name to computations, once all computations of a module are known."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hlo_cli.syntax.text.build import Builder, Call
 
 
 def link_calls(builder: Builder, computations: Sequence[Computation]) -> None:
-    """Set the called computations of every instruction; an unknown name is an error, unless names were left out."""
+    """Sets the called computations of every instruction; an unknown name is an error, unless names were omitted."""
     named = {computation.name: computation for computation in reversed(computations)}
     calls: dict[Instruction, list[Call]] = {}
     for call in builder.calls:
         calls.setdefault(call.instruction, []).append(call)
     for instruction, made in calls.items():
-        if len(made) == 1 and (called := named.get(made[0].name)) is not None:  # nearly all of them
+        if len(made) == 1 and (called := named.get(made[0].name)) is not None:  # the most common case
             instruction.called_computations = (called,)
             continue
         made.sort(key=_call_order)

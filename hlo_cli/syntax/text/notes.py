@@ -1,4 +1,4 @@
-"""Notes on a text: one for each distinct thing, with how often it was seen and where first, and not too many."""
+"""Notes on a text: one for each distinct problem, with its count and its first span, up to a limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, Source, Span
 
 MAX_NOTES: Final = 1000
-"""Further distinct things are only counted."""
+"""The most distinct problems; further ones are only counted."""
 
 _LONGEST: Final = 300
-"""Notes are cut off behind so many characters; names and shapes may be of any length."""
+"""The most characters of a note; names and shapes may have any length."""
 
 _MOST_HINTS: Final = 100
-"""Looking for what was meant takes time; further notes come without."""
+"""The most notes with suggestions, as finding them is slow."""
 
 
 def _no_hint() -> None:
@@ -42,7 +42,7 @@ class Notes:
     def add(
         self, code: str, message: str, span: Span, times: int = 1, *, hint: Callable[[], str | None] = _no_hint
     ) -> None:
-        """Count a thing; the place of the first one is kept. The first few things get the hint that they are given."""
+        """Counts a problem; the span of the first one is kept. Only the first few problems get their hint."""
         if len(message) > _LONGEST:
             message = message[:_LONGEST] + "…"
         if len(self._seen) >= MAX_NOTES and (code, message) not in self._seen:
@@ -55,7 +55,7 @@ class Notes:
         self._seen[code, message] = first, before + times
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """A diagnostic for each distinct thing, in the order of the text."""
+        """A diagnostic for each distinct problem, in the order of the text."""
         found = [
             Diagnostic("note", _times(message, times), self.source, span, self._hints.get((code, message)), code)
             for (code, message), (span, times) in self._seen.items()

@@ -1,4 +1,4 @@
-"""Shapes that the text leaves out, given by whoever knows the rules.
+"""Shapes that the text omits, from a given inference function.
 
 Mirrors the calls of shape inference in `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -17,17 +17,17 @@ from hlo_cli.syntax.text.build import Builder
 
 _LEAVES: Final = 4_000
 _LEAVES_EACH: Final = 4
-"""So many elements all shapes that are left out of a text may have, and for each operand so many more: forty lines that
-double a tuple are few, and their elements too many to count."""
+"""The most elements of all shapes that a text omits, with an allowance for each operand: forty lines that double a tuple
+are few, but their elements too many to count."""
 
 Infer = Callable[[Instruction], Shape]
-"""Says which shape an instruction has that is written without one, or raises HloError."""
+"""Returns the shape of an instruction written without one, or raises HloError."""
 
 
 def infer_shapes(builder: Builder, infer: Infer) -> None:
-    """Give a shape to every instruction that is written without one; where that fails is an error of the text.
+    """Sets the shape of every instruction written without one; a failure is an error of the text.
 
-    What takes a value whose shape is not known stays without one too, and is no second error.
+    Users of a value of unknown shape stay without a shape too, and are not further errors.
     """
     taken, most = 0, _LEAVES + _LEAVES_EACH * sum(len(each.operands) for each in builder.shapeless)
     for instruction in builder.shapeless:

@@ -1,7 +1,7 @@
-"""From text to a module: the driver that takes the fast path where it can prove itself and the exact one elsewhere.
+"""Text to a module: takes the fast path where the text provably allows it, and the exact one elsewhere.
 
-Mirrors `HloParserImpl::ParseHloModule` of xla/hlo/parser/hlo_parser.cc, but reads on after an error, keeps what it
-does not know, and reports all of it.
+Mirrors `HloParserImpl::ParseHloModule` of xla/hlo/parser/hlo_parser.cc, but continues after errors, keeps unknown
+parts, and reports all of them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from hlo_cli.syntax.values.header import Header, parse_stack_tables, read_header
 
 
 def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | None = None) -> Module:
-    """The module that an HLO text holds, or a single instruction as a module of its own.
+    """The module in an HLO text, or a single instruction as a module of its own.
 
-    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept as
-    text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError; text without an
-    instruction always does. `infer` gives instructions shapes that the text leaves out; without it they are unknown.
+    Lenient by default: unreadable parts are skipped and listed in `module.errors`, unknown parts are kept as text and
+    listed in `module.notes`. With `strict`, input that XLA's own parser rejects raises HloError; text without an
+    instruction always does. `infer` returns shapes that the text omits; without it they are unknown.
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] negate(x) }")
     >>> [instruction.name for instruction in module.entry.instructions], module.errors
@@ -150,7 +150,7 @@ class _Reader:
                 self._resume_at_computation(scanner, start)
 
     def _read_computation(self, scanner: Scanner, match: re.Match[str] | None) -> None:
-        """The computation whose head was matched, or any other that comes next, or an attribute of the last one."""
+        """Reads the computation whose header was matched, or the next other one, or an attribute of the last one."""
         if match is not None:
             start, scanner.pos = match.start(1), match.end()
             is_entry, name = match[2] is not None, match[3]
@@ -234,9 +234,9 @@ class _Reader:
     def _read_blocks(
         self, statement: ParsedInstruction, attribute: str, blocks: Sequence[ParsedBlock], depth: int
     ) -> None:
-        """Bodies written in place become computations of their own, before their caller; names take their place.
+        """Inline bodies become computations of their own, before their caller; names replace them.
 
-        The `depth` callers that bodies are read for stand at the end, the innermost first.
+        The `depth` callers of nested bodies are at the end, the innermost first.
         """
         if depth > MAX_NESTING:
             raise HloError("bodies are nested too deep", Span(blocks[0].start, blocks[0].start + 1), source=self.source)
@@ -268,7 +268,7 @@ class _Reader:
             raise _TooManyErrors
 
     def _resume_at_statement(self, scanner: Scanner, start: int, error: HloError) -> bool:
-        """Move to the next line that begins an instruction or ends the body; what failed is remembered by name."""
+        """Moves to the next line that begins an instruction or ends the body; the failed one is recorded by name."""
         resume = error_recovery.next_statement(scanner.text, start, scanner.end)
         scanner.pos = scanner.end if resume is None else resume
         self.builder.failed |= error_recovery.unreadable_names(scanner.text, start, scanner.pos)
@@ -286,7 +286,7 @@ def _rejections(source: Source) -> tuple[Diagnostic, ...]:
 
 
 def _look_through(notes: Notes, module: Module) -> Findings:
-    from hlo_cli.syntax.text.check import check_module  # its expressions take a while to compile, and not everyone asks
+    from hlo_cli.syntax.text.check import check_module  # compiling its expressions is slow
 
     with no_garbage_collection():
         return check_module(module, notes)

@@ -1,4 +1,4 @@
-"""One instruction by itself, as it is pasted on a command line; its operands become parameters.
+"""A single instruction, such as one pasted on a command line; its operands become parameters.
 
 Mirrors `HloParserImpl::ParseSingleInstruction` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -16,7 +16,7 @@ _NAMED = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*
 
 
 def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
-    """The instruction, as the root behind one parameter for each operand that it names."""
+    """The instruction, as the root after one parameter for each operand that it names."""
     statement = ParsedInstruction(scanner.skip(), is_root=True)
     if _NAMED.match(scanner.text, scanner.pos):
         scanner.accept_word("ROOT")

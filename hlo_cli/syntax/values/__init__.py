@@ -1,3 +1,3 @@
-"""What the values of attributes say: `attribute_values.read_attribute_value` by the grammar of its kind, of which
-`grammars.GRAMMARS` is the table, and `header.read_header` for a module. pyparsing is loaded when prose is read.
+"""Readers of attribute values: `attribute_values.read_attribute_value` by the grammar of its kind, from the table
+`grammars.GRAMMARS`, and `header.read_header` for a module. pyparsing is imported when a prose value is read.
 """

@@ -1,6 +1,6 @@
-"""What the values of attributes say, read from their texts: each distinct text once, by the grammar of its kind.
+"""Attribute values read from their texts: each distinct text once, by the grammar of its kind.
 
-Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc; a text that its grammar refuses stays a text.
+Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc; a text outside its grammar stays text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN_NAME: Final = lazy_regex(r"%([A-Za-z_][A-Za-z0-9_.\-]*+)")
 
 
 def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeValue:
-    """What an attribute of an instruction says; its text if the attribute is not known or the text cannot be read.
+    """The value of an instruction's attribute; its text if the attribute is unknown or the text unreadable.
 
     >>> read_attribute_value("reduce", "dimensions", "{0,1}"), read_attribute_value("reduce", "dimensions", "{0,x}")
     ((0, 1), '{0,x}')
@@ -37,7 +37,7 @@ def read_attribute_value(opcode: str, attribute: str, text: str) -> AttributeVal
 
 
 def read_header_value(attribute: str, text: str) -> AttributeValue:
-    """What an attribute of a module's header says.
+    """The value of a header attribute.
 
     >>> read_header_value("num_partitions", "4")
     4
@@ -48,7 +48,7 @@ def read_header_value(attribute: str, text: str) -> AttributeValue:
 
 @lru_cache(maxsize=1 << 16)
 def read_value_text(kind: Kind, text: str) -> AttributeValue:
-    """What a text says as a value of this kind.
+    """The value in a text, by the grammar of a kind.
 
     >>> str(read_value_text(Kind.WINDOW, "{size=3 stride=1 pad=0_1}"))
     '{size=3 pad=0_1}'
@@ -70,7 +70,7 @@ def read_value_text(kind: Kind, text: str) -> AttributeValue:
 
 
 def parse_failure(kind: Kind, text: str) -> str | None:
-    """What is wrong with a text that is no value of this kind; None if it is one.
+    """The error in a text that is not a value of this kind, and a hint; None if it is one.
 
     >>> parse_failure(Kind.INTS, "[0]"), parse_failure(Kind.DIRECTION, "lt")
     ('expected { before a list, found [', 'did you mean LT?')

@@ -1,6 +1,6 @@
-"""Grammars in pyparsing for the values that are prose: what they are made of, and how a strict reader runs one.
+"""Tools for grammars in pyparsing for prose values, and the adapter that a strict reader uses.
 
-The signs and words are those of xla/hlo/parser/hlo_lexer.h. Lists of numbers are one sign each, as they may be long.
+The signs and words are those of xla/hlo/parser/hlo_lexer.h. Lists of numbers are one token each, as they may be long.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMENT: Final = re.compile(rf"({_QUOTED})|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]
 
 
 def symbol(pattern: str, name: str, *, ignore_case: bool = False) -> pp.ParserElement:
-    """What a regular expression matches; `name` says what was expected where it does not."""
+    """Matches a regular expression; `name` is the expected thing in errors."""
     return pp.Regex(pattern, re.IGNORECASE if ignore_case else 0).set_name(name)
 
 
@@ -39,17 +39,17 @@ def word(text: str) -> pp.ParserElement:
 
 
 def named(name: str) -> pp.ParserElement:
-    """`name=`, which says what follows and is left out of what is found."""
+    """`name=`, omitted from the results."""
     return pp.Literal(f"{name}=").set_name(f"{name}=").suppress()
 
 
 def suppress_literal(text: str, name: str = "") -> pp.ParserElement:
-    """A sign that is left out of what is found."""
+    """A sign that is omitted from the results."""
     return pp.Literal(text).set_name(name or text).suppress()
 
 
 def listed(item: pp.ParserElement) -> pp.ParserElement:
-    """Items with commas between them; there may be none."""
+    """Items separated by commas; the list may be empty."""
     return pp.Opt(item + pp.ZeroOrMore(suppress_literal(",") - item))
 
 
@@ -61,12 +61,12 @@ def one_of(kind: type[StrEnum]) -> pp.ParserElement:
 
 
 def fail(text: str, at: int, message: str) -> pp.ParseFatalException:
-    """An error at a place of the text, for parse actions to raise."""
+    """An error at an offset of the text, for parse actions to raise."""
     return pp.ParseFatalException(text, at, message)
 
 
 def number(text: str, at: int, digits: str) -> int:
-    """A whole number as 64 bits hold it."""
+    """An integer of 64 bits."""
     value = int(digits)
     if not -(2**63) <= value < 2**64:
         raise fail(text, at, f"{digits} does not fit in 64 bits")
@@ -78,7 +78,7 @@ def _numbers(text: str, at: int, found: pp.ParseResults) -> list[tuple[int, ...]
 
 
 def _metadata(text: str, at: int, found: pp.ParseResults) -> object:
-    """Metadata has a reader of its own, which runs on the same text."""
+    """Runs the separate reader of metadata on the same text."""
     try:
         return [read_metadata_or_list(Tokens(Source("", text), at, at + len(found[0])))]
     except HloError as error:
@@ -98,7 +98,7 @@ METADATA: Final = symbol(
 
 
 def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
-    """The grammar as a reader of tokens: it takes the value that comes next whole, and fails at its token."""
+    """The grammar as a reader of tokens: it reads the next value completely, and fails at its token."""
     grammar = grammar.parse_with_tabs()
 
     def read(tokens: Tokens) -> object:
@@ -121,5 +121,5 @@ def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """White space as long as a comment, so that places stay what they are."""
+    """White space as long as a comment, so that offsets stay the same."""
     return match[0] if match[1] else " " * len(match[0])

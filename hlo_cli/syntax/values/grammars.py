@@ -1,6 +1,6 @@
-"""Which function reads the value of which kind of attribute, where the value needs nothing but itself to be read.
+"""The reader function for each kind of attribute whose value can be read on its own.
 
-The grammars of what is prose are written in pyparsing, which is loaded when the first of them is needed.
+The grammars of prose values use pyparsing, which is imported when the first of them is needed.
 """
 
 from __future__ import annotations
@@ -147,4 +147,4 @@ GRAMMARS: Final = MappingProxyType[Kind, ValueReader](
         Kind.WINDOW: operation_values.read_window,
     }
 )
-"""Names of computations and instructions are read where it is known which ones there are."""
+"""Names of computations and instructions are read where the defined ones are known."""

@@ -1,4 +1,4 @@
-"""The head of a module: its name, header attributes and stack tables.
+"""The header of a module: its name, header attributes, and stack tables.
 
 Mirrors `ParseHloModule` and `ParseStackFrameIndex` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"([a-z_]++)=([0-9]++)")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands before the first computation."""
+    """The text before the first computation."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -47,14 +47,14 @@ class Header:
 
 
 def typed_header_value(attribute: str, text: str) -> AttributeValue:
-    """What a header attribute's value says; the grammars are loaded when the first value is asked for."""
+    """The value of a header attribute; the grammars are imported with the first value."""
     from hlo_cli.syntax.values.attribute_values import read_header_value
 
     return read_header_value(attribute, text)
 
 
 def read_header(scanner: Scanner) -> Header:
-    """`HloModule name, attribute=value, …` and the stack tables behind it."""
+    """Reads `HloModule name, attribute=value, …` and the stack tables after it."""
     if not scanner.accept_word("HloModule"):
         raise scanner.error("expected HloModule", hint="did you mean HloModule?")
     name = "" if scanner.at(",") else scanner.name("the name of the module")
@@ -73,7 +73,7 @@ def read_stack_tables(scanner: Scanner) -> str:
 
 
 def parse_stack_tables(text: str) -> StackFrames:
-    """What the four tables say.
+    """Parses the four tables.
 
     >>> parse_stack_tables('FileNames 1 "a.py"').file_names
     ('a.py',)

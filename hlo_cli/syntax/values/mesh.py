@@ -19,7 +19,7 @@ from hlo_cli.syntax.values import grammar_tools as gt
 
 
 class _Axis(NamedTuple):
-    """An axis as written, and where; whether the mesh has it is not known yet."""
+    """An axis as written, and its span; it may be missing in the mesh."""
 
     at: int
     name: str
@@ -27,7 +27,7 @@ class _Axis(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """A list of axes behind a word."""
+    """A list of axes after a keyword."""
 
     word: str
     reduction: ReductionKind | None
@@ -113,7 +113,7 @@ _DIMENSION: Final = (
 
 
 def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
-    """The axis of the mesh; one may also be named by its number."""
+    """The axis of the mesh, by name or by number."""
     names = [whole.name for whole in mesh.axes]
     name = axis.name
     if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
@@ -190,7 +190,7 @@ NAMED_SHARDING: Final = (
     - ((_WHOLE + pp.Opt(gt.suppress_literal(",") - _WITH_METADATA)) | (_DIMENSIONS + _REST))
     | _MAXIMAL_MESH + pp.Opt(gt.suppress_literal(",") - _WITH_METADATA)
 ).set_parse_action(_sharding)
-"""What stands between the braces of a sharding that names a mesh."""
+"""The contents of the braces of a sharding with a mesh."""
 
 
 def _mesh_groups(text: str, at: int, found: pp.ParseResults) -> MeshAxesReplicaGroupList:

@@ -29,7 +29,7 @@ _KINDS: Final = {
 
 
 def parse_metadata(value: str) -> Metadata:
-    """What a metadata attribute says; keys that `Metadata` has no field for are passed over.
+    """The value of a metadata attribute; keys without a field in `Metadata` are skipped.
 
     >>> parse_metadata('{op_name="jit(f)/add" source_file="a.py" source_line=3}').source_line
     3

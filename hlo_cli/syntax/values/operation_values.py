@@ -1,4 +1,4 @@
-"""The grammars of attribute values that XLA's operations share with nothing else: windows, slices, paddings, words.
+"""The grammars of values that only single operations have: windows, slices, paddings, words.
 
 Mirrors the functions of the same names in xla/hlo/parser/hlo_parser.cc.
 """
@@ -106,7 +106,7 @@ def _window(found: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Wind
 
 
 def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
-    """`b01f_01io->b01f`: each dimension once, as many spatial ones in each part."""
+    """`b01f_01io->b01f`: each dimension once, with the same number of spatial ones in each part."""
     if tokens.kind != tk.DIM_LABELS:
         tokens.fail("expected dimension labels such as b0f_0io->b0f")
     inputs, _, rest = tokens.text.partition("_")
@@ -119,7 +119,7 @@ def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
 
 
 def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tuple[int, ...]]:
-    """Where the two letters stand, -1 if one is missing, and the spatial dimensions by their numbers."""
+    """The positions of the two letters, -1 if one is missing, and of the spatial dimensions by number."""
     labels = part.replace("?", "")
     if len(set(labels)) != len(labels):
         tokens.fail(f"{part} names a dimension twice", tokens.start, tokens.end)
@@ -136,7 +136,7 @@ def read_slice(tokens: Tokens) -> Slice:
 
 
 def _numbers(tokens: Tokens, start: int, parts: Sequence[str]) -> tuple[int, ...]:
-    """The whole numbers in parts of the token that began at `start` and was just read."""
+    """The integers in parts of the token that began at `start` and was just read."""
     numbers = []
     for part in parts:
         if (number := int64(part)) is None:
@@ -195,7 +195,7 @@ def _read_entries(tokens: Tokens, *, kinds: tuple[str, ...]) -> list[tuple[Shape
 
 
 def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex, str]:
-    """The number of a parameter or operand, the index in it, and how it is shared: the first kind if it is not said."""
+    """The number of a parameter or operand, the index in it, and the kind of sharing: by default, the first kind."""
     tokens.expect("(", "before a parameter's number and index")
     number = read_int(tokens)
     tokens.expect(",", "after the number")

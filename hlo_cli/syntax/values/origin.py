@@ -1,4 +1,4 @@
-"""Grammar of original values, and of the tables of a module about them; of statistics and accuracies too.
+"""Grammars of original values, of a module's tables about them, and of statistics and accuracies.
 
 Mirrors `ParseOriginalValueImpl`, `ParseStatisticsViz` and `ParseResultAccuracyType` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -116,6 +116,6 @@ read_debug_attributes: Final[Callable[[Tokens], tuple[DebuggedArray, ...]]] = gt
 )
 """`{ {"a" {0}}:({log_mode=default}, {op_id=3}) }`."""
 read_statistics: Final[Callable[[Tokens], StatisticsViz]] = gt.reader(_STATISTICS, "statistics")
-"""`{visualizing_index=0,name=1.5}`; whatever the first is called, it is the index."""
+"""`{visualizing_index=0,name=1.5}`; the first number is the index, under any name."""
 read_result_accuracy: Final[Callable[[Tokens], ResultAccuracy]] = gt.reader(_ACCURACY, "result_accuracy")
 """`{mode=highest}` or `{tolerance={atol=0.1,rtol=0.2,ulps=3}}`."""

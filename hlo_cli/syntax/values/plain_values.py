@@ -1,7 +1,7 @@
-"""Shardings and groups of devices as compilers mostly write them, read without the grammars of all others.
+"""Shardings and device groups in their most common forms, read without the full grammars.
 
-Those are written in pyparsing, which takes longer to load than most modules take to read. What is not plain is left
-to `grammars.py`, which says the same of what is.
+The full grammars use pyparsing, which takes longer to import than most modules take to read. Other forms are left
+to `grammars.py`, which returns equal values for the common ones.
 
 Mirrors `ParseSingleSharding` and `ParseCollectiveDeviceList` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -29,7 +29,7 @@ _WHOLE: Final = re.compile(rf"\{{(?:(replicated|manual)|maximal device=(0|{_SIZE
 
 
 def plain_groups(text: str) -> IotaReplicaGroupList | MeshAxesReplicaGroupList | None:
-    """Groups that an iota or the axes of a mesh make, or None where the text says more than that, or is wrong.
+    """Groups made by an iota or by the axes of a mesh, or None for all other text.
 
     >>> str(plain_groups("[2,4]<=[4,2]T(1,0)")), str(plain_groups("mesh['x'=2,'y'=4] {'y'}")), plain_groups("{{0,1}}")
     ('[2,4]<=[4,2]T(1,0)', "mesh['x'=2,'y'=4] {'y'}", None)
@@ -48,7 +48,7 @@ def plain_groups(text: str) -> IotaReplicaGroupList | MeshAxesReplicaGroupList |
 
 
 def plain_sharding(text: str) -> Sharding | None:
-    """One sharding without metadata or group, or None where the text says more than that, or is wrong.
+    """One sharding without metadata or group, or None for all other text.
 
     >>> str(plain_sharding("{devices=[2,1,2]<=[4] last_tile_dim_replicate}")), str(plain_sharding("{maximal device=3}"))
     ('{devices=[2,1,2]<=[4] last_tile_dim_replicate}', '{maximal device=3}')
@@ -70,7 +70,7 @@ def plain_sharding(text: str) -> Sharding | None:
 
 
 def _transform(dims: str, order: str | None) -> IotaTransform | None:
-    """An iota; the order of its dimensions is written where there are several."""
+    """An iota; the order of its dimensions is required if there are several."""
     if order is None:
         return None if "," in dims else IotaTransform((int(dims),))
     transform = IotaTransform(read_index(dims), read_index(order))

@@ -1,4 +1,4 @@
-"""Grammar of shardings, and what XLA checks while it reads them.
+"""Grammar of shardings, and XLA's checks while it reads them.
 
 Mirrors `ParseSharding` and `ParseSingleSharding` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -26,19 +26,19 @@ class _Device(NamedTuple):
 
 
 class _LastTileDims(NamedTuple):
-    """What the last dimensions of the tiles stand for."""
+    """The meanings of the last dimensions of the tiles."""
 
     types: tuple[ir.ShardingType, ...]
 
 
 class _Listed(NamedTuple):
-    """Metadata, all of it."""
+    """A complete list of metadata."""
 
     metadata: tuple[Metadata, ...]
 
 
 _WHOLE: Final = tuple(kind for kind in ir.ShardingType if kind is not ir.ShardingType.TILED)
-"""Words for a sharding without tiles, in the order in which XLA looks for them."""
+"""Keywords for a sharding without tiles, in the order in which XLA checks for them."""
 _REPLICATE: Final = "last_tile_dim_replicate"
 
 

@@ -1,4 +1,4 @@
-"""Reads what instructions say that carry their text themselves, and what any attribute says.
+"""Reads attribute values in general, and those of instructions that carry their own text.
 
 Mirrors `ParseAttributes` of xla/hlo/parser/hlo_parser.cc.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def typed_value(opcode: str, attribute: str, text: str) -> AttributeValue:
-    """What an attribute's value says; the grammars are loaded when the first value is asked for."""
+    """The value of an attribute; the grammars are imported with the first value."""
     from hlo_cli.syntax.values.attribute_values import read_attribute_value
 
     return read_attribute_value(opcode, attribute, text)
 
 
 class WrittenReader(NoText[Instruction]):
-    """Reads the values and the metadata of instructions that carry their text themselves."""
+    """Reads the values and the metadata of instructions that carry their own text."""
 
     __slots__ = ("_source",)
 
@@ -35,11 +35,11 @@ class WrittenReader(NoText[Instruction]):
         self._source = source
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """The value of an attribute, read from its text."""
         return typed_value(opcode, attribute, text)
 
     def metadata(self, instruction: Instruction) -> Metadata:
-        """What the metadata attribute says."""
+        """The value of the metadata attribute."""
         value = instruction.attribute("metadata")
         return NO_METADATA if value is None else parse_metadata(value)
 
