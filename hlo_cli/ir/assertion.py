@@ -1,4 +1,4 @@
-"""Expectations: what a team states of its modules, as a tree. The language is this tool's own, not XLA's."""
+"""Expectations of a team about its modules, as a tree. The language is this tool's own, not XLA's."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Limit = Literal["==", "!=", "<", "<=", ">", ">="]
 SectionKind = Literal["module", "target"]
 
 EVERYTHING: Final[Condition] = Both(())
-"""The condition that holds of everything."""
+"""The condition that matches everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is counted or added up: a function of a field, or of none, over all operations that a condition holds of.
+    """A function of a field, or of no field, over all operations that match a condition.
 
-    Of a peak, `space` is the memory that is meant, and there is no condition.
+    For a peak, `space` is the memory space, and there is no condition.
     """
 
     function: Function
@@ -31,7 +31,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Of which modules something is expected: those of a name, or those compiled for a target."""
+    """The modules that an expectation applies to: those of a name, or those compiled for a target."""
 
     kind: SectionKind
     pattern: str
@@ -42,7 +42,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """That a quantity keeps to a limit in the modules of all its sections, with why, and where in which file it stands.
+    """A limit on a quantity in the modules of all its sections, with its reason, and its place in a file.
 
     >>> quantity = Quantity("max_peak", Where(Source("", ""), EVERYTHING), space="hbm")
     >>> limit, file = Number(2, "bytes", "2", Span(15, 16)), Source("e.toml", "max_peak.hbm = 2")
@@ -64,5 +64,5 @@ class Expectation:
 
     @property
     def place(self) -> str:
-        """File and line, as people write them."""
+        """File and line, such as `e.toml:1`."""
         return f"{self.source.name}:{self.source.position(self.span.start).line}"

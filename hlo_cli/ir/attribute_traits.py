@@ -1,7 +1,7 @@
-"""What attributes are, apart from what they say: which name things, which only annotate, which go with what.
+"""Traits of attributes: which name computations, which only annotate, and where they are allowed.
 
-Analyses and rewrites ask for these; all else that is known of an attribute is in its row, `syntax/attributes/`. The
-traits of asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
+Analyses and rewrites use these; all other data on an attribute is in its row, `syntax/attributes/`. The traits of
+asynchronous operations mirror `CreateInstruction` of xla/hlo/parser/hlo_parser.cc.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final, Literal, TypeAlias
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
 
 Trait: TypeAlias = Literal[
-    "annotates",  # any opcode may have it, and it does not say what is computed
-    "of a start",  # of a sugared asynchronous start it stays on the start
-    "of what is wrapped",  # the operation that asynchronous ones wrap shares it with them
-    "of a value",  # holds for the parameter that takes the place of an instruction, too
-    "of one run",  # differs from one run of the compiler to the next, though the program is the same
+    "annotates",  # allowed for any opcode, without effect on the computed values
+    "of a start",  # stays on the start of a sugared asynchronous operation
+    "of what is wrapped",  # shared by asynchronous operations and the one that they wrap
+    "of a value",  # also valid for a parameter that replaces an instruction
+    "of one run",  # differs between runs of the compiler on the same program
     "of the whole",  # of a module's header, and no longer true of a part of the module
 ]
 

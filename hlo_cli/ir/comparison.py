@@ -1,4 +1,4 @@
-"""Which shapes count as the same: with or without layouts, precision and what is dynamic.
+"""Equality of shapes, with or without layouts, precision, and dynamic sizes.
 
 Mirrors `Shape::Equal` of xla/shape.h and `ShapeUtil::Compatible` of xla/shape_util.h.
 """
@@ -11,16 +11,16 @@ from hlo_cli.ir.shape_text import UNBOUNDED
 
 
 def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:
-    """Whether types and sizes agree; layouts and what is dynamic do not count, and `?` agrees with every size.
+    """Whether types and sizes agree, ignoring layouts and dynamic dimensions; `?` agrees with every size.
 
-    With `any_precision` all float types are one (`ShapeUtil::CompatibleIgnoringFpPrecision`).
+    With `any_precision` all float types are equal (`ShapeUtil::CompatibleIgnoringFpPrecision`).
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> a, b = parse_shape("f32[2,?]{0,1}"), parse_shape("bf16[<=2,3]{1,0}")
     >>> compatible(a, b), compatible(a, b, any_precision=True)
     (False, True)
     """
-    if a is b:  # as often, where one text said both
+    if a is b:  # common, as equal texts give the same object
         return True
     match a, b:
         case ArrayShape(), ArrayShape():
@@ -38,7 +38,7 @@ def compatible(a: Shape, b: Shape, *, any_precision: bool = False) -> bool:
 
 
 def same_sizes(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Whether sizes agree one by one, where `?` agrees with every size.
+    """Whether sizes agree one by one; `?` agrees with every size.
 
     >>> same_sizes((2, UNBOUNDED), (2, 3)), same_sizes((2,), (2, 3))
     (True, False)
@@ -57,7 +57,7 @@ def same_type_but_precision(a: PrimitiveType, b: PrimitiveType) -> bool:
 
 
 def same_order(a: Shape, b: Shape) -> bool:
-    """Whether shapes agree and their dimensions lie in the same order; tiles and memory spaces do not count.
+    """Whether shapes agree and have the same dimension order, ignoring tiles and memory spaces.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> same_order(parse_shape("f32[2,3]{1,0:T(8,128)}"), parse_shape("f32[2,3]{1,0:S(1)}"))

@@ -1,4 +1,4 @@
-"""Work without garbage collection, which would go through all that has been made again and again."""
+"""Code run without garbage collection, which would traverse all live objects repeatedly."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Nothing that is made while reading is garbage, nor in analyses; looking for it would take a third of the time.
+    """Disables garbage collection: reading and analyses make no garbage, and collecting would take a third of the time.
 
-    Freezing for a moment moves what was made to the oldest generation, so that the next collection leaves it alone.
+    A short freeze moves all new objects to the oldest generation, so that the next collection skips them.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,6 +1,6 @@
-"""Numbers between brackets, as XLA writes indices, orders of dimensions and sizes.
+"""Numbers in brackets, as XLA prints indices, dimension orders, and sizes.
 
-Mirrors `ShapeIndex::ToString` of xla/shape_util.cc, and how lists of numbers are printed everywhere else.
+Mirrors `ShapeIndex::ToString` of xla/shape_util.cc, and the format of all other lists of numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def index_text(numbers: Iterable[object], brackets: str = "{}") -> str:
 
 
 def index_suffix(index: tuple[int, ...]) -> str:
-    """What stands behind the name of a value whose element is meant; nothing where all of it is.
+    """The suffix of a value's name that selects an element; empty for the whole value.
 
     >>> index_suffix((1,)), index_suffix(())
     ('{1}', '')
@@ -27,7 +27,7 @@ def index_suffix(index: tuple[int, ...]) -> str:
 
 
 def tuple_text(numbers: Iterable[object]) -> str:
-    """Numbers as people write an index, and XLA the order of dimensions of an iota.
+    """Numbers in parentheses, as in documents and in XLA's iota transposes.
 
     >>> tuple_text((3, 5)), tuple_text((3,))
     ('(3,5)', '(3)')

@@ -1,9 +1,9 @@
-"""Instructions: one operation with its operands, attributes and place in the text; and the computation that holds it.
+"""Instructions: one operation with its operands, attributes, and span; and the computation that contains it.
 
 Mirrors xla/hlo/ir/hlo_instruction.h and hlo_computation.h, which refer to each other, as the two classes here do.
 
-A dump holds them by the hundred thousand, so they are small slotted objects whose attributes are read from the text
-when somebody asks. The types of values are many, and loaded then.
+A dump has hundreds of thousands of them, so they are small slotted objects whose attributes are read from the text
+on demand. The many types of values are imported then.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _T = TypeVar("_T")
 class Instruction:
     """One instruction of a computation; read-only from outside, compared by identity.
 
-    `operands` are the instructions whose values it takes. Where the text takes an element of an operand directly
-    (`%t#0`), `operand_index` says which. `called_computations` stand in XLA's order. `opcode` ends in `?` where the
-    instruction does not hold together (`syntax/opaque.py`).
+    `operands` are the instructions whose values it uses. If the text selects an element of an operand directly
+    (`%t#0`), `operand_index` returns its index. `called_computations` are in XLA's order. `opcode` ends in `?` if the
+    instruction is malformed (`syntax/opaque.py`).
     """
 
     __slots__ = ("_text", "called_computations", "computation", "index", "name", "opcode", "operands", "shape")
@@ -70,17 +70,17 @@ class Instruction:
 
     @property
     def written_opcode(self) -> str:
-        """The opcode as it stands in the text."""
+        """The opcode in the text."""
         return self.opcode.removesuffix(opcodes.OPAQUE)
 
     @property
     def text(self) -> InstructionText:
-        """Attributes and argument; read from the source when asked for, and kept until another instruction's are."""
+        """Attributes and argument; read from the source on demand, and kept until another instruction's are read."""
         return self._text if self._text is not None else self.computation.reader.read(self.index)
 
     @property
     def raw(self) -> tuple[str, str]:
-        """The argument, and the attributes as they are written, each with its comma before it: what printing needs."""
+        """The argument, and the attributes as written, each preceded by a comma: the input of printing."""
         if self._text is None:
             return self.computation.reader.raw(self.index)
         return self._text.argument, "".join(f", {attribute}" for attribute in self._text.attributes)
@@ -92,7 +92,7 @@ class Instruction:
 
     @property
     def pairs(self) -> Pairs:
-        """Names and values of the attributes, which takes less time than to find their places too."""
+        """Names and values of the attributes, without their spans, which is faster."""
         if self._text is None:
             return self.computation.reader.pairs(self.index)
         return [(attribute.name, attribute.value) for attribute in self._text.attributes]
@@ -105,9 +105,9 @@ class Instruction:
         return None
 
     def value(self, name: str) -> AttributeValue | None:
-        """What an attribute says, or None if the instruction does not have it.
+        """The value of an attribute, or None if the instruction does not have it.
 
-        `UnparsedText` is what is not read; `hlo_cli.ir.attributes.values` lists the other types and prints them.
+        Unreadable values are `UnparsedText`; `hlo_cli.ir.attributes.values` lists the other types and prints them.
 
         >>> from hlo_cli import parse_module
         >>> root = parse_module("r = f32[2] slice(f32[9] a), slice={[1:9:4]}, more=1").entry.root
@@ -118,12 +118,12 @@ class Instruction:
         return None if text is None else self.computation.reader.value(self.written_opcode, name, text)
 
     def value_of(self, name: str, kind: type[_T]) -> _T | None:
-        """What an attribute says if that is of this type, else None."""
+        """The value of an attribute if it is of this type, else None."""
         value = self.value(name)
         return value if isinstance(value, kind) and not isinstance(value, UnparsedText) else None
 
     def items_of(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
-        """What an attribute lists of this type; nothing if it is not there."""
+        """The items of this type in an attribute's list; empty if it is absent."""
         value = self.value(name)
         return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
 
@@ -132,31 +132,31 @@ class Instruction:
         return self.value_of(name, int)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """The numbers that an attribute lists; none if it is not there, which for most means the same."""
+        """The numbers in an attribute's list; empty if it is absent, which is equivalent for most attributes."""
         return self.items_of(name, int)
 
     def integer_lists(self, name: str) -> tuple[tuple[int, ...], ...]:
-        """The lists of numbers that an attribute lists, as `source_target_pairs` does."""
+        """The lists of numbers in an attribute's list, such as `source_target_pairs`."""
         return tuple(tuple(n for n in listed if isinstance(n, int)) for listed in self.items_of(name, tuple))
 
     def flag(self, name: str) -> bool:
-        """Whether an attribute is there and true."""
+        """Whether an attribute is present and true."""
         return self.value(name) is True
 
     def string(self, name: str) -> str | None:
-        """The text that an attribute gives between quotes, its escapes undone, or None."""
+        """The unescaped text of a quoted attribute, or None."""
         return self.value_of(name, str)
 
     @property
     def window(self) -> Window | None:
-        """The window of a convolution, reduce-window or select-and-scatter."""
+        """The window of a convolution, reduce-window, or select-and-scatter."""
         from hlo_cli.ir.attributes.window import Window
 
         return self.value_of("window", Window)
 
     @property
     def sharding(self) -> AnySharding | None:
-        """Which devices hold which part of the value."""
+        """The part of the value on each device."""
         from hlo_cli.ir.attributes.named_sharding import NamedSharding
         from hlo_cli.ir.attributes.sharding import Sharding, TupleSharding
 
@@ -165,7 +165,7 @@ class Instruction:
 
     @property
     def replica_groups(self) -> ReplicaGroups | None:
-        """Which devices take part in a collective operation together.
+        """The groups of devices in a collective operation.
 
         >>> from hlo_cli import parse_module
         >>> text = "r = f32[2] collective-broadcast(f32[2] a), replica_groups=[2,2]<=[2,2]T(1,0)"
@@ -187,26 +187,26 @@ class Instruction:
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
-        """Texts that XLA hands on; none where the text does not say."""
+        """Texts that XLA passes on for frontends; empty if the text has none."""
         from hlo_cli.ir.attributes.annotations import FrontendAttributes
 
         return self.value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
-        """The names of instructions that must have run before."""
+        """The names of instructions that must run before."""
         from hlo_cli.ir.attributes.values import Name
 
         return tuple(name.name for name in self.items_of("control-predecessors", Name))
 
     @property
     def metadata(self) -> Metadata:
-        """Where it comes from; all empty where the text does not say."""
+        """The source location and op_name; empty if the text has none."""
         return self.computation.reader.metadata(self)
 
     @property
     def literal(self) -> Literal | None:
-        """The values of a constant, read from the text when they are asked for; None for other instructions.
+        """The values of a constant, read from the text on demand; None for other instructions.
 
         >>> from hlo_cli import parse_module
         >>> parse_module("ROOT c = s4[2]{0} constant({-8, 7})").entry.root.literal.array()
@@ -216,7 +216,7 @@ class Instruction:
 
     @property
     def span(self) -> Span | None:
-        """Where the instruction stands in its module's source; None if it was made, not read."""
+        """The span of the instruction in its module's source; None if it was created, not read."""
         return self.computation.reader.span(self.index) if self._text is None else self._text.span
 
     @property
@@ -226,17 +226,17 @@ class Instruction:
 
     @property
     def parameter_number(self) -> int | None:
-        """Which parameter this is, or None for all other opcodes and for what is too long to be a number of one."""
+        """The number of a parameter; None for all other opcodes, and for text that is too long for a number."""
         argument = self.raw[0].strip() if self.opcode == opcodes.PARAMETER else ""
         return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
     def operand_index(self, position: int) -> ShapeIndex:
-        """Which element of the operand at `position` is taken; () for the operand itself."""
+        """The index of the selected element in the operand at `position`; () for the operand itself."""
         taken = self.computation.operand_indices.get(self.index)
         return taken[position] if taken else ()
 
     def operand_shape(self, position: int) -> Shape:
-        """The shape of the value taken at `position`; unknown where the operand's shape has no such element."""
+        """The shape of the value used at `position`; unknown if the operand's shape has no such element."""
         return subshape(self.operands[position].shape, self.operand_index(position)) or UnknownShape()
 
     def __repr__(self) -> str:
@@ -247,8 +247,8 @@ class Instruction:
 class Computation:
     """A named list of instructions, in the order of the text, which is the schedule if the module is scheduled.
 
-    `parameters` stand by number. `root` is None if the text ends before it. `operand_indices` holds, for the
-    instructions that take elements of tuples directly (`%t#0`), which element each operand takes. `span` reaches from
+    `parameters` are sorted by number. `root` is None if the text is truncated before it. `operand_indices` holds, for
+    instructions that select elements of tuples directly (`%t#0`), the element of each operand. `span` is from
     the name to the closing brace.
     """
 

@@ -1,4 +1,4 @@
-"""What instructions say beyond their operands, as text with its places, and what reads that on demand."""
+"""The text of instructions beyond their operands, with its spans, and the readers that provide it on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What has a name, as an instruction."""
+    """Objects with a name, such as instructions."""
 
     @property
     def name(self) -> str:
@@ -30,7 +30,7 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A named attribute with its value as text, and where the value stands in the source (if it came from one).
+    """A named attribute with its value as text, and the span of the value in the source (if it was read).
 
     >>> str(Attribute("dimensions", "{0,1}"))
     'dimensions={0,1}'
@@ -46,10 +46,10 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class InstructionText:
-    """What an instruction says beyond its operands: attributes, and what stands between the parentheses.
+    """The text of an instruction beyond its operands: attributes, and the argument between the parentheses.
 
-    `argument` is the literal of a constant or the number of a parameter, empty for all others; `argument_span` is where
-    it stands in the source, with the comments that `argument` leaves out.
+    `argument` is the literal of a constant or the number of a parameter, empty for all others; `argument_span` is its
+    span in the source, including the comments that `argument` omits.
     """
 
     attributes: tuple[Attribute, ...]
@@ -59,50 +59,50 @@ class InstructionText:
 
 
 class TextReader(Protocol[_I]):
-    """Reads what a computation's instructions say, on demand."""
+    """Reads the text of a computation's instructions on demand."""
 
     def whole(self) -> str:
-        """All instructions as they are written, where nothing but this says what they are; else nothing."""
+        """All instructions as written, if this text alone defines them; else empty."""
 
     def read(self, index: int) -> InstructionText:
-        """The text of the instruction at this place in the computation."""
+        """The text of the instruction at this index in the computation."""
 
     def raw(self, index: int) -> tuple[str, str]:
-        """The argument, and the attributes as they are written, each with its comma before it."""
+        """The argument, and the attributes as written, each preceded by a comma."""
 
     def pairs(self, index: int) -> Pairs:
-        """The attributes without their places."""
+        """The attributes without their spans."""
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
-        """What the text of an attribute's value says."""
+        """The value of an attribute, read from its text."""
 
     def span(self, index: int) -> Span | None:
-        """Where the instruction stands in the source."""
+        """The span of the instruction in the source."""
 
     def metadata(self, instruction: _I) -> Metadata:
-        """What an instruction's metadata attribute says."""
+        """The value of an instruction's metadata attribute."""
 
     def literal(self, instruction: _I) -> Literal:
         """The values of a constant."""
 
 
 class NoText(Generic[_I]):
-    """Reads nothing: for computations whose instructions were made, not read."""
+    """A reader without text: for computations whose instructions were created, not read."""
 
     def whole(self) -> str:
-        """Nothing."""
+        """Empty."""
         return ""
 
     def read(self, index: int) -> InstructionText:
-        """Nothing."""
+        """Empty."""
         return InstructionText(())
 
     def raw(self, index: int) -> tuple[str, str]:
-        """Nothing."""
+        """Empty."""
         return "", ""
 
     def pairs(self, index: int) -> Pairs:
-        """Nothing."""
+        """Empty."""
         return ()
 
     def value(self, opcode: str, attribute: str, text: str) -> AttributeValue:
@@ -110,15 +110,15 @@ class NoText(Generic[_I]):
         return UnparsedText(text)
 
     def span(self, index: int) -> Span | None:
-        """Nowhere."""
+        """None."""
         return None
 
     def metadata(self, instruction: _I) -> Metadata:
-        """Nothing."""
+        """Empty."""
         return NO_METADATA
 
     def literal(self, instruction: _I) -> Literal:
-        """Nothing that could be read."""
+        """A literal without readable values."""
         raise HloError(f"the values of {instruction.name} are not known")
 
 

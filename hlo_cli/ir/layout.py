@@ -1,4 +1,4 @@
-"""Layouts: in which order, in which tiles and in which memory the elements of an array lie.
+"""Layouts: the order, the tiles, and the memory space of an array's elements.
 
 Mirrors xla/layout.h; the text is what `Layout::ToString` prints.
 """
@@ -34,7 +34,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """Where the data of one physical dimension is divided between memories.
+    """The positions where the data of one physical dimension is split between memories.
 
     `dimension` counts physical dimensions, 0 the most major; `split_indices` are element positions.
 
@@ -51,10 +51,10 @@ class SplitConfig:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory; every field is one that XLA prints between the braces.
+    """The layout of an array in memory; every field is one that XLA prints between the braces.
 
-    `minor_to_major` lists logical dimensions, the fastest varying first. `element_size_in_bits` is 0
-    where the type's own byte width holds. Equality ignores `dynamic_shape_metadata_prefix_bytes`, as XLA's does.
+    `minor_to_major` lists logical dimensions, the most minor first. `element_size_in_bits` is 0
+    if elements have their type's width in bytes. Equality ignores `dynamic_shape_metadata_prefix_bytes`, as in XLA.
 
     >>> str(Layout((1, 0), (Tile((8, 128)), Tile((2, 1))), memory_space=1))
     '{1,0:T(8,128)(2,1)S(1)}'
@@ -89,7 +89,7 @@ class Layout:
         )
 
     def problem(self, dimensions: Sequence[int]) -> str | None:
-        """Why this layout cannot hold an array of these sizes, or None (`LayoutUtil::ValidateLayoutForShape`).
+        """Why this layout does not fit an array of these sizes, or None (`LayoutUtil::ValidateLayoutForShape`).
 
         >>> Layout((1, 1)).problem((2, 3))
         'the order names dimension 1 twice'
@@ -130,7 +130,7 @@ class Layout:
         return "{" + ",".join(map(str, self.minor_to_major)) + (":" if properties else "") + properties + "}"
 
     def properties(self) -> str:
-        """What stands behind the colon: tiles, padding, types, element size, space, splits, metadata prefix.
+        """The text after the colon: tiles, padding, types, element size, space, splits, metadata prefix.
 
         >>> Layout((0,), element_size_in_bits=4, memory_space=5).properties()
         'E(4)S(5)'
@@ -165,7 +165,7 @@ def default_layout(rank: int) -> Layout:
 
 
 def split_sizes(tile: Tile) -> tuple[int, ...]:
-    """The sizes by which a tile cuts, without its `*` entries.
+    """The tile sizes, without `*` entries.
 
     >>> split_sizes(Tile((COMBINE, 8, 128)))
     (8, 128)

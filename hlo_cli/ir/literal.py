@@ -1,6 +1,6 @@
 """Literals: the values of constants. Mirrors `LiteralBase` of xla/literal.h.
 
-What holds the values, a text or bytes, reads them only when somebody asks.
+Values are read from their text or bytes on demand.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 _ELIDED: Final = "{...}"
 _MOST_SHORT: Final = 10
-"""Arrays of more elements are left out where large constants are."""
+"""The most elements of an array that is printed where large constants are omitted."""
 
 
 class LiteralValues(Protocol):
-    """The values of an array literal, however they are kept; what cannot be read raises HloError with its place."""
+    """The values of an array literal in any storage; unreadable ones raise HloError with their span."""
 
     def stored(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
-        """The values as they lie in memory, one element each, in logical order."""
+        """The values as stored bits, one element each, in logical order."""
 
     def array(self, shape: ArrayShape) -> npt.NDArray[np.generic]:
         """The values as numbers."""
 
     def to_string(self, shape: ArrayShape) -> str:
-        """The text that XLA prints for them."""
+        """The text that XLA prints for the values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayLiteral:
-    """The values of an array. `values` is None where a dump leaves them out, as `{...}`.
+    """The values of an array. `values` is None if a dump omits them, as `{...}`.
 
     >>> from hlo_cli.syntax.literals.read import parse_literal
     >>> literal = parse_literal("s32[2,2]{1,0} {{1, 2}, {3, 4}}")
@@ -55,19 +55,19 @@ class ArrayLiteral:
 
     @property
     def is_elided(self) -> bool:
-        """Whether the values are not known, because the dump leaves them out."""
+        """Whether the values are unknown, because the dump omits them."""
         return self.values is None
 
     def array(self) -> npt.NDArray[np.generic]:
-        """The values as numbers: narrow integers as 8 bits, floats that numpy does not have as the equal float32."""
+        """The values as numbers: narrow integers as 8 bits, floats that numpy lacks as the equal float32."""
         return self._known().array(self.shape)
 
     def stored(self) -> npt.NDArray[np.generic]:
-        """The values bit by bit: like `array`, but bf16 as uint16 and floats of 8 bits and less as uint8 codes."""
+        """The values as stored bits: like `array`, but bf16 as uint16 and floats of 8 bits and less as uint8 codes."""
         return self._known().stored(self.shape)
 
     def to_string(self, *, print_large_constants: bool = True) -> str:
-        """The text XLA prints: on one line, without the shape; on request as dumps do, which leave out large arrays."""
+        """The text XLA prints: on one line, without the shape; optionally as in dumps, which omit large arrays."""
         if self.values is None or (not print_large_constants and self.shape.elements > _MOST_SHORT):
             return _ELIDED
         return self.values.to_string(self.shape)
@@ -99,11 +99,11 @@ class TupleLiteral:
 
     @property
     def is_elided(self) -> bool:
-        """Whether the dump leaves out any values."""
+        """Whether the dump omits any values."""
         return any(element.is_elided for element in self.elements)
 
     def to_string(self, *, print_large_constants: bool = True) -> str:
-        """The text XLA prints; dumps leave out the values of every tuple."""
+        """The text XLA prints; dumps omit the values of every tuple."""
         if not print_large_constants:
             return _ELIDED
         return "( " + ", ".join(element.to_string() for element in self.elements) + " )"

@@ -1,7 +1,7 @@
-"""Memory spaces, the n of `S(n)`: what each is called on a target, what it is, and how compilers treat it.
+"""Memory spaces, the n of `S(n)`: their names and meanings on each target, and how compilers treat them.
 
 Mirrors the constants of xla/layout.h and `MemorySpaceColor` of xla/service/gpu/gpu_memory_space_assignment.h. What TPU
-compilers number is not public: it was found in dumps, whose `S(6)` is not the unpinned host memory of xla/layout.h.
+compilers number is not public: it was derived from dumps, whose `S(6)` is not the unpinned host memory of xla/layout.h.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
 Tiles = Literal["as written", "by default", "never"]
-"""Which tiles arrays in a memory space have: those of their layout, some in any case, or none."""
+"""The tiles of arrays in a memory space: those of their layout, fixed ones, or none."""
 
 
 class _Row(NamedTuple):
-    """A memory space: its number, its name, what it is, and other names for it (those of `jax.memory_kind` at least).
+    """A memory space: its number, name, description, and other names (at least those of `jax.memory_kind`).
 
-    Offsets in it are multiples of `alignment`. A space that `is_prefetched` is filled ahead of time by memory space
-    assignment; one that `follows_strategy` is filled in the way that the compiler has chosen for the main memory.
+    Offsets in it are multiples of `alignment`. A space that `is_prefetched` is filled in advance by memory space
+    assignment; one that `follows_strategy` is filled by the strategy chosen for the main memory.
     """
 
     number: int
@@ -33,7 +33,7 @@ class _Row(NamedTuple):
 
 
 class NamedSpace(IntEnum):
-    """A memory space of some target: its number, with what is known of it."""
+    """A memory space of some target: its number, with its properties."""
 
     number: int
     label: str
@@ -47,11 +47,11 @@ class NamedSpace(IntEnum):
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether it is only known by its number."""
+        """Whether only its number is known."""
         return self.label == f"S({self.number})"
 
     def __new__(cls, number: int, *facts: object) -> NamedSpace:
-        """The member for a row, which is a tuple."""
+        """Creates the member for a row, which is a tuple."""
         self = int.__new__(cls, number)
         self._value_ = number
         row = _Row._make((number, *facts))
@@ -60,7 +60,7 @@ class NamedSpace(IntEnum):
 
 
 class MemorySpace(NamedSpace):
-    """What every target has: `kDefaultMemorySpace` and `kHostMemorySpace` of xla/layout.h.
+    """The memory spaces of every target: `kDefaultMemorySpace` and `kHostMemorySpace` of xla/layout.h.
 
     >>> MemorySpace.HOST == 5, str(MemorySpace.HOST), MemorySpace.HOST.label
     (True, '5', 'host')
@@ -71,7 +71,7 @@ class MemorySpace(NamedSpace):
 
 
 class TpuMemorySpace(NamedSpace):
-    """Those of TPUs; 8 and above are what programs on a SparseCore keep beside their data."""
+    """The memory spaces of TPUs; 8 and above hold further data of programs on a SparseCore."""
 
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 16384, "by default", follows_strategy=True)
     VMEM = _Row(1, "VMEM", "the TPU's on-chip memory", (), 4096, is_prefetched=True)
@@ -88,7 +88,7 @@ class TpuMemorySpace(NamedSpace):
 
 
 class GpuMemorySpace(NamedSpace):
-    """Those of GPUs, where collectives and temporary buffers may have pools of their own."""
+    """The memory spaces of GPUs, where collectives and temporary buffers may have pools of their own."""
 
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 256)
     COLLECTIVE = _Row(1, "collective", "memory that other GPUs can write to", (), 256)
@@ -98,7 +98,7 @@ class GpuMemorySpace(NamedSpace):
 
 
 class CpuMemorySpace(NamedSpace):
-    """Those of CPUs, whose main memory is the host's."""
+    """The memory spaces of CPUs, whose main memory is the host's."""
 
     RAM = _Row(0, "RAM", "the machine's main memory", ("device",), 64)
     PINNED = _Row(5, "pinned RAM", "", ("pinned_host",), 64)
@@ -117,7 +117,7 @@ _BY_NUMBER: Final[Mapping[str | None, Mapping[int, NamedSpace]]] = {
 
 
 def memory_space(number: int, target: str | None) -> NamedSpace | None:
-    """What is known of a memory space S(n) on a target; None where it has no row.
+    """The memory space S(n) of a target; None if it has no row.
 
     >>> memory_space(1, "tpu"), memory_space(1, "cpu")
     (<TpuMemorySpace.VMEM: 1>, None)
@@ -126,7 +126,7 @@ def memory_space(number: int, target: str | None) -> NamedSpace | None:
 
 
 def space_name(number: int, target: str | None) -> str:
-    """What a memory space S(n) is called on a target; `S(n)` where it has no name.
+    """The name of a memory space S(n) on a target; `S(n)` without one.
 
     >>> space_name(1, "tpu"), space_name(0, "gpu"), space_name(9, "tpu")
     ('VMEM', 'HBM', 'S(9)')
@@ -136,7 +136,7 @@ def space_name(number: int, target: str | None) -> str:
 
 
 def describe_memory_space(number: int, target: str | None) -> str:
-    """What a memory space is called and what it is.
+    """The name and the description of a memory space.
 
     >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
     ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
@@ -150,7 +150,7 @@ def describe_memory_space(number: int, target: str | None) -> str:
 
 
 def space_number(text: str, target: str | None) -> int | None:
-    """The number of the memory space that people mean by its name, another name for it, `S(n)` or n.
+    """The number of a memory space by its name, another name for it, `S(n)`, or n.
 
     >>> [space_number(text, "tpu") for text in ("vmem", "pinned_host", "S(9)", "7", "collective")]
     [1, 5, 9, 7, None]
@@ -163,7 +163,7 @@ def space_number(text: str, target: str | None) -> int | None:
 
 
 def space_words() -> tuple[str, ...]:
-    """What memories are called in one word, in small letters, on any target.
+    """The one-word names of memory spaces on all targets, in lower case.
 
     >>> space_words()[:3]
     ('hbm', 'vmem', 'smem')

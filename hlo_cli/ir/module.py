@@ -1,4 +1,4 @@
-"""Modules: everything one dump says. Mirrors xla/hlo/ir/hlo_module.h."""
+"""Modules: the contents of one dump. Mirrors xla/hlo/ir/hlo_module.h."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a closer look at a module's text found: errors, and notes about what was kept as text."""
+    """The result of checking a module's text: errors, and notes on parts that were kept as text."""
 
     errors: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
@@ -34,11 +34,11 @@ class Findings:
 
 @dataclass(eq=False, repr=False)
 class Module:
-    """A parsed module: header, computations, and what the reader had to say about the text.
+    """A parsed module: header, computations, and the findings of the reader.
 
-    `header` keeps every header attribute as text in its order, and `header_value` says what one means; those that
+    `header` has every header attribute as text in order, and `header_value` returns the value of one; those that
     analyses need have fields or properties of their own.
-    `stack_tables` is the text of the tables behind it. What costs time and is rarely asked for is read when it is.
+    `stack_tables` is the text of the tables after it. Slow and rarely needed parts are read on demand.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
@@ -62,16 +62,16 @@ class Module:
 
     @cached_property
     def stack_frames(self) -> StackFrames:
-        """The tables behind the header, which say where in the user's program instructions come from."""
+        """The tables after the header, which hold the source locations of instructions."""
         return self.read_stack_tables(self.stack_tables) if self.read_stack_tables is not None else StackFrames()
 
     @cached_property
     def buffer_assignment(self) -> BufferAssignment | None:
-        """What the compiler's own buffer assignment says; None where the input does not hold it, as text never does."""
+        """The compiler's own buffer assignment; None if the input does not have it, as is always so for text."""
         return self.read_buffer_assignment(self) if self.read_buffer_assignment is not None else None
 
     def header_value(self, name: str) -> AttributeValue | None:
-        """What an attribute of the header says, or None if there is none of this name.
+        """The value of a header attribute, or None if it is absent.
 
         >>> from hlo_cli import parse_module
         >>> text = "HloModule m, num_partitions=4, more=1  ENTRY e { ROOT p = f32[2] parameter(0) }"
@@ -85,28 +85,28 @@ class Module:
         return self.read_header_value(name, text)
 
     def header_items(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
-        """What an attribute of the header lists of this type; nothing if it is not there."""
+        """The items of this type in a header attribute's list; empty if it is absent."""
         value = self.header_value(name)
         return tuple([item for item in value if isinstance(item, kind)]) if isinstance(value, tuple) else ()
 
     @property
     def replica_count(self) -> int:
-        """How many copies of the program run on different data."""
+        """The number of copies of the program that run on different data."""
         return self._header_value_of("replica_count", int) or 1
 
     @property
     def num_partitions(self) -> int:
-        """Over how many devices each copy of the program is spread."""
+        """The number of devices over which each copy of the program is partitioned."""
         return self._header_value_of("num_partitions", int) or 1
 
     @property
     def alias_passthrough_params(self) -> bool:
-        """Whether parameters that are handed through share their buffers with the results."""
+        """Whether parameters that are passed through share their buffers with the results."""
         return self.header_value("alias_passthrough_params") is True
 
     @cached_property
     def input_output_alias(self) -> tuple[Alias, ...]:
-        """Which elements of the result overwrite which elements of parameters; of the header those that are there."""
+        """The elements of the result that overwrite elements of parameters; entries of the header that exist."""
         from hlo_cli.ir.attributes.aliasing import Alias
 
         aliases, root = self.header_items("input_output_alias", Alias), self.entry.root
@@ -121,7 +121,7 @@ class Module:
 
     @cached_property
     def buffer_donor(self) -> tuple[BufferDonor, ...]:
-        """Elements of parameters whose buffers any result may use; of the header those that are there."""
+        """Elements of parameters whose buffers any result may use; entries of the header that exist."""
         from hlo_cli.ir.attributes.aliasing import BufferDonor
 
         donors = self.header_items("buffer_donor", BufferDonor)
@@ -133,7 +133,7 @@ class Module:
 
     @property
     def entry_computation_layout(self) -> ComputationLayout | None:
-        """Shapes and layouts of the entry's parameters and result, where the header gives them.
+        """Shapes and layouts of the entry's parameters and result, if the header has them.
 
         >>> from hlo_cli import parse_module
         >>> header = "HloModule m, entry_computation_layout={(f32[2]{0})->f32[2]{0}}"
@@ -146,7 +146,7 @@ class Module:
 
     @property
     def frontend_attributes(self) -> FrontendAttributes:
-        """Texts that XLA hands on; none where the header does not say."""
+        """Texts that XLA passes on for frontends; empty if the header has none."""
         from hlo_cli.ir.attributes.annotations import FrontendAttributes
 
         return self._header_value_of("frontend_attributes", FrontendAttributes) or FrontendAttributes()
@@ -163,14 +163,14 @@ class Module:
 
     @property
     def origin_recovery_table(self) -> RecoveryTable | None:
-        """How lost arrays of the original program are computed."""
+        """The recovery of lost arrays of the original program."""
         from hlo_cli.ir.attributes.origin import RecoveryTable
 
         return self._header_value_of("origin_recovery_table", RecoveryTable)
 
     @property
     def debug_attributes(self) -> tuple[DebuggedArray, ...]:
-        """What is to be logged while the program runs."""
+        """The log settings of arrays while the program runs."""
         from hlo_cli.ir.attributes.origin import DebuggedArray
 
         return self.header_items("debug_attributes", DebuggedArray)
@@ -181,9 +181,9 @@ class Module:
 
     @cached_property
     def errors(self) -> tuple[Diagnostic, ...]:
-        """What could not be read, in the order of the text; attributes are looked through on first use.
+        """The reading errors, in the order of the text; attributes are checked on first use.
 
-        Where all of them come apart there is nothing wrong, and who asks for no notes need not wait for them.
+        If all attributes split without a gap there are no errors, and the slower search for notes is skipped.
         """
         is_right = self.is_cut_apart is not None and self.is_cut_apart(self)
         found = dict.fromkeys((*self.read_errors, *(() if is_right else self._findings.errors)))
@@ -191,7 +191,7 @@ class Module:
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
-        """What was kept as text because XLA's grammar as we know it does not have it, looked for on first use."""
+        """Notes on parts kept as text because they are outside XLA's known grammar, computed on first use."""
         return self._findings.notes
 
     @property
@@ -210,20 +210,20 @@ class Module:
         return self._named(name, {c.name: c for c in self.computations}, "computation")
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of this name, the entry's first if several computations have it; HloError if none has."""
+        """The instruction of this name, the entry's first if several computations have it; HloError without one."""
         if (found := self.entry.instruction(name)) is not None:
             return found
         return self._named(name, {i.name: i for i in reversed(list(self.instructions))}, "instruction")
 
     def location(self, instruction: Instruction) -> SourceLocation | None:
-        """The innermost place in the user's program that an instruction comes from, if the text says."""
+        """The innermost source location of an instruction, if the text has it."""
         metadata = instruction.metadata
         if stack := self.stack_frames.stack(metadata.stack_frame_id):
             return stack[0]
         return SourceLocation(metadata.source_file, metadata.source_line) if metadata.source_file else None
 
     def chunks(self) -> Iterator[str]:
-        """The module's text piece by piece, for writing without holding it whole."""
+        """The module's text in chunks, for writing without holding it all in memory."""
         from hlo_cli.ir.printer import print_computation
 
         yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n"

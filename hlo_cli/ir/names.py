@@ -1,4 +1,4 @@
-"""Names of instructions and computations that are free."""
+"""Unused names for instructions and computations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Container
 
 
 def free_name(wanted: str, taken: Container[str], copies: dict[str, int]) -> str:
-    """The name itself, or with a number behind it that makes it free; `copies` holds the numbers given so far.
+    """The name itself, or with a number that makes it unique; `copies` holds the numbers given so far.
 
     >>> free_name("add", {"add", "add.1"}, {}), free_name("sub", {"add"}, {})
     ('add.2', 'sub')

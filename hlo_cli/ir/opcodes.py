@@ -1,6 +1,6 @@
-"""The opcodes that code means by name, as `opcodes.FUSION`, wherever a trait of `ir/operations.py` does not say it.
+"""Opcodes used by name in code, such as `opcodes.FUSION`, where no trait of `ir/operations.py` covers the case.
 
-Only those that many files ask for have a name; what holds for several opcodes is a trait in their rows.
+Only opcodes that many files use have a name; properties of several opcodes are traits in their rows.
 """
 
 from __future__ import annotations
@@ -83,4 +83,4 @@ TUPLE: Final = "tuple"
 WHILE: Final = "while"
 
 OPAQUE: Final = "?"
-"""Ends the opcode of an instruction that does not hold together; no opcode of XLA has it."""
+"""The suffix of the opcode of a malformed instruction; no opcode of XLA has it."""

@@ -1,15 +1,15 @@
-"""One row of the table of operations: what is known of an opcode. The rows are in `ir/operation_table/`."""
+"""One row of the table of operations: all data on an opcode. The rows are in `ir/operation_table/`."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 ANY: Final = 1 << 30
-"""As many as there are."""
+"""Any number of operands."""
 
 Trait: TypeAlias = Literal[
     "argument",  # a literal or a number is between its parentheses, where others have operands
-    "asynchronous",  # starts, updates or ends a computation of its own, which the opcode does not tell
+    "asynchronous",  # starts, updates, or ends a computation of its own, whose operation is not in the opcode
     "block",  # copies a block of an array, which a DMA engine can do between memories of a device
     "collective",  # devices work together; its asynchronous form ends in -start and -done
     "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
@@ -31,16 +31,16 @@ Trait: TypeAlias = Literal[
     "transcendental",  # counted as transcendental by `HloCostAnalysis::HandleElementwiseOp`, not as flops
     "update",  # goes on with what a start began
 ]
-"""What an opcode may be, apart from its number of operands and its attributes."""
+"""Properties of opcodes, besides their number of operands and their attributes."""
 
 
 class Operation(NamedTuple):
-    """What is known of an opcode: its operands, its traits, the attributes it has besides the common ones, its words.
+    """An opcode with its operands, its traits, its attributes besides the common ones, and its description.
 
-    `arity` is the number of operands, None where it is not fixed (xla/hlo/ir/hlo_opcode.h); `least` says where dumps
-    may have more than that, and how many at least. `done` is what waits for the start of a native asynchronous
-    operation. `does` begins a sentence about an instruction, `about` says how it works. Rows are named tuples, as every
-    command makes them all: to make a dataclass takes a millisecond more.
+    `arity` is the number of operands, None if it is not fixed (xla/hlo/ir/hlo_opcode.h); `least` is the minimum where
+    dumps may have more than that. `done` is the opcode that ends a native asynchronous operation. `does` begins a
+    sentence about an instruction, `about` describes how it works. Rows are named tuples, as every command makes all of
+    them: a dataclass would take a millisecond more.
 
     >>> Operation("erf", 1, "Takes error functions", "elementwise", ("elementwise",)).operand_counts
     (1, 1)
@@ -58,12 +58,12 @@ class Operation(NamedTuple):
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it has or may have, besides those of all instructions."""
+        """Its required and optional attributes, besides those of all instructions."""
         return self.required + self.optional
 
     @property
     def operand_counts(self) -> tuple[int, int]:
-        """The least and the largest number of operands."""
+        """The smallest and the largest number of operands."""
         if self.arity is None or self.least is not None:
             return self.least or 0, ANY
         return self.arity, self.arity

@@ -1,7 +1,7 @@
-"""Every operation XLA has: how many operands it takes, what it is, which attributes it has, and what it does in words.
+"""All operations of XLA: their operand counts, traits, attributes, and descriptions.
 
 Mirrors xla/hlo/ir/hlo_opcode.h. The rows are in `ir/operation_table/`: adding an opcode is adding a row. An opcode is
-the string that XLA prints; unknown ones are kept as they are. The sets hold the opcodes that share a trait.
+the string that XLA prints; unknown ones are kept unchanged. The sets hold the opcodes that share a trait.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
 )
 """The row of every opcode."""
 OPCODE_ARITY: Final = {opcode: operation.arity for opcode, operation in OPERATIONS.items()}
-"""Every opcode with its number of operands; None where any number may be given."""
+"""Every opcode with its number of operands; None if any number is allowed."""
 OPERAND_COUNTS: Final = {opcode: operation.operand_counts for opcode, operation in OPERATIONS.items()}
-"""The least and the largest number of operands. Old dumps have dots with more, new ones async-dones with several."""
+"""The smallest and the largest number of operands. Old dumps have dots with more, new ones async-dones with several."""
 EXACT_COUNTS: Final = {opcode: least for opcode, (least, most) in OPERAND_COUNTS.items() if least == most}
-"""The number of operands of opcodes that always take as many."""
+"""The number of operands of opcodes with a fixed number."""
 
 CALLING_ATTRIBUTES: Final = (
     "calls",
@@ -53,7 +53,7 @@ def having(trait: Trait) -> frozenset[str]:
 
 
 def taking(*attributes: str) -> frozenset[str]:
-    """The opcodes that must or may have one of these attributes; sugared asynchronous ones aside.
+    """The opcodes that require or allow one of these attributes, without sugared asynchronous ones.
 
     >>> sorted(taking("source_target_pairs"))
     ['collective-permute', 'collective-permute-start']
@@ -84,26 +84,26 @@ TRANSCENDENTAL: Final = having("transcendental")
 UNARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 1)
 BINARY: Final = frozenset(opcode for opcode in ELEMENTWISE if OPCODE_ARITY[opcode] == 2)
 NATIVE_DONES: Final = {opcode: operation.done for opcode, operation in OPERATIONS.items() if operation.done is not None}
-"""What waits for each opcode that starts something without a computation of its own."""
+"""The done opcode of each opcode that starts an operation without a computation of its own."""
 DONES: Final = having("done")
 RUNNERS: Final = CONTROL_FLOW - DONES - having("update")
-"""Opcodes that begin to run the computations they call as they are."""
+"""Opcodes that run the computations they call as control flow."""
 CALLERS: Final = taking(*CALLING_ATTRIBUTES)
-"""Opcodes that call computations, sugared asynchronous ones aside."""
+"""Opcodes that call computations, without sugared asynchronous ones."""
 PERMUTES: Final = taking("source_target_pairs")
 """Collectives that send between pairs of devices."""
 CHANNEL_OPCODES: Final = taking("is_host_transfer")
-"""Sends and receives, and what waits for them."""
+"""Sends and receives, and their dones."""
 NATIVE_ENDS: Final = DONES - ASYNCHRONOUS
 CHANNEL_STARTS: Final = CHANNEL_OPCODES - DONES
 """Sends and receives alone."""
 ASYNC_CONTINUATIONS: Final = ASYNCHRONOUS - RUNNERS
-"""What goes on with an async-start: its updates and its done."""
+"""The opcodes that continue an async-start: updates and done."""
 _NATIVE_ASYNC: Final = frozenset(start.removesuffix("-start") for start in NATIVE_DONES)
 
 
 def wrapped_opcode(opcode: str) -> str | None:
-    """The operation that a sugared asynchronous opcode wraps, or None for any other opcode.
+    """The operation in a sugared asynchronous opcode, or None for any other opcode.
 
     >>> wrapped_opcode("slice-start"), wrapped_opcode("copy-start"), wrapped_opcode("async-start")
     ('slice', None, None)
@@ -116,7 +116,7 @@ def wrapped_opcode(opcode: str) -> str | None:
 
 
 def is_known(opcode: str) -> bool:
-    """Whether XLA has this opcode, sugared asynchronous ones included.
+    """Whether XLA has this opcode, including sugared asynchronous ones.
 
     >>> is_known("add"), is_known("frob"), is_known("all-to-all-start")
     (True, False, True)
@@ -125,7 +125,7 @@ def is_known(opcode: str) -> bool:
 
 
 def takes(opcode: str, count: int) -> bool:
-    """Whether an operation may have so many operands.
+    """Whether an operation may have this number of operands.
 
     >>> takes("add", 2), takes("add", 1), takes("frob", 7)
     (True, False, True)

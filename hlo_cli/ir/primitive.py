@@ -1,4 +1,4 @@
-"""Primitive types: the element types of arrays, and how many bits each takes.
+"""Primitive types: the element types of arrays, and their widths in bits.
 
 Mirrors `PrimitiveType` of xla/xla_data.proto and xla/primitive_util.h.
 """
@@ -14,7 +14,7 @@ Kind = Literal["pred", "signed", "unsigned", "float", "complex"]
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """An element type: its name as XLA prints it, its width in bits and what its values are.
+    """An element type: its name as XLA prints it, its width in bits, and its kind of values.
 
     >>> PRIMITIVE_TYPES["bf16"].bits, PRIMITIVE_TYPES["s4"].byte_width
     (16, 1)
@@ -26,12 +26,12 @@ class PrimitiveType:
 
     @property
     def byte_width(self) -> int:
-        """Bytes that one element takes when the layout does not say otherwise; narrow types take a whole byte."""
+        """The default size of an element in bytes; narrow types take a whole byte."""
         return (self.bits + 7) // 8
 
     @property
     def is_sub_byte(self) -> bool:
-        """Whether several elements fit in a byte; they do so only where the layout says `E(bits)`."""
+        """Whether several elements fit in a byte; they are packed only if the layout has `E(bits)`."""
         return self.bits < 8 and self.name != "pred"
 
     def __str__(self) -> str:
@@ -58,4 +58,4 @@ PRIMITIVE_TYPES: dict[str, PrimitiveType] = {
         PrimitiveType("c128", 128, "complex"),
     )
 }
-"""Every array element type XLA has, by the name it prints."""
+"""All array element types of XLA, by printed name."""

@@ -1,6 +1,6 @@
-"""The canonical printer: computations as the text that XLA's own printer gives for a dump.
+"""The canonical printer: computations as XLA's own printer writes them in a dump.
 
-Mirrors `HloModule::ToString` with the options that dumps use: `%` before names, program shapes, layouts and
+Mirrors `HloModule::ToString` with the options of dumps: `%` before names, program shapes, layouts, and
 metadata, no operand shapes. Attributes are printed as they were read.
 """
 
@@ -12,7 +12,7 @@ from hlo_cli.ir.shape_text import annotate_indices
 
 
 def print_computation(computation: Computation) -> str:
-    """One computation with its signature, as `%f (p: f32[2]) -> f32[2] { … }`."""
+    """One computation with its signature, such as `%f (p: f32[2]) -> f32[2] { … }`."""
     lines = [_signature(computation) + " {"]
     lines.extend(
         ("  ROOT " if i is computation.root else "  ") + print_instruction(i) for i in computation.instructions
@@ -23,7 +23,7 @@ def print_computation(computation: Computation) -> str:
 
 
 def print_instruction(instruction: Instruction) -> str:
-    """One instruction without ROOT, as `%name = shape opcode(%operands), attribute=value`."""
+    """One instruction without ROOT, such as `%name = shape opcode(%operands), attribute=value`."""
     argument, attributes = instruction.raw
     shape = (
         "" if isinstance(instruction.shape, UnknownShape) and not instruction.shape.text else f"{instruction.shape} "

@@ -1,4 +1,4 @@
-"""Quoted strings as XLA prints them, and the text they stand for. Mirrors `absl::CUnescape` as XLA's lexer uses it."""
+"""Quoted strings as XLA prints them, and their contents. Mirrors `absl::CUnescape` as XLA's lexer uses it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo_cli.lazy_regex import lazy_regex
 
 
 def unquote(quoted: str) -> str:
-    r"""The text that a quoted string stands for, with C escapes undone; octal escapes are bytes of UTF-8.
+    r"""The contents of a quoted string, without C escapes; octal escapes are bytes of UTF-8.
 
     >>> unquote(r'"a\"b\n\303\251"')
     'a"b\né'
@@ -21,14 +21,14 @@ def unquote(quoted: str) -> str:
 
 
 def text_bytes(text: str) -> bytes:
-    r"""The bytes of a text, those that are no UTF-8 as they were read.
+    r"""The bytes of a text; those that are not UTF-8 as they were read.
 
     >>> text_bytes("é\udcff"), text_bytes("\ud83d")
     (b'\xc3\xa9\xff', b'\xed\xa0\xbd')
     """
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a character, which no file holds
+    except UnicodeEncodeError:  # a lone surrogate, which no file contains
         return text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""Shapes: what an instruction gives, with type, sizes and layout. Mirrors xla/shape.h and xla/shape_util.h."""
+"""Shapes of values, with type, sizes, and layout. Mirrors xla/shape.h and xla/shape_util.h."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ArrayShape:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether any dimension's size is only known when the program runs."""
+        """Whether the size of any dimension is known only at run time."""
         return any(self.dynamic_dimensions)
 
     @property
@@ -61,7 +61,7 @@ class ArrayShape:
 
     @property
     def element_bits(self) -> int:
-        """Bits that one element takes in memory: `E(n)` if written, else the type's whole bytes."""
+        """Bits of one element in memory: `E(n)` if given, else the type's whole bytes."""
         return self.layout.element_size_in_bits or 8 * self.element_type.byte_width
 
     @property
@@ -71,44 +71,44 @@ class ArrayShape:
 
     @property
     def is_oversized(self) -> bool:
-        """Whether there are 2^63 or more elements or bytes, which no machine can count."""
+        """Whether there are 2^63 or more elements or bytes, beyond 64-bit sizes."""
         return max(self.logical_bytes, self.elements) > _INT64_MAX
 
     @property
     def problem(self) -> str | None:
-        """Why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
+        """The reason why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
         if self.is_oversized:
             return "the array has more than 2^63 - 1 elements or bytes"
         return self.layout.problem(self.sizes)
 
     @property
     def tiling(self) -> Tiling:
-        """The steps by which the layout places the elements; HloError if the layout does not fit the shape."""
+        """The steps by which the layout orders the elements; HloError if the layout does not fit the shape."""
         if problem := self.problem:
             raise HloError(f"{self}: {problem}")
         return tiling_of(self.sizes, self.layout)
 
     @property
     def sizes_in_memory(self) -> tuple[int, ...]:
-        """The sizes that memory is taken for: where `SC` splits a dimension of a tiled array, its largest part."""
+        """The sizes that are allocated: if `SC` splits a dimension of a tiled array, its largest part."""
         return largest_split(self.sizes, self.layout) if self.layout.tiles else self.sizes
 
     @property
     def slots(self) -> int:
-        """Element slots in memory: tiled, and rounded up to `L(n)`; the elements alone if the layout does not fit."""
+        """Number of positions in memory: tiled, and rounded up to `L(n)`; of elements if the layout does not fit."""
         return slots_of(self.sizes, self.layout) if self.layout.tiles else self.elements
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes that hold the run-time sizes of a dynamic array: `M(n)` in front, or 4 a dimension behind."""
+        """Bytes of the run-time sizes of a dynamic array: `M(n)` before the data, or 4 per dimension after it."""
         prefix = self.layout.dynamic_shape_metadata_prefix_bytes
         return prefix or (4 * self.rank if self.is_dynamic and not self.layout.tiles else 0)
 
     @property
     def padded_bytes(self) -> int:
-        """Bytes of the buffer that holds the array: padding of tiles and the sizes of dynamic arrays included.
+        """Bytes of the array's buffer, including padding of tiles and the sizes of dynamic arrays.
 
-        Mirrors `ShapeUtil::ArraySize`, but counts the slots of every tile, not of the first alone, and
+        Mirrors `ShapeUtil::ArraySize`, but counts the positions of all tiles, not of the first alone, and
         `CpuExecutable::ShapeSizeBytes` for dynamic arrays.
         """
         return -(-self.slots * self.element_bits // 8) + self.metadata_bytes
@@ -129,7 +129,7 @@ class ArrayShape:
 
 @dataclass(frozen=True, slots=True)
 class TupleShape:
-    """A tuple of shapes. Its bytes are those of its leaves; the table of pointers is the backend's own affair.
+    """A tuple of shapes. Its bytes are those of its leaves; the table of pointers depends on the backend.
 
     >>> str(TupleShape((TokenShape(), TupleShape(()))))
     '(token[], ())'
@@ -149,7 +149,7 @@ class TupleShape:
 
     @property
     def distinct(self) -> Iterator[Leaf]:
-        """Every leaf once, however often elements are the same object.
+        """Every leaf once, even if elements share an object.
 
         >>> array = TokenShape()
         >>> pair = TupleShape((array, array))
@@ -194,23 +194,23 @@ class TupleShape:
 
 @dataclass(frozen=True, slots=True)
 class BufferShape:
-    """A buffer that is written through, as `b(f32[4]{0})` says."""
+    """A buffer that is modified in place, such as `b(f32[4]{0})`."""
 
     array: ArrayShape
 
     @property
     def logical_bytes(self) -> int:
-        """Those of the array."""
+        """The bytes of the array."""
         return self.array.logical_bytes
 
     @property
     def padded_bytes(self) -> int:
-        """Those of the array."""
+        """The bytes of the array."""
         return self.array.padded_bytes
 
     @property
     def layout(self) -> Layout:
-        """That of the array."""
+        """The layout of the array."""
         return self.array.layout
 
     @property
@@ -227,7 +227,7 @@ class BufferShape:
 
 
 class _Weightless:
-    """What the shapes have in common that no bytes are known for."""
+    """The common part of shapes of unknown size."""
 
     __slots__ = ()
     logical_bytes: Final = 0
@@ -241,7 +241,7 @@ class _Weightless:
 
 @dataclass(frozen=True, slots=True)
 class TokenShape(_Weightless):
-    """A token, which orders side effects and holds nothing."""
+    """A token, which orders side effects and has no data."""
 
     @property
     def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
@@ -254,7 +254,7 @@ class TokenShape(_Weightless):
 
 @dataclass(frozen=True, slots=True)
 class OpaqueShape(_Weightless):
-    """A value that only its producer and consumers understand."""
+    """A value with contents known only to its producer and consumers."""
 
     @property
     def leaves(self) -> Iterator[tuple[ShapeIndex, Leaf]]:
@@ -267,7 +267,7 @@ class OpaqueShape(_Weightless):
 
 @dataclass(frozen=True, slots=True)
 class UnknownShape(_Weightless):
-    """A shape that the text leaves out (then it prints as nothing), or one of a type that XLA did not have yet.
+    """A shape that the text omits (then it prints as nothing), or one of a type unknown to XLA's version.
 
     >>> str(UnknownShape("f5e2[8]{0}")), str(UnknownShape())
     ('f5e2[8]{0}', '')

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hlo_cli.ir.primitive import PrimitiveType
 
 UNBOUNDED: Final = -(2**63)
-"""The size of a dimension written `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
+"""The size of a dimension written as `?`: dynamic without a bound (`Shape::kUnboundedSize`)."""
 
 
 def annotate_indices(texts: Sequence[str]) -> str:
@@ -29,7 +29,7 @@ def annotate_indices(texts: Sequence[str]) -> str:
 def array_text(
     element_type: PrimitiveType, sizes: tuple[int, ...], dynamic: tuple[bool, ...], layout: Layout | None, _prefix: int
 ) -> str:
-    """The text of an array; the prefix is asked for because layouts that differ in it alone are equal."""
+    """The text of an array; the prefix is an argument because layouts that differ only in it are equal."""
     text = f"{element_type.name}[{','.join(map(_dimension, sizes, dynamic))}]"
     if layout is None or (not sizes and not layout.properties()):
         return text

@@ -1,4 +1,4 @@
-r"""How XLA writes text between quotes, what it writes without them, and text that is not understood.
+r"""XLA's quoted strings, unquoted dictionaries, and unparsed text.
 
 Mirrors `CEscape` as xla/hlo/ir/hlo_instruction.cc uses it, and `BackendConfigToRawString` there.
 """
@@ -28,7 +28,7 @@ def quoted(text: str) -> str:
 
 
 def end_of_dictionary(text: str, start: int, end: int) -> int | None:
-    """Where the dictionary ends that begins with the brace at `start`; only braces and double quotes count in it.
+    """The end of the dictionary whose brace is at `start`; only braces and double quotes count in it.
 
     >>> end_of_dictionary('{"}": {}}, rest', 0, 15), end_of_dictionary("{", 0, 1)
     (9, None)
@@ -44,7 +44,7 @@ def end_of_dictionary(text: str, start: int, end: int) -> int | None:
 
 
 def dictionary_or_quoted(text: str) -> str:
-    """The text as it is if it is one dictionary in braces, else between quotes.
+    """The unchanged text if it is one dictionary in braces, else the quoted text.
 
     >>> print(dictionary_or_quoted('{"a":1}'), dictionary_or_quoted("a"))
     {"a":1} "a"
@@ -54,7 +54,7 @@ def dictionary_or_quoted(text: str) -> str:
 
 
 class UnparsedText(str):
-    """The text of a value that no grammar could read, or that has none: it is kept as it stands.
+    """The text of a value that no grammar can read, or that has none, unchanged.
 
     >>> str(UnparsedText("{odd}")), isinstance(UnparsedText("{odd}"), str)
     ('{odd}', True)

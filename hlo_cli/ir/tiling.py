@@ -1,9 +1,9 @@
-"""Layout arithmetic: a layout as a short list of steps from a logical index to a place in memory.
+"""Layout arithmetic: a layout as a short list of steps from a logical index to a position in memory.
 
-Each step rewrites an index and the bounds it lives in. The steps hold for Python ints and for numpy
-arrays alike: they only add, multiply, divide and take remainders. Mirrors
+Each step maps an index and its bounds. The steps work for Python ints and for numpy
+arrays alike: they only add, multiply, divide, and take remainders. Mirrors
 `LayoutUtil::LinearIndexForNestedTiling` of xla/layout_util.h and docs/tiled_layout.md, and adds `*`,
-which XLA's own routines leave out.
+which XLA's own routines do not support.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import COMBINE, Layout, split_sizes
 
 Bounds = tuple[int, ...]
-"""One size a dimension."""
+"""One size per dimension."""
 Index = tuple[Any, ...]
-"""One coordinate a dimension: Python ints, or numpy arrays that broadcast together."""
+"""One coordinate per dimension: Python ints, or numpy arrays that broadcast together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Permute:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Dimensions of size 1 in front, where a tile has more dimensions than the array.
+    """Adds leading dimensions of size 1 for a tile with more dimensions than the array.
 
     >>> Extend(1).forward((5,), (8,)), Extend(1).bounds((8,))
     ((0, 5), (1, 8))
@@ -59,14 +59,14 @@ class Extend:
         return (0,) * self.count + index
 
     def inverse(self, index: Index, bounds: Bounds) -> Index:
-        """Slots beyond the dimensions in front are padding: they come out beyond the first dimension of the array."""
+        """Positions outside the leading dimensions are padding: they map beyond the first dimension of the array."""
         kept = index[self.count :]
         return (kept[0] + sum(index[: self.count]) * max(bounds[0], 1), *kept[1:]) if kept else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """The dimension at `position` folded into the next more minor one, as `*` in a tile asks.
+    """Folds the dimension at `position` into the next more minor one, for `*` in a tile.
 
     >>> Combine(0).forward((1, 2), (3, 4)), Combine(0).bounds((3, 4))
     ((6,), (12,))
@@ -89,7 +89,7 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The last dimensions cut into tiles: which tile of each, then where in the tile.
+    """Splits the last dimensions into tiles: the index of the tile, then the index in it.
 
     >>> Split((2, 2)).forward((2, 3), (3, 5)), Split((2, 2)).bounds((3, 5))
     ((1, 1, 0, 1), (2, 3, 2, 2))
@@ -107,7 +107,7 @@ class Split:
         return (*index[:kept], *(i // t for i, t in pairs), *(i % t for i, t in pairs))
 
     def inverse(self, index: Index, bounds: Bounds) -> Index:
-        """Places beyond the tile, which a tile inside it may add, are padding: they come out beyond the dimension."""
+        """Positions beyond the tile, which an inner tile may add, are padding: they map beyond the dimension."""
         rank, count = len(bounds), len(self.sizes)
         parts = zip(index[rank - count : rank], self.sizes, index[rank:], bounds[rank - count :], strict=True)
         return (*index[: rank - count], *(i * t + j + j // t * d for i, t, j, d in parts))
@@ -131,29 +131,29 @@ class Tiling:
 
     @property
     def physical(self) -> Bounds:
-        """The sizes of the dimensions as they lie in memory, most major first."""
+        """The sizes of the dimensions in memory, most major first."""
         return self.bounds[-1]
 
     @property
     def slots(self) -> int:
-        """How many element slots the tiled array takes, padding included, before any tail alignment."""
+        """The number of positions of the tiled array, including padding, before any tail alignment."""
         return prod(self.physical)
 
     def linear_index(self, index: Index) -> Any:
-        """The slot, counted in elements, at which the element at a logical index lies."""
+        """The position, counted in elements, of the element at a logical index."""
         for step, bounds in zip(self.steps, self.bounds, strict=False):
             index = step.forward(index, bounds)
         return ravel(index, self.physical)
 
     def element(self, linear: Any) -> Index:
-        """The logical index whose slot is `linear`; out of the array's bounds where the slot is padding."""
+        """The logical index at position `linear`; out of the array's bounds for padding."""
         index = unravel(linear, self.physical)
         for step, bounds in zip(reversed(self.steps), self.bounds[-2::-1], strict=True):
             index = step.inverse(index, bounds)
         return index
 
     def holds(self, linear: Any) -> Any:
-        """Whether a slot holds an element, not padding: the element found there must lie there.
+        """Whether a position holds an element, not padding: the element found there must map back to it.
 
         >>> from hlo_cli.ir.layout import Tile
         >>> tiling = tiling_of((), Layout((), (Tile((128,)),)))
@@ -169,7 +169,7 @@ class Tiling:
 
 @lru_cache(maxsize=1024)
 def tiling_of(dimensions: Bounds, layout: Layout) -> Tiling:
-    """The steps by which `layout` places an array of sizes `dimensions`.
+    """The steps by which `layout` orders an array of sizes `dimensions`.
 
     The layout's minor_to_major must be a permutation of the dimensions, tiles positive or `*`.
 
@@ -200,7 +200,7 @@ def tiling_of(dimensions: Bounds, layout: Layout) -> Tiling:
 
 @lru_cache(maxsize=8192)
 def slots_of(sizes: Bounds, layout: Layout) -> int:
-    """Element slots that an array takes in memory, rounded up to `L(n)`; its elements if the layout does not fit.
+    """Positions of an array in memory, rounded up to `L(n)`; its elements if the layout does not fit.
 
     >>> from hlo_cli.ir.layout import Tile
     >>> slots_of((3, 130), Layout((1, 0), (Tile((8, 128)),)))
@@ -213,7 +213,7 @@ def slots_of(sizes: Bounds, layout: Layout) -> int:
 
 
 def largest_split(sizes: Bounds, layout: Layout) -> Bounds:
-    """Sizes with every split dimension at its largest part, as `ShapeUtil::ArraySize` takes them."""
+    """Sizes with every split dimension at its largest part, as in `ShapeUtil::ArraySize`."""
     largest = list(sizes)
     for split in layout.split_configs:
         logical = layout.minor_to_major[::-1][split.dimension]
@@ -235,7 +235,7 @@ def ravel(index: Index, bounds: Bounds) -> Any:
 
 
 def unravel(linear: Any, bounds: Bounds) -> Index:
-    """The index that lies at a row-major position within bounds; the inverse of `ravel`.
+    """The index at a row-major position within bounds; the inverse of `ravel`.
 
     >>> unravel(17, (2, 3, 2, 2))
     (1, 1, 0, 1)

@@ -1,4 +1,4 @@
-"""Conditions: what an expression given to `--where` says, as a tree. The language is this tool's own, not XLA's."""
+"""Conditions: a `--where` expression as a tree. The language is this tool's own, not XLA's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pattern = Literal["part", "glob", "expression"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What a comparison is about: a field, or one place in it, as in `dims[0]`.
+    """The left side of a comparison: a field, or one item of it, such as `dims[0]`.
 
     >>> str(Field("dims", Span(0, 7), "0"))
     'dims[0]'
@@ -29,7 +29,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it is written, and what it counts: bytes, hundredths, or nothing in particular.
+    """A number as written, and its unit: bytes, percent, or none.
 
     >>> Number(2048, "bytes", "2KiB", Span(0, 4)).value
     2048
@@ -43,7 +43,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A name or other text. Quoted, it is a regular expression where a pattern is asked for; bare, it is a glob.
+    """A name or other text. Quoted, it is a regular expression if a pattern is expected; unquoted, it is a glob.
 
     >>> Text("fusion*", Span(0, 7)).pattern, Text("fusion", Span(0, 6)).pattern
     ('glob', 'part')
@@ -55,7 +55,7 @@ class Text:
 
     @property
     def pattern(self) -> Pattern:
-        """How this text is looked for: as it is, as a glob, or as a regular expression."""
+        """The pattern of this text: exact, a glob, or a regular expression."""
         if self.is_quoted:
             return "expression"
         return "glob" if any(wild in self.text for wild in "*?…") else "part"
@@ -63,7 +63,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A field held against one value, or with `in` against several."""
+    """A comparison of a field with one value, or with several for `in`."""
 
     field: Field
     operator: Operator
@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A field that is true or false by itself."""
+    """A boolean field on its own."""
 
     field: Field
 
@@ -89,21 +89,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What is true where its part is false."""
+    """True where its part is false."""
 
     part: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """What is true where all parts are: they were joined by `and`."""
+    """True where all parts joined by `and` are."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """What is true where any part is: they were joined by `or`."""
+    """True where any part joined by `or` is."""
 
     parts: tuple[Condition, ...]
 
@@ -113,7 +113,7 @@ Condition: TypeAlias = "Comparison | Flag | Call | Not | Both | Either"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A whole expression with its text, so that whatever is wrong with it can be shown in its place.
+    """A whole expression with its text, so that errors can be shown in place.
 
     >>> where = Where(Source("", "fused"), Flag(Field("fused", Span(0, 5))))
     >>> where.error("no", where.condition.field.span).diagnostic.span
@@ -124,5 +124,5 @@ class Where:
     condition: Condition
 
     def error(self, message: str, span: Span, hint: str | None = None) -> HloError:
-        """An error at a place of the expression."""
+        """An error at a span of the expression."""
         return HloError(message, span, source=self.source, hint=hint)

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ComparisonDirection(StrEnum):
-    """How `compare` compares.
+    """The comparison of `compare`.
 
     >>> f"direction={ComparisonDirection.LT}"
     'direction=LT'
@@ -24,7 +24,7 @@ class ComparisonDirection(StrEnum):
 
 
 class ComparisonType(StrEnum):
-    """As what `compare` takes its operands."""
+    """The type in which `compare` interprets its operands."""
 
     FLOAT = "FLOAT"
     TOTALORDER = "TOTALORDER"
@@ -33,14 +33,14 @@ class ComparisonType(StrEnum):
 
 
 class ComparisonOrder(StrEnum):
-    """Whether every two values have an order, NaN included."""
+    """Whether all values are ordered, including NaN."""
 
     TOTAL = "TOTAL"
     PARTIAL = "PARTIAL"
 
 
 class ConvolutionKind(StrEnum):
-    """Which of a layer's three convolutions this is."""
+    """The role of a convolution: forward, or one of the two gradients."""
 
     FPROP = "fprop"
     WGRAD = "wgrad"
@@ -49,7 +49,7 @@ class ConvolutionKind(StrEnum):
 
 
 class CustomCallApiVersion(StrEnum):
-    """How a custom call takes its arguments."""
+    """The calling convention of a custom call."""
 
     ORIGINAL = "API_VERSION_ORIGINAL"
     STATUS_RETURNING = "API_VERSION_STATUS_RETURNING"
@@ -58,7 +58,7 @@ class CustomCallApiVersion(StrEnum):
 
 
 class CustomCallSchedule(StrEnum):
-    """Where a custom call wants to stand in the schedule."""
+    """The scheduling preference of a custom call."""
 
     NONE = "SCHEDULE_NONE"
     LATEST = "SCHEDULE_LATEST"
@@ -66,7 +66,7 @@ class CustomCallSchedule(StrEnum):
 
 
 class CollectiveOpGroupMode(StrEnum):
-    """What the numbers in replica groups stand for."""
+    """The meaning of the ids in replica groups."""
 
     CROSS_REPLICA = "cross_replica"
     CROSS_PARTITION = "cross_partition"
@@ -84,7 +84,7 @@ class FftType(StrEnum):
 
 
 class FusionKind(StrEnum):
-    """How a fusion is to be compiled."""
+    """The strategy for compiling a fusion."""
 
     LOOP = "kLoop"
     INPUT = "kInput"
@@ -93,7 +93,7 @@ class FusionKind(StrEnum):
 
 
 class PaddingType(StrEnum):
-    """Padding of a convolution that a library computes."""
+    """The padding of a convolution computed by a library."""
 
     INVALID = "PADDING_INVALID"
     VALID = "PADDING_VALID"
@@ -101,7 +101,7 @@ class PaddingType(StrEnum):
 
 
 class Precision(StrEnum):
-    """How exactly an operand is to be taken."""
+    """The precision of an operand."""
 
     DEFAULT = "default"
     HIGH = "high"
@@ -109,7 +109,7 @@ class Precision(StrEnum):
 
 
 class PrecisionAlgorithm(StrEnum):
-    """The types that a dot computes with, and how often it does."""
+    """The types in which a dot computes, and the number of passes."""
 
     UNSET = "unset"
     ANY_F8_ANY_F8_F32 = "dot_any_f8_any_f8_f32"
@@ -128,7 +128,7 @@ class PrecisionAlgorithm(StrEnum):
 
 
 class RandomAlgorithm(StrEnum):
-    """How random bits are made."""
+    """The algorithm for random bits."""
 
     DEFAULT = "rng_default"
     THREE_FRY = "rng_three_fry"
@@ -136,7 +136,7 @@ class RandomAlgorithm(StrEnum):
 
 
 class RandomDistribution(StrEnum):
-    """How random numbers are spread."""
+    """The distribution of random numbers."""
 
     INVALID = "rng_invalid"
     UNIFORM = "rng_uniform"
@@ -144,7 +144,7 @@ class RandomDistribution(StrEnum):
 
 
 class ReductionKind(StrEnum):
-    """How the parts of an unreduced value come together."""
+    """The reduction that combines the parts of an unreduced value."""
 
     SUM = "sum"
     MAX = "max"
@@ -152,14 +152,14 @@ class ReductionKind(StrEnum):
 
 
 class ResultAccuracyMode(StrEnum):
-    """How exact a result is to be, where no tolerance is given."""
+    """The required accuracy of a result without a tolerance."""
 
     DEFAULT = "default"
     HIGHEST = "highest"
 
 
 class Transpose(StrEnum):
-    """What is done to the matrix of a triangular solve first."""
+    """The transformation of a triangular solve's matrix."""
 
     INVALID = "TRANSPOSE_INVALID"
     NO_TRANSPOSE = "NO_TRANSPOSE"
@@ -168,7 +168,7 @@ class Transpose(StrEnum):
 
 
 class DebugLogMode(StrEnum):
-    """What a debugged instruction logs."""
+    """The log contents of a debugged instruction."""
 
     DEFAULT = "default"
     FUSION_DEBUGGER = "fusion_debugger"

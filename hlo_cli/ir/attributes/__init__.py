@@ -1,3 +1,3 @@
-"""What instructions carry besides operands: `sharding.Sharding`, `window.Window`, `devices.IotaReplicaGroupList` and
-the like; `values.AttributeValue` is any of them. Each prints as XLA prints it.
+"""Values of attributes: `sharding.Sharding`, `window.Window`, `devices.IotaReplicaGroupList`, and
+others; `values.AttributeValue` is any of them. Each prints as in XLA.
 """

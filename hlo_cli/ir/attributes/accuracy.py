@@ -1,4 +1,4 @@
-"""How exact results are to be, and how sparse operands are.
+"""The accuracy of results, and the sparsity of operands.
 
 Mirrors `ResultAccuracy` and `SparsityConfig` of xla/xla_data.proto.
 """
@@ -11,7 +11,7 @@ from hlo_cli.ir.words import ResultAccuracyMode
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a result may be off: absolutely, relatively, and in units of the last place."""
+    """The allowed error of a result: absolute, relative, and in units of the last place."""
 
     atol: float = 0.0
     rtol: float = 0.0
@@ -23,7 +23,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy:
-    """How exact the result of an elementary function is to be.
+    """The required accuracy of an elementary function.
 
     >>> str(ResultAccuracy(ResultAccuracyMode.HIGHEST)), str(ResultAccuracy(Tolerance(0.5, 1.0, 2)))
     ('{mode=highest}', '{tolerance={atol=0.5,rtol=1,ulps=2}}')
@@ -38,7 +38,7 @@ class ResultAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class TensorSparsity:
-    """So many of each block's elements along a dimension are not zero; `idx` is the operand that says which."""
+    """The number of nonzero elements in each block along a dimension; `idx` is the operand with their positions."""
 
     num_non_zero: int = 0
     block_size: int = 0
@@ -53,7 +53,7 @@ class TensorSparsity:
 
 @dataclass(frozen=True, slots=True)
 class SparsityConfig:
-    """Which operands of a convolution are sparse, and how.
+    """The sparse operands of a convolution.
 
     >>> str(SparsityConfig(rhs=TensorSparsity(2, 4, 1, 1, 2)))
     '{rhs={sparsity=2x4 dimension=1 stride=1 idx=2}}'

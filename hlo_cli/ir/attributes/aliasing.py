@@ -1,4 +1,4 @@
-"""Which values share a buffer: results with parameters, results with operands, and buffers that are given away.
+"""Values that share a buffer: results with parameters, results with operands, and donated buffers.
 
 Mirrors xla/hlo/ir/hlo_input_output_alias_config.h and `OutputOperandAliasing` of xla/xla_data.proto.
 """
@@ -62,7 +62,7 @@ class OutputOperandAlias:
 
 @dataclass(frozen=True, slots=True)
 class ComputationLayout:
-    """The shapes of the entry's parameters and result, with the layouts in which they lie.
+    """The shapes of the entry's parameters and result, with their layouts.
 
     >>> from hlo_cli import parse_shape
     >>> str(ComputationLayout((parse_shape("f32[2]{0}"),), parse_shape("f32[]")))

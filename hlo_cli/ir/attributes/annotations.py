@@ -1,4 +1,4 @@
-"""What XLA or a frontend adds to instructions: configurations of backends, frontend attributes, statistics.
+"""Annotations of instructions by XLA or a frontend: backend configurations, frontend attributes, statistics.
 
 Mirrors `BackendConfigWrapper` of xla/hlo/ir/backend_config.h, and `FrontendAttributes` and `StatisticsViz` of
 xla/xla_data.proto.
@@ -16,7 +16,7 @@ from hlo_cli.ir.strings import dictionary_or_quoted
 from hlo_cli.lazy_regex import lazy_regex
 
 Json = bool | int | float | str | tuple["Json", ...] | Mapping[str, "Json"] | None
-"""What JSON can say, with tuples for arrays and mappings that cannot be changed for objects."""
+"""A JSON value, with tuples for arrays and immutable mappings for objects."""
 
 
 _KEY = lazy_regex(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*+:)', re.DOTALL)
@@ -24,9 +24,9 @@ _KEY = lazy_regex(r'"(?:[^"\\]|\\.)*+\\?+(?:"|\Z)|(?P<key>\b[A-Za-z_]\w*+)(?=\s*
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BackendConfig:
-    """The configuration that a backend gives an instruction, which most backends write as JSON.
+    """The configuration of an instruction by a backend, in most backends as JSON.
 
-    Two of them are equal whatever the order of keys: TPU compilers sort them in the text of a dump, not in its proto.
+    Equality ignores the order of keys: TPU compilers sort them in the text of a dump, not in its proto.
 
     >>> BackendConfig('{"a":1,"b":2}') == BackendConfig('{"b":2,"a":1}')
     True
@@ -50,11 +50,11 @@ class BackendConfig:
 
     @property
     def json(self) -> Json:
-        """What the text says; None if it is not JSON, with or without quotes around keys. It cannot be changed."""
+        """The parsed text, immutable; None if it is not JSON, with or without quotes around keys."""
         return _read_json(self.text)
 
     def get(self, *path: str) -> Json:
-        """What stands at a path of keys; None if there is nothing.
+        """The value at a path of keys; None if there is none.
 
         >>> BackendConfig('{"a":{"b":1}}').get("a", "b")
         1
@@ -67,7 +67,7 @@ class BackendConfig:
 
 @dataclass(frozen=True, slots=True)
 class FrontendAttributes:
-    """Texts by name, which XLA hands on and frontends read.
+    """Texts by name, which XLA passes on for frontends.
 
     >>> attributes = FrontendAttributes((("a", "1"), ("b", "{x=2}")))
     >>> str(attributes), attributes.get("a")
@@ -86,7 +86,7 @@ class FrontendAttributes:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One number that a tool measured."""
+    """One number measured by a tool."""
 
     name: str
     value: float
@@ -97,7 +97,7 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsViz:
-    """Numbers that tools measured, and which of them is to be shown.
+    """Numbers measured by tools, and which of them is shown.
 
     >>> str(StatisticsViz(1, (Statistic("a", 33), Statistic("b", 0.5))))
     '{visualizing_index=1,a=33,b=0.5}'
@@ -118,7 +118,7 @@ def _read_json(text: str) -> Json:
         return _frozen(loads(text))
     except (ValueError, RecursionError):
         pass
-    try:  # by hand, keys are often written without quotes, which protobuf reads too
+    try:  # handwritten keys often lack quotes, which protobuf accepts too
         return _frozen(loads(_KEY.sub(_quoted, text)))
     except (ValueError, RecursionError):
         return None
@@ -130,7 +130,7 @@ def _quoted(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _sorted_json(text: str) -> str:
-    """The same JSON with its keys in order; a text that is no JSON as it stands."""
+    """The same JSON with sorted keys; other text unchanged."""
     from json import dumps, loads
 
     try:

@@ -1,4 +1,4 @@
-"""What a custom call says of the function that it calls. Mirrors `HloCustomCallInstruction` of xla/hlo/ir."""
+"""The function that a custom call calls. Mirrors `HloCustomCallInstruction` of xla/hlo/ir."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPCODES: Final = (opcodes.CUSTOM_CALL, "custom-call-start")
 
 @dataclass(frozen=True, slots=True)
 class CustomCall:
-    """The function that is called, and how; `operand_layout_constraints` is None where layouts are not fixed."""
+    """The called function, and its calling convention; `operand_layout_constraints` is None if layouts are free."""
 
     target: str
     api_version: CustomCallApiVersion = CustomCallApiVersion.ORIGINAL
@@ -29,7 +29,7 @@ class CustomCall:
 
 
 def custom_call(instruction: Instruction) -> CustomCall | None:
-    """What a custom call says, or the start of one that runs meanwhile; None for every other opcode.
+    """The function of a custom call, or of the start of an asynchronous one; None for every other opcode.
 
     >>> from hlo_cli import parse_module
     >>> text = 'r = f32[2] custom-call(f32[2] a), custom_call_target="f", custom_call_has_side_effect=true'

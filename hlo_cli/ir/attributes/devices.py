@@ -1,6 +1,6 @@
-"""The groups of devices that take part in a collective operation together.
+"""The groups of devices in a collective operation.
 
-Mirrors xla/hlo/ir/replica_group.h: groups are listed, made by an iota, or lie along the axes of a mesh.
+Mirrors xla/hlo/ir/replica_group.h: groups are listed, made by an iota, or along the axes of a mesh.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class CollectiveDeviceList:
-    """Groups one by one; no group at all stands for one of all devices.
+    """Groups as a list; an empty list means one group of all devices.
 
     >>> str(CollectiveDeviceList(((0, 1), (2, 3))))
     '{{0,1},{2,3}}'
@@ -29,7 +29,7 @@ class CollectiveDeviceList:
         return index_text(map(index_text, self.listed))
 
     def groups(self, device_count: int) -> Groups:
-        """The groups, where so many devices take part.
+        """The groups for a number of devices.
 
         >>> CollectiveDeviceList(()).groups(3)
         ((0, 1, 2),)
@@ -39,7 +39,7 @@ class CollectiveDeviceList:
 
 @dataclass(frozen=True, slots=True)
 class IotaReplicaGroupList:
-    """So many groups of the same size, filled one after the other.
+    """A number of groups of equal size, filled in order.
 
     >>> groups = IotaReplicaGroupList(2, 4, IotaTransform((4, 2), (1, 0)))
     >>> str(groups), groups.groups(8)
@@ -54,7 +54,7 @@ class IotaReplicaGroupList:
         return f"[{self.num_replica_groups},{self.num_devices_per_group}]<={self.transform}"
 
     def groups(self, device_count: int) -> Groups:
-        """The groups; how many devices take part is known without being told."""
+        """The groups; the number of devices is known from the iota."""
         if prod(self.transform.reshape_dims) != self.num_replica_groups * self.num_devices_per_group:
             raise HloError(f"{self} has another number of devices than places")
         devices, size = self.transform.devices(), self.num_devices_per_group
@@ -63,7 +63,7 @@ class IotaReplicaGroupList:
 
 @dataclass(frozen=True, slots=True)
 class MeshAxesReplicaGroupList:
-    """The devices of a mesh that differ along some of its axes alone.
+    """Groups of the devices of a mesh that differ only along some of its axes.
 
     >>> from hlo_cli.ir.attributes.mesh import MeshAxis
     >>> groups = MeshAxesReplicaGroupList(Mesh((MeshAxis("x", 2), MeshAxis("y", 2))), (AxisRef("x"),))
@@ -78,7 +78,7 @@ class MeshAxesReplicaGroupList:
         return f"{self.mesh} {index_text(self.axes)}"
 
     def groups(self, device_count: int) -> Groups:
-        """The groups; how many devices take part is known without being told."""
+        """The groups; the number of devices is known from the mesh."""
         return self.mesh.groups(self.axes)
 
 

@@ -1,7 +1,7 @@
-"""Which dimensions of the operands and results of dot, convolution, gather and scatter mean what.
+"""The roles of dimensions in the operands and results of dot, convolution, gather, and scatter.
 
 Mirrors the messages of the same names in xla/xla_data.proto and how xla/hlo/ir/hlo_instructions.cc prints them. The
-numbers of most stand in several attributes, which the functions here collect from an instruction.
+numbers of most are spread over several attributes, which the functions here collect from an instruction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionDimensionNumbers:
-    """Which dimension of the input, the kernel and the output is which; spatial ones in their own order.
+    """The role of each dimension of the input, the kernel, and the output; spatial ones in their own order.
 
     >>> str(ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,)))
     'b0f_0io->b0f'
@@ -51,7 +51,7 @@ class ConvolutionDimensionNumbers:
 
 @dataclass(frozen=True, slots=True)
 class DotDimensionNumbers:
-    """Which dimensions of a dot's operands are batch dimensions, and which are summed over.
+    """The batch and contracting dimensions of a dot's operands.
 
     >>> str(DotDimensionNumbers((1,), (0,)))
     'lhs_contracting_dims={1}, rhs_contracting_dims={0}'
@@ -76,7 +76,7 @@ class DotDimensionNumbers:
 
 @dataclass(frozen=True, slots=True)
 class RaggedDotDimensionNumbers:
-    """A dot's dimensions, and those along which groups of different sizes lie.
+    """A dot's dimensions, and the ragged and group dimensions.
 
     >>> str(RaggedDotDimensionNumbers(DotDimensionNumbers((1,), (1,)), (0,), (0,)))
     'lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}'
@@ -95,7 +95,7 @@ class RaggedDotDimensionNumbers:
 
 @dataclass(frozen=True, slots=True)
 class GatherDimensionNumbers:
-    """How a gather's indices choose slices of its operand, and where these stand in the result.
+    """The dimensions by which a gather's indices select slices of its operand, and those of the slices in the result.
 
     >>> str(GatherDimensionNumbers((1,), (0,), (0,), 1))
     'offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1'
@@ -123,7 +123,7 @@ class GatherDimensionNumbers:
 
 @dataclass(frozen=True, slots=True)
 class ScatterDimensionNumbers:
-    """How a scatter's indices choose slices of its operand, and where these stand in the updates.
+    """The dimensions by which a scatter's indices select slices of its operand, and those of the slices in the updates.
 
     >>> str(ScatterDimensionNumbers((1,), (0,), (0,), 1))
     'update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1'
@@ -150,24 +150,24 @@ class ScatterDimensionNumbers:
 
 
 class Attributed(Protocol):
-    """What dimension numbers are read from: an instruction, of which no more is needed."""
+    """The part of an instruction's interface that is needed to read dimension numbers."""
 
     @property
     def written_opcode(self) -> str:
         """The opcode."""
 
     def integer(self, name: str) -> int | None:
-        """The number that an attribute says."""
+        """The number of an attribute."""
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """The numbers that an attribute says."""
+        """The numbers of an attribute."""
 
     def value_of(self, name: str, kind: type[_T]) -> _T | None:
-        """What an attribute says, if it is of this kind."""
+        """The value of an attribute, if it is of this kind."""
 
 
 def dot_dimension_numbers(instruction: Attributed) -> DotDimensionNumbers | None:
-    """Those of a dot, scaled-dot or ragged-dot; None for every other opcode.
+    """The dimension numbers of a dot, scaled-dot, or ragged-dot; None for every other opcode.
 
     >>> from hlo_cli import parse_module
     >>> text = "r = f32[2,5] dot(f32[2,3] a, f32[3,5] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
@@ -185,7 +185,7 @@ def dot_dimension_numbers(instruction: Attributed) -> DotDimensionNumbers | None
 
 
 def ragged_dot_dimension_numbers(instruction: Attributed) -> RaggedDotDimensionNumbers | None:
-    """Those of a ragged-dot; None for every other opcode."""
+    """The dimension numbers of a ragged-dot; None for every other opcode."""
     dot = dot_dimension_numbers(instruction)
     if dot is None or instruction.written_opcode != "ragged-dot":
         return None
@@ -195,12 +195,12 @@ def ragged_dot_dimension_numbers(instruction: Attributed) -> RaggedDotDimensionN
 
 
 def convolution_dimension_numbers(instruction: Attributed) -> ConvolutionDimensionNumbers | None:
-    """Those of a convolution, or of a custom call that stands for one; None where there are none."""
+    """The dimension numbers of a convolution, or of a custom call for one; None without any."""
     return instruction.value_of("dim_labels", ConvolutionDimensionNumbers)
 
 
 def gather_dimension_numbers(instruction: Attributed) -> GatherDimensionNumbers | None:
-    """Those of a gather; None for every other opcode. What it takes are `integers("slice_sizes")`.
+    """The dimension numbers of a gather; None for every other opcode. The slice sizes are `integers("slice_sizes")`.
 
     >>> from hlo_cli import parse_module
     >>> names = "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1"
@@ -221,7 +221,7 @@ def gather_dimension_numbers(instruction: Attributed) -> GatherDimensionNumbers 
 
 
 def scatter_dimension_numbers(instruction: Attributed) -> ScatterDimensionNumbers | None:
-    """Those of a scatter; None for every other opcode."""
+    """The dimension numbers of a scatter; None for every other opcode."""
     if instruction.written_opcode != opcodes.SCATTER:
         return None
     return ScatterDimensionNumbers(
@@ -235,12 +235,12 @@ def scatter_dimension_numbers(instruction: Attributed) -> ScatterDimensionNumber
 
 
 def _labels(named: dict[int, str], spatial: Dimensions) -> str:
-    """A letter or number for every dimension up to the last that has one, ? for those between that have none."""
+    """A letter or number for every dimension up to the last named one, ? for unnamed ones between."""
     named = named | {dimension: str(i) for i, dimension in enumerate(spatial)}
     return "".join(named.get(dimension, "?") for dimension in range(max(named) + 1))
 
 
 def _printed(dims: dict[str, Dimensions], batching: dict[str, Dimensions], index_vector_dim: int) -> str:
-    """Batching dimensions are printed where there are any."""
+    """The dimension numbers as text; batching dimensions only if there are any."""
     shown = dims | {name: dimensions for name, dimensions in batching.items() if dimensions}
     return ", ".join((*(f"{n}={index_text(d)}" for n, d in shown.items()), f"index_vector_dim={index_vector_dim}"))

@@ -15,12 +15,12 @@ from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.source import HloError
 
 MOST_DEVICES: Final = 1 << 22
-"""Longer lists of devices are not written out; no machine has so many."""
+"""The longest list of devices that is expanded; no machine has so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class IotaTransform:
-    """The numbers from 0 on, reshaped to these dimensions, whose order is then changed.
+    """The numbers from 0 on, reshaped to `dims` and transposed.
 
     >>> transform = IotaTransform((2, 3), (1, 0))
     >>> str(transform), transform.devices()
@@ -36,11 +36,11 @@ class IotaTransform:
 
     @property
     def is_permutation(self) -> bool:
-        """Whether each dimension has its place in the new order."""
+        """Whether the new order is a permutation of the dimensions."""
         return sorted(self.transpose_perm) == list(range(len(self.reshape_dims)))
 
     def devices(self) -> tuple[int, ...]:
-        """The numbers one by one; HloError where the order is none, or there are too many."""
+        """The numbers one by one; HloError if the order is invalid, or there are too many."""
         if not self.is_permutation:
             raise HloError(f"{self} is no order of its dimensions")
         return permuted(range(check_count(prod(self.reshape_dims))), self.reshape_dims, self.transpose_perm)
@@ -59,7 +59,7 @@ class MeshAxis:
 
 @dataclass(frozen=True, slots=True)
 class AxisRef:
-    """An axis of a mesh by name, or a part of it: `size` devices of it, behind `pre_size` of them.
+    """An axis of a mesh by name, or a part of it: `size` devices, after `pre_size` of them.
 
     >>> str(AxisRef("x")), str(AxisRef("x", 2, 4))
     ("'x'", "'x':(2)4")
@@ -75,7 +75,7 @@ class AxisRef:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Devices in a grid with named axes; `device_ids` says which ones where they are not in their own order.
+    """Devices in a grid with named axes; `device_ids` lists them if they are not in ascending order.
 
     >>> mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 2)), IotaTransform((2, 2), (1, 0)))
     >>> str(mesh), mesh.devices()
@@ -95,15 +95,15 @@ class Mesh:
 
     @property
     def device_count(self) -> int:
-        """How many devices the mesh has."""
+        """The number of devices in the mesh."""
         return prod(axis.size for axis in self.axes)
 
     def size_of(self, axis: AxisRef) -> int:
-        """How many devices lie along an axis, or along a part of one."""
+        """The number of devices along an axis, or along a part of one."""
         return axis.size or next(whole.size for whole in self.axes if whole.name == axis.name)
 
     def devices(self) -> tuple[int, ...]:
-        """The devices in the order of the grid, the last axis fastest."""
+        """The devices in the order of the grid, the last axis minor."""
         match self.device_ids:
             case None:
                 return tuple(range(check_count(self.device_count)))
@@ -113,7 +113,7 @@ class Mesh:
                 return listed
 
     def groups(self, axes: Sequence[AxisRef]) -> tuple[tuple[int, ...], ...]:
-        """The devices that differ along these axes alone, in the order of the axes.
+        """The devices that differ only along these axes, in the order of the axes.
 
         >>> Mesh((MeshAxis("x", 2), MeshAxis("y", 4))).groups([AxisRef("y", 2, 2)])
         ((0, 1), (2, 3), (4, 5), (6, 7))
@@ -131,7 +131,7 @@ class Mesh:
         return tuple(devices[at : at + length] for at in range(0, len(devices), length))
 
     def problem_with(self, used: Sequence[Sequence[AxisRef]]) -> str | None:
-        """Why these lists of axes cannot stand together, or None: no two may overlap, neighbours that could be one are.
+        """The reason why these lists of axes conflict, or None: none may overlap, and adjacent parts must be merged.
 
         >>> Mesh((MeshAxis("x", 2),)).problem_with([[AxisRef("x")], [AxisRef("x")]])
         'axis x is used twice'
@@ -147,7 +147,7 @@ class Mesh:
         return None
 
     def _parts(self, used: Sequence[AxisRef]) -> list[tuple[str, int, int]]:
-        """Every axis cut where the parts that are used begin and end: name, size before the part, size of the part."""
+        """Every axis split at the ends of the used parts: name, size before the part, size of the part."""
         found: list[tuple[str, int, int]] = []
         for axis in self.axes:
             refs = [ref for ref in used if ref.name == axis.name and ref.size is not None]
@@ -160,7 +160,7 @@ class Mesh:
 
 
 def permuted(values: Sequence[int], dims: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """The values of an array of these dimensions, row by row, once the dimensions stand in a new order."""
+    """The values of an array of these dimensions in row-major order, after a transpose."""
     strides = [prod(dims[d + 1 :]) for d in range(len(dims))]
     offsets = [0]
     for d in order:
@@ -170,7 +170,7 @@ def permuted(values: Sequence[int], dims: Sequence[int], order: Sequence[int]) -
 
 
 def check_count(count: int) -> int:
-    """The count itself, or HloError if so many devices are not written out."""
+    """The count itself; HloError if it is too large to be expanded."""
     if count > MOST_DEVICES:
         raise HloError(f"{count} devices are too many to be written out")
     return count

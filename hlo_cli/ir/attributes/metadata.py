@@ -1,4 +1,4 @@
-"""Where an instruction comes from in the user's program: its metadata and the stack frames behind it.
+"""The source of an instruction in the user's program: its metadata and the stack frames.
 
 Mirrors `OpMetadata` of xla/xla_data.proto and the stack frame index of xla/service/hlo.proto.
 """
@@ -15,9 +15,9 @@ from hlo_cli.ir.strings import quoted
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What `metadata={…}` says; empty strings and zeros where it says nothing.
+    """The value of `metadata={…}`; empty strings and zeros for missing keys.
 
-    Keys without a field of their own, those of forks, stay in the text.
+    Keys without a field of their own, such as those of forks, stay in the text.
 
     >>> str(Metadata(op_name="jit(f)/add", source_line=3))
     '{op_name="jit(f)/add" source_line=3}'
@@ -53,7 +53,7 @@ NO_METADATA: Final = Metadata()
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in the user's program; line 0 where only the file is known.
+    """A place in the user's program; line 0 if only the file is known.
 
     >>> str(SourceLocation("train.py", 12, "loss"))
     'train.py:12'
@@ -102,9 +102,9 @@ class StackFrames:
     frames: tuple[StackFrame, ...] = ()
 
     def stack(self, frame_id: int) -> tuple[SourceLocation, ...]:
-        """The calls behind a frame, innermost first; empty for 0 and for frames that are not in the table."""
+        """The calls of a frame, innermost first; empty for 0 and for frames that are not in the table."""
         found: list[SourceLocation] = []
-        for _ in self.frames:  # no more, for the frames of a damaged dump may call each other
+        for _ in self.frames:  # a limit, as the frames of a corrupt dump may form a cycle
             if not 1 <= frame_id <= len(self.frames):
                 break
             frame = self.frames[frame_id - 1]

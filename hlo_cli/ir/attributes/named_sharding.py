@@ -13,7 +13,7 @@ from hlo_cli.ir.words import ReductionKind
 
 @dataclass(frozen=True, slots=True)
 class DimensionSharding:
-    """The axes along which one dimension is cut; one that is open may be cut further.
+    """The axes along which one dimension is partitioned; an open one may be partitioned further.
 
     >>> str(DimensionSharding((AxisRef("x"),), is_closed=False))
     "{'x', ?}"
@@ -28,7 +28,7 @@ class DimensionSharding:
 
 @dataclass(frozen=True, slots=True)
 class MaximalMesh:
-    """One device that holds all.
+    """A mesh of a single device.
 
     >>> str(MaximalMesh(3))
     'maximal_mesh[device_id=3]'
@@ -42,9 +42,9 @@ class MaximalMesh:
 
 @dataclass(frozen=True, slots=True)
 class NamedSharding:
-    """A mesh, the axes that cut each dimension, and axes along which values are copied, summands, or up to the program.
+    """A mesh, the axes of each dimension, and the replicated, unreduced, and manual axes.
 
-    `whole` is the one word that stands where no dimension is cut: replicated, unreduced or manual.
+    `whole` is the keyword of a sharding without partitioned dimensions: replicated, unreduced, or manual.
 
     >>> from hlo_cli.ir.attributes.mesh import MeshAxis
     >>> mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 4)))
@@ -80,7 +80,7 @@ class NamedSharding:
         return "{" + ", ".join(parts) + "}"
 
     def tile_counts(self, rank: int) -> tuple[int, ...]:
-        """Into how many parts each dimension of an array of this rank is cut."""
+        """The number of partitions of each dimension of an array of this rank."""
         if isinstance(self.mesh, MaximalMesh):
             return (1,) * rank
         size_of = self.mesh.size_of
@@ -89,7 +89,7 @@ class NamedSharding:
 
     @property
     def problem(self) -> str | None:
-        """Why XLA refuses what this says, or None."""
+        """The reason why XLA rejects the sharding, or None."""
         if isinstance(self.mesh, MaximalMesh):
             return None
         names = [axis.name for axis in self.mesh.axes]

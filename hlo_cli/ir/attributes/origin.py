@@ -1,4 +1,4 @@
-"""Where values were computed before the compiler moved them: original values, and the tables of a module about them.
+"""Original values, the values of the program before compiler passes, and the tables of a module about them.
 
 Mirrors xla/hlo/ir/hlo_original_value.h and `DebugAttributesProto` of xla/service/hlo.proto.
 """
@@ -13,7 +13,7 @@ from hlo_cli.ir.words import DebugLogMode
 
 @dataclass(frozen=True, slots=True)
 class OriginalArray:
-    """An array that an instruction of the original program computed; without a name it is not known which.
+    """An array of an instruction of the original program; without a name it is unknown.
 
     >>> str(OriginalArray("foo", (1,))), str(OriginalArray("foo")), str(OriginalArray())
     ('{"foo" {1}}', '{"foo"}', '{}')
@@ -41,7 +41,7 @@ class OriginalTuple:
 
 @dataclass(frozen=True, slots=True)
 class OriginalValue:
-    """What a value is of the original program: a tree like its shape, or a call that the compiler made up.
+    """The original value of an instruction: a tree like its shape, or a call that the compiler made.
 
     >>> str(OriginalValue(OriginalTuple((OriginalArray("a"), OriginalArray()))))
     '{({"a"}, {})}'
@@ -57,7 +57,7 @@ class OriginalValue:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How to compute an array of the original program from one that is still there: by a module, as text."""
+    """The computation of an array of the original program from one that still exists, as a module in text form."""
 
     old: OriginalArray
     new: OriginalArray
@@ -70,7 +70,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryTable:
-    """How lost arrays of the original program are computed; printed in one line, where XLA takes several.
+    """The recovery of lost arrays of the original program; printed on one line, where XLA uses several.
 
     >>> str(RecoveryTable((Recovery(OriginalArray("a"), OriginalArray("b")),)))
     '{ {"a"} : {"b"} }'
@@ -84,7 +84,7 @@ class RecoveryTable:
 
 @dataclass(frozen=True, slots=True)
 class DebugAttributes:
-    """What of an instruction is to be logged while the program runs.
+    """The log settings of an instruction.
 
     >>> str(DebugAttributes(DebugLogMode.DEFAULT, op_id=3))
     '{log_mode=default,op_id=3}'
@@ -105,7 +105,7 @@ class DebugAttributes:
 
 @dataclass(frozen=True, slots=True)
 class DebuggedArray:
-    """An array of the original program, and what is to be logged of it."""
+    """An array of the original program, and its log settings."""
 
     array: OriginalArray
     attributes: tuple[DebugAttributes, ...]

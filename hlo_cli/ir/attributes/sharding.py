@@ -1,4 +1,4 @@
-"""Shardings: which devices hold which part of a value.
+"""Shardings: the part of a value on each device.
 
 Mirrors xla/hlo/ir/hlo_sharding.h. A sharding over the named axes of a mesh is a `NamedSharding`.
 """
@@ -18,7 +18,7 @@ from hlo_cli.ir.words import ReductionKind
 
 
 class ShardingType(StrEnum):
-    """What a device holds: a copy, all of it on one device, whatever the program says, a part, or a summand."""
+    """The data on a device: a copy, all of it on one device, as the program decides, a part, or a summand."""
 
     REPLICATED = "replicated"
     MAXIMAL = "maximal"
@@ -30,7 +30,7 @@ class ShardingType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TileAssignment:
-    """Which device holds which tile: `devices` lists them with the last dimension fastest, or says how they are made.
+    """The device of each tile: `devices` lists them in row-major order, or is the iota that generates them.
 
     >>> tiles = TileAssignment((2, 2), IotaTransform((2, 2), (1, 0)))
     >>> str(tiles), tiles.device_ids()
@@ -48,7 +48,7 @@ class TileAssignment:
 
     @property
     def device_count(self) -> int:
-        """How many tiles there are, each on a device of its own."""
+        """The number of tiles, each on a device of its own."""
         return prod(self.dimensions)
 
     def device_ids(self) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ class TileAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ShardGroup:
-    """Values of the same group are sharded as one another, or like one another.
+    """Values of one group have the same sharding, or similar ones.
 
     >>> str(ShardGroup(3, is_like=True))
     'shard_like 3'
@@ -74,7 +74,7 @@ class ShardGroup:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The sharding of one array. A tiled one has its tiles, and what the last dimensions of the tiles stand for.
+    """The sharding of one array. A tiled one has its tiles, and the meanings of the last tile dimensions.
 
     >>> str(Sharding(ShardingType.TILED, TileAssignment((2, 2), (0, 1, 2, 3)), replicate_on_last_tile_dim=True))
     '{devices=[2,2]0,1,2,3 last_tile_dim_replicate}'
@@ -107,7 +107,7 @@ class Sharding:
         return "{" + " ".join(items) + "}"
 
     def tile_counts(self, rank: int) -> tuple[int, ...]:
-        """Into how many parts each dimension of an array of this rank is cut.
+        """The number of partitions of each dimension of an array of this rank.
 
         >>> tiles = TileAssignment((2, 1, 2), IotaTransform((4,)))
         >>> Sharding(ShardingType.TILED, tiles, replicate_on_last_tile_dim=True).tile_counts(2)
@@ -117,7 +117,7 @@ class Sharding:
 
     @property
     def problem(self) -> str | None:
-        """Why XLA refuses what this says, or None."""
+        """The reason why XLA rejects the sharding, or None."""
         if self.type is not ShardingType.TILED:
             return self._problem_of_whole()
         if self.tiles is None or not self.tiles.dimensions:
@@ -157,7 +157,7 @@ class TupleSharding:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """How values are sharded on both sides of a `domain` instruction.
+    """The shardings on both sides of a `domain` instruction.
 
     >>> str(Domain(Sharding(ShardingType.REPLICATED), Sharding(ShardingType.MAXIMAL, device=0)))
     '{kind="sharding", entry={replicated}, exit={maximal device=0}}'

@@ -1,4 +1,4 @@
-"""What attributes say: every type that a value may have, and how XLA prints it.
+"""Attribute values: every type of value, and its text in XLA.
 
 Mirrors the printing in xla/hlo/ir/hlo_instruction.cc and xla/hlo/ir/hlo_instructions.cc.
 """
@@ -52,17 +52,17 @@ Scalar: TypeAlias = """(
     | BackendConfig | FrontendAttributes | Metadata | OriginalValue | RecoveryTable
     | ResultAccuracy | SparsityConfig | StatisticsViz
 )"""
-"""One thing that a value may be. A `str` that is no enumeration and not unread is what stood between quotes."""
+"""A single value. A `str` that is neither an enumeration nor unparsed is the text between quotes."""
 
 AttributeValue: TypeAlias = "Scalar | tuple[AttributeValue, ...]"
-"""What an attribute says: one thing, or several between braces."""
+"""The value of an attribute: one value, or several between braces."""
 
 _CLOSE: tuple[type, ...] = (bool, int, StrEnum, tuple)
-"""What is listed without a space behind the comma."""
+"""Lists without a space after the comma."""
 
 
 def value_text(value: AttributeValue) -> str:
-    r"""A value as XLA prints it behind `name=`.
+    r"""A value as XLA prints it after `name=`.
 
     >>> value_text(((0, 1), (2, 3))), value_text((Name("a"), Name("b"))), value_text(True), value_text('"')
     ('{{0,1},{2,3}}', '{%a, %b}', 'true', '"\\""')

@@ -1,4 +1,4 @@
-"""Windows, paddings and slices: what is taken of each dimension of an array.
+"""Windows, paddings, and slices: the elements selected in each dimension of an array.
 
 Mirrors `Window` and `PaddingConfig` of xla/xla_data.proto, xla/window_util.cc and `HloSliceInstruction`.
 """
@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WindowDimension:
-    """How a window moves along one dimension of its operand."""
+    """The movement of a window along one dimension of its operand."""
 
     size: int
     stride: int = 1
@@ -24,7 +24,7 @@ class WindowDimension:
 
     @property
     def dilated_size(self) -> int:
-        """How far the window reaches, with the gaps that its dilation makes.
+        """The extent of the window, including the gaps of its dilation.
 
         >>> WindowDimension(3, window_dilation=2).dilated_size
         5
@@ -32,7 +32,7 @@ class WindowDimension:
         return dilated(self.size, self.window_dilation)
 
     def positions(self, size: int) -> int:
-        """In how many places the window fits along a dimension of this size, which is the size of the result.
+        """The number of positions of the window along a dimension of this size, which is the size of the result.
 
         >>> WindowDimension(3, stride=2, padding_low=1, padding_high=1).positions(8)
         4
@@ -72,7 +72,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PaddingDimension:
-    """What is put before, behind and between the elements of one dimension; negative numbers cut off instead."""
+    """The padding before, after, and between the elements of one dimension; negative numbers remove elements."""
 
     edge_padding_low: int
     edge_padding_high: int
@@ -99,7 +99,7 @@ class PaddingConfig:
 
 @dataclass(frozen=True, slots=True)
 class SliceDimension:
-    """Every `stride`-th element from `start` up to `limit`, which is left out."""
+    """Every `stride`-th element from `start` up to `limit`, exclusive."""
 
     start: int
     limit: int
@@ -108,7 +108,7 @@ class SliceDimension:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a slice takes of every dimension.
+    """The range of every dimension of a slice.
 
     >>> str(Slice((SliceDimension(0, 4), SliceDimension(1, 9))))
     '{[0:4], [1:9]}'
@@ -123,7 +123,7 @@ class Slice:
 
 
 def dilated(size: int, dilation: int) -> int:
-    """The size of a dimension whose elements stand `dilation` apart.
+    """The size of a dimension whose elements are `dilation` apart.
 
     >>> dilated(3, 2), dilated(0, 2)
     (5, 0)

@@ -1,3 +1,3 @@
-"""What compilers write next to a dump: `buffers.BufferAssignment`, `live_ranges.DumpedLiveRanges`,
-`usage_report.MemoryUsageReport`, and the error of memory that does not suffice, `out_of_memory.OutOfMemory`.
+"""The contents of compilers' files next to a dump: `buffers.BufferAssignment`, `live_ranges.DumpedLiveRanges`,
+`usage_report.MemoryUsageReport`, and the out-of-memory error, `out_of_memory.OutOfMemory`.
 """

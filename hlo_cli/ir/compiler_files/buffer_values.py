@@ -1,4 +1,4 @@
-"""The values of a buffer assignment with all places where they are and all that use them.
+"""The values of a buffer assignment with all their places and uses.
 
 Mirrors `HloValue::ToString` and `HloUse` of xla/service/hlo_value.h.
 """
@@ -13,7 +13,7 @@ from hlo_cli.source import Diagnostic, Span
 
 @dataclass(frozen=True, slots=True)
 class ValueUse:
-    """An instruction takes a value: as which operand, and as which element of that."""
+    """A use of a value by an instruction: the operand number, and the index in that operand."""
 
     user: BufferPlace
     operand_number: int
@@ -22,9 +22,9 @@ class ValueUse:
 
 @dataclass(frozen=True, slots=True)
 class UsedValue:
-    """A value that has memory: where it is defined, every place that holds it, and who takes it.
+    """A value with memory: its definition, every place that holds it, and its uses.
 
-    `instruction_span` is where the text prints the instruction that defines it, whole.
+    `instruction_span` is the span of the complete defining instruction in the text.
     """
 
     id: int
@@ -38,7 +38,7 @@ class UsedValue:
 
 @dataclass(frozen=True, slots=True)
 class UsedValues:
-    """All values that have memory, and what all allocations take together."""
+    """All values with memory, and the total size of the allocations."""
 
     total_bytes: int
     values: tuple[UsedValue, ...]

@@ -1,4 +1,4 @@
-"""The compiler's own buffer assignment: which values lie in which allocation, and where in it.
+"""The compiler's own buffer assignment: the values in each allocation, with their offsets.
 
 Mirrors xla/service/buffer_assignment.h and the messages of its proto in xla/service/hlo.proto.
 """
@@ -20,9 +20,9 @@ EventKind = Literal["ALLOC", "FREE", "SHARE_WITH"]
 
 @dataclass(frozen=True, slots=True)
 class BufferPlace:
-    """An element of what an instruction gives; the instruction is None where the module does not have it.
+    """An element of an instruction's result; the instruction is None if the module does not have it.
 
-    `name` is what a text calls the instruction, in the module or not; places that protos tell have none.
+    `name` is the instruction's name in a text, in the module or not; places from protos have none.
     """
 
     instruction: Instruction | None
@@ -30,7 +30,7 @@ class BufferPlace:
     name: str = ""
 
     def __str__(self) -> str:
-        """The place as XLA's texts about memory write it.
+        """The place in the form of XLA's texts about memory.
 
         >>> str(BufferPlace(None, (0, 1), "fusion.3")), str(BufferPlace(None, (), "dot"))
         ('fusion.3{0,1}', 'dot')
@@ -41,9 +41,9 @@ class BufferPlace:
 
 @dataclass(frozen=True, slots=True)
 class LogicalBuffer:
-    """A value that needs memory, and where in the module it is made. `color` is its memory space.
+    """A value that needs memory, and the place that defines it. `color` is its memory space.
 
-    `shape` is known where a text tells it, and so is `is_phi`: whether several values flow together here.
+    `shape` and `is_phi`, whether several values merge here, are known only from texts that have them.
     """
 
     id: int
@@ -56,7 +56,7 @@ class LogicalBuffer:
 
 @dataclass(frozen=True, slots=True)
 class AssignedBuffer:
-    """Where a logical buffer lies in its allocation."""
+    """The location of a logical buffer in its allocation."""
 
     logical_buffer_id: int
     offset_bytes: int
@@ -65,10 +65,10 @@ class AssignedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class BufferAllocation:
-    """One stretch of memory, and what lies in it, at different times maybe in the same place.
+    """One block of memory, and its buffers, which may share bytes at different times.
 
     `parameter_number` is None unless the allocation holds a parameter of the entry computation. The last fields are
-    known from texts alone: `page` from TPUs; `output_shape`, the whole result, where the allocation holds the result's
+    known from texts only: `page` from TPUs; `output_shape`, the whole result, if the allocation holds the result's
     outermost value; `other_color_buffer_ids`, values of other memory spaces that use holes of this allocation.
     """
 
@@ -90,7 +90,7 @@ class BufferAllocation:
 
     @property
     def is_preallocated_temp(self) -> bool:
-        """Whether the allocation is for values that nobody sees outside of the program.
+        """Whether the allocation is for values that are not visible outside of the program.
 
         >>> [BufferAllocation(0, 4, 0, is_constant=is_constant).is_preallocated_temp for is_constant in (True, False)]
         [False, True]
@@ -101,7 +101,7 @@ class BufferAllocation:
 
 @dataclass(frozen=True, slots=True)
 class HeapEvent:
-    """A logical buffer comes, goes, or shares the place of another."""
+    """An allocation, a deallocation, or a sharing of a logical buffer."""
 
     kind: EventKind
     buffer_id: int
@@ -112,7 +112,7 @@ class HeapEvent:
 
 @dataclass(frozen=True, slots=True)
 class HeapSimulatorTrace:
-    """What the heap simulator did to fill one allocation, in order."""
+    """The events of the heap simulator for one allocation, in order."""
 
     events: tuple[HeapEvent, ...]
     whole_module_simulation: bool
@@ -121,9 +121,9 @@ class HeapSimulatorTrace:
 
 @dataclass(frozen=True, slots=True)
 class AllocationStats:
-    """How many bytes the allocations of each kind take; an allocation may be of several kinds.
+    """The bytes of the allocations of each kind; an allocation may be of several kinds.
 
-    Fragmentation is None where it is not told. Mirrors `BufferAssignment::Stats`.
+    Fragmentation is None if unknown. Mirrors `BufferAssignment::Stats`.
     """
 
     parameter_bytes: int
@@ -139,8 +139,7 @@ class AllocationStats:
 class BufferAssignment:
     """All allocations of a module, and the logical buffers in them.
 
-    `aliases` are further places at which the value of a logical buffer appears; `notes` tell of what a text says
-    beyond the format as it is known.
+    `aliases` are further places of the value of a logical buffer; `notes` are on text outside the known format.
 
     >>> assignment = BufferAssignment((), (BufferAllocation(0, 64, 0), BufferAllocation(1, 8, 0, is_tuple=True)))
     >>> assignment.allocation(1).size_bytes
@@ -171,7 +170,7 @@ class BufferAssignment:
 
     @property
     def stats(self) -> AllocationStats:
-        """What the allocations take, all memory spaces together.
+        """The sizes of the allocations, summed over all memory spaces.
 
         Mirrors `BufferAssignment::ComputeSummaryStats`.
 

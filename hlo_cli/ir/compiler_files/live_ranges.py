@@ -1,4 +1,4 @@
-"""The live ranges that XLA found itself, as it dumps them: when every value comes and goes, and what is at the peak.
+"""The live ranges that XLA dumps: the start and end of every value, and the values at the peak.
 
 Mirrors `HloLiveRange` of xla/hlo/utils/hlo_live_range.h.
 """
@@ -20,7 +20,7 @@ class ScheduledPlace:
 
 @dataclass(frozen=True, slots=True)
 class DumpedRange:
-    """From when until when a value lives, both included."""
+    """The first and last step at which a value is live."""
 
     place: BufferPlace
     start: int
@@ -29,7 +29,7 @@ class DumpedRange:
 
 @dataclass(frozen=True, slots=True)
 class PeakValue:
-    """A value that lives at the peak, its bytes without tiles and padding, and the sum of it and all before it."""
+    """A value that is live at the peak, its bytes without tiles and padding, and the running sum."""
 
     place: BufferPlace
     size_bytes: int
@@ -38,9 +38,9 @@ class PeakValue:
 
 @dataclass(frozen=True, slots=True)
 class StackNode:
-    """A node of the tree that says where the bytes of the peak come from: what is below it, and what is its own.
+    """A node of the tree that attributes the bytes of the peak: total bytes, and its own.
 
-    `remaining_bytes` is what the nodes that are printed after it have together; `depth` is 0 for the root.
+    `remaining_bytes` is the total of the nodes printed after it; `depth` is 0 for the root.
     """
 
     depth: int
@@ -53,9 +53,9 @@ class StackNode:
 
 @dataclass(frozen=True, slots=True)
 class DumpedLiveRanges:
-    """The schedule, the live ranges and the peak. `schedule_end` is one past the last instruction.
+    """The schedule, the live ranges, and the peak. `schedule_end` is one past the last instruction.
 
-    `peak_time` and what follows are empty in dumps that do not tell; the tree is a list in the order of the text.
+    `peak_time` and the fields after it are empty in dumps without them; the tree is a list in the order of the text.
     """
 
     schedule_end: int

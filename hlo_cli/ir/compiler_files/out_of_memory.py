@@ -1,7 +1,7 @@
-"""What XLA's messages say when memory does not suffice: which memory, how much, and what is in it.
+"""Out-of-memory messages of XLA: the memory, the sizes, and the largest allocations.
 
 Mirrors `BufferAssignment::ToVerboseString` of xla/service/buffer_assignment.cc and the messages of TPU compilers, GPU
-allocators and runtimes. What a message does not tell is None or empty.
+allocators and runtimes. Parts that a message lacks are None or empty.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
 
 OomStage = Literal["compile", "load", "run"]
-"""When memory ran out: the compiler found that the program does not fit, it did not load, or an allocation failed."""
+"""The stage of the failure: the program does not fit at compile time, it fails to load, or an allocation fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPart:
-    """A part of what is used; the size is None where the message calls it unknown."""
+    """A part of the used memory; the size is None if the message calls it unknown."""
 
     name: str
     size_bytes: int | None
@@ -27,7 +27,7 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True)
 class TempUsage:
-    """How well the temporary values fill their memory: in percent, and in bytes with and without padding."""
+    """The utilization of the memory of temporary values: in percent, and in bytes with and without padding."""
 
     utilization_percent: float | None = None
     unpadded_bytes: int | None = None
@@ -46,9 +46,9 @@ class ChunkGroup:
 
 @dataclass(frozen=True, slots=True)
 class OomAllocation:
-    """One of the largest allocations. `place` is the instruction behind it; `label` what the message calls that.
+    """One of the largest allocations. `place` is its instruction; `label` the message's name for it.
 
-    `kind` is the compiler's word, such as `HLO temp`; `tag` tells what it is for; sizes are as the message rounds them.
+    `kind` is the compiler's word, such as `HLO temp`; `tag` is its purpose; sizes are as rounded in the message.
     """
 
     size_bytes: int | None = None
@@ -67,7 +67,7 @@ class OomAllocation:
 
     @property
     def padding_bytes(self) -> int:
-        """What of it is padding: as the message tells, else by the tiles of the shape; 0 where neither is known.
+        """The padding: from the message, else by the tiles of the shape; 0 if neither is known.
 
         >>> OomAllocation(4096, unpadded_bytes=1024).padding_bytes, OomAllocation(4096).padding_bytes
         (3072, 0)
@@ -83,9 +83,9 @@ class OomAllocation:
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemory:
-    """One message. `space` is the memory's name in it: hbm, vmem, smem …; empty for a device's only one.
+    """One message. `space` is the memory's name in it: hbm, vmem, smem …; empty for a device with only one.
 
-    `used_bytes` is all that would be used; where an allocation failed it is what was asked for, `limit_bytes` what was
+    `used_bytes` is the total that would be used; for a failed allocation, the requested size, and `limit_bytes` what is
     free. `usage` and `program` are the two tables of TPU compilers, `stats` that of a buffer assignment, `chunks` that
     of a GPU's allocator.
     """
@@ -112,7 +112,7 @@ class OutOfMemory:
 
     @property
     def allocated_bytes(self) -> int:
-        """What the allocations that the message lists take together.
+        """The total size of the allocations that the message lists.
 
         >>> OutOfMemory("run", Span(0, 0), allocations=(OomAllocation(8), OomAllocation(4))).allocated_bytes
         12
@@ -121,5 +121,5 @@ class OutOfMemory:
 
     @property
     def padding_bytes(self) -> int:
-        """How much of that is padding."""
+        """The padding in these allocations."""
         return sum(allocation.padding_bytes for allocation in self.allocations)

@@ -1,4 +1,4 @@
-"""XLA's report on memory use: for each memory space its allocations, and what shares each place in them.
+"""XLA's memory usage report: the allocations of each memory space, and the values at each offset.
 
 Mirrors `MemoryUsageReportProto` of xla/service/buffer_assignment.proto.
 """
@@ -11,7 +11,7 @@ from hlo_cli.source import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class CountedShape:
-    """A shape without layout, and how many values of a row have it."""
+    """A shape without layout, and the number of values in a row that have it."""
 
     count: int
     shape: str
@@ -19,9 +19,9 @@ class CountedShape:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One place in an allocation: the values that lie there one after the other, and the largest one's bytes.
+    """One offset in an allocation: the values that are there at different times, and the size of the largest.
 
-    `percent` is the share of this row and all before it; None where XLA divides nothing by nothing.
+    `percent` is the cumulative share up to this row; None where XLA divides zero by zero.
     """
 
     cumulative_bytes: int
@@ -34,7 +34,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class AllocationUsage:
-    """The rows of one allocation; of very many, XLA leaves out the smallest and tells how many."""
+    """The rows of one allocation; XLA omits the smallest of very many, and gives their number."""
 
     rows: tuple[UsageRow, ...]
     omitted: int = 0
@@ -42,7 +42,7 @@ class AllocationUsage:
 
 @dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """One memory space. XLA's `name` for it is right for some targets alone; `color` is the number n of `S(n)`."""
+    """One memory space. XLA's `name` for it is right for some targets only; `color` is the number n of `S(n)`."""
 
     name: str
     color: int
@@ -52,7 +52,7 @@ class SpaceUsage:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsageReport:
-    """The whole report. What was read of a text has sizes as the text rounds them, except the totals."""
+    """The complete report. If read from text, sizes except the totals are as rounded there."""
 
     spaces: tuple[SpaceUsage, ...]
     notes: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""Collectives, exchanges with other programs and with the host, and all that is asynchronous."""
+"""Collectives, transfers to other programs and the host, and all asynchronous operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that compute: products, reductions, random numbers, linear algebra, normalization."""
+"""Operations that compute: matmuls, reductions, random numbers, linear algebra, normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that order, group and call others, and those that take arguments or talk with the host."""
+"""Operations that order, group, and call others, and those that take arguments or communicate with the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that shape, move, cut, join and sort arrays."""
+"""Operations that reshape, move, slice, concatenate, and sort arrays."""
 
 from __future__ import annotations
 

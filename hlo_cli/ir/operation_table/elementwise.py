@@ -1,4 +1,4 @@
-"""Elementwise operations: each element of the result depends on the elements of the operands at the same place."""
+"""Elementwise operations: each element of the result depends on the elements of the operands at the same index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _unary(opcode: str, does: str, about: str = _EACH, *traits: Trait) -> Operat
 
 
 def _function(opcode: str, does: str, about: str = _EACH) -> Operation:
-    """A transcendental function, whose result may be rounded in more than one way."""
+    """A transcendental function, whose result accuracy can be set."""
     return Operation(opcode, 1, does, about, ("elementwise", "transcendental"), optional=("result_accuracy",))
 
 
