@@ -2,8 +2,9 @@
 
 A command imports a hundred values. For a frozen one the standard library compiles six functions, each out of a text of
 its own, and for all of them that took longer than to read a dump and to answer. Here one is compiled, `__init__`; the
-others are made of what is there. What comes of it is a dataclass like any other: `fields`, `replace`, `match`, `copy`
-and `pickle` know it.
+others are made of what is there. `fields`, `replace`, `match`, `copy` and `pickle` know what comes of it. There is no
+`order`, `unsafe_hash`, `kw_only` for a whole class and `InitVar`; a class derives from one that is as frozen as itself,
+and was made by this decorator.
 
 >>> @dataclass(frozen=True, slots=True)
 ... class Point:
@@ -61,24 +62,24 @@ def _methods(made: type, *, frozen: bool, slots: bool, eq: bool, repr: bool) -> 
 
 def _init(made: type, fields: Fields, *, frozen: bool, slots: bool) -> Callable[..., None]:
     """`__init__`, compiled: taking arguments by position and by name in any other way would make every value slow."""
-    names: dict[str, Any] = {"set_attribute": object.__setattr__, "MADE": _Made()}
+    names: dict[str, Any] = {"__set_attribute": object.__setattr__, "__MADE": _Made()}
     by_place = [_parameter(field, names) for field in fields if field.init and not field.kw_only]
     by_name = [_parameter(field, names) for field in fields if field.init and field.kw_only]
     body = []
     for field in fields:
-        name, value = field.name, field.name if field.init else f"default_{field.name}"
+        name, value = field.name, field.name if field.init else f"__default_{field.name}"
         if field.default_factory is not dataclasses.MISSING:
-            names[f"new_{name}"] = field.default_factory
-            value = f"new_{name}() if {name} is MADE else {name}" if field.init else f"new_{name}()"
+            names[f"__new_{name}"] = field.default_factory
+            value = f"__new_{name}() if {name} is __MADE else {name}" if field.init else f"__new_{name}()"
         elif not field.init:
             if field.default is dataclasses.MISSING:
                 continue
             names[value] = field.default
         if frozen and slots:  # a slot is quicker set by its own descriptor
-            names[f"set_{name}"] = getattr(made, name).__set__
-            body.append(f" set_{name}(self, {value})")
+            names[f"__set_{name}"] = getattr(made, name).__set__
+            body.append(f" __set_{name}(self, {value})")
         else:
-            body.append(f" set_attribute(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")
+            body.append(f" __set_attribute(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
     parameters = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
@@ -91,11 +92,11 @@ def _init(made: type, fields: Fields, *, frozen: bool, slots: bool) -> Callable[
 
 def _parameter(field: dataclasses.Field[Any], names: dict[str, Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
-        return f"{field.name}=MADE"
+        return f"{field.name}=__MADE"
     if field.default is dataclasses.MISSING:
         return field.name
-    names[f"default_{field.name}"] = field.default
-    return f"{field.name}=default_{field.name}"
+    names[f"__default_{field.name}"] = field.default
+    return f"{field.name}=__default_{field.name}"
 
 
 class _Made:

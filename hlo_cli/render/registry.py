@@ -8,8 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.render.style import Style
-from hlo_cli.report.report import Report
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 

@@ -39,6 +39,10 @@ NUMERIC: Final[frozenset[str]] = frozenset(
 KEEP: Final = 9
 
 
+CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
+"""Units of cells that hold HLO text, in a monospaced font where a format has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """How a percent column is totalled: the sum of column `part` over the sum of `whole`, or what is missing to it.

@@ -10,14 +10,13 @@ from hlo_cli.render.formats.screen import part_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.column import CODE_UNITS, Column
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
 
-CODE_UNITS = frozenset(("name", "shape", "op_name", "source", "opcode"))
 DRAWING_WIDTH = 100
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 

@@ -12,14 +12,13 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.column import CODE_UNITS, Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 
 MOST_ROWS: Final = 10_000
 LONG: Final = 40  # rows beyond which a table scrolls in a box of its own
-CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
 WRAPPED: Final = frozenset(("shape", "op_name"))  # long enough to be broken anywhere
 
 
