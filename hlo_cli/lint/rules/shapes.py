@@ -28,7 +28,9 @@ def wrong_shape(subject: LintContext) -> Iterator[Finding]:
     told = {problem.at for problem in (*subject.async_problems, *subject.fusion_problems)}
     for problem in subject.shape_problems:
         at = problem.instruction
-        if not problem.is_precision and at not in told:  # rules of their own say more of asynchronous ones and fusions
+        if (
+            not problem.is_precision and at not in told
+        ):  # other rules report more on asynchronous operations and fusions
             yield subject.finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
 
 
