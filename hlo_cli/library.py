@@ -15,7 +15,7 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
     By default, the newest of several stages and the largest of several modules; `stage` and `module` select by name, or
-    by a part of it. Raises HloError if nothing can be read.
+    by a part of it. Raises HloError if the input cannot be read.
 
     >>> load("/no/such/dump")
     Traceback (most recent call last):

@@ -1,6 +1,6 @@
 """The modules in a trace: a profiler stores the programs that ran in the plane `/host:metadata`.
 
-Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps give the names of events and of
+Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps hold the names of events and of
 statistics; each program is an event there, with its `HloProto` as the statistic `Hlo Proto`.
 """
 

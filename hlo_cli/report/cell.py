@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`, so that a type checker can tell it from text."""
+    """The type of `UNKNOWN`, so that a type checker can distinguish it from text."""
 
     UNKNOWN = "?"
 

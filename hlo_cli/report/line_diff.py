@@ -24,7 +24,7 @@ def line_diff(
     old_name: str = "old",
     new_name: str = "new",
 ) -> Diff:
-    """The diff of two sequences of lines, with `context` unchanged lines around what changed.
+    """The diff of two sequences of lines, with `context` unchanged lines around changes.
 
     Lines with the same `key`, such as the name of an instruction, are one line that changed or moved; a line
     without a key is added or removed, or moved if its text is unique. `heading` returns the name of the block that a

@@ -85,7 +85,7 @@ class Track:
 
     @property
     def peak_step(self) -> int | None:
-        """The first step with the peak usage; None if nothing is ever in use."""
+        """The first step with the peak usage; None if no step has any."""
         peak = self.peak_bytes
         return self.totals.index(peak) if peak > 0 else None
 
