@@ -13,6 +13,8 @@ from hypothesis import given
 from hlo_cli import load
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import HloError
+from hlo_cli.syntax.proto.fields import FLOATS, NUMBERS, TEXTS
+from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
 from hlo_cli.syntax.proto.wire import field, fixed, packed, read_fields, varint
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write import module_to_bytes, unrepresentable_attributes
@@ -346,3 +348,11 @@ def test_half_a_character_is_written_as_it_is() -> None:
     """As a text in memory may have it; no file does."""
     module = parse_module('HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), metadata={op_name="\ud83d"} }')
     assert b"\xed\xa0\xbd" in module_to_bytes(module)
+
+
+def test_every_type_of_the_table_is_known() -> None:
+    """A type that is none would count as a message, and its numbers would be lost."""
+    messages = set(re.findall(r"^(\w+) ", MESSAGES, re.MULTILINE))
+    enums = set(re.findall(r"^(\w+) ", ENUMS, re.MULTILINE))
+    types = {kind.removeprefix("*") for kind in re.findall(r"\d+:\w+:(\*?\w+)", MESSAGES)}
+    assert types <= messages | enums | NUMBERS | FLOATS.keys() | TEXTS

@@ -11,8 +11,8 @@ import pytest
 
 from hlo_cli import cli
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.corruption import find_damage
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.shapes import ShapeReader
 from hlo_cli.syntax.proto.wire import field, varint
 from hlo_cli.syntax.proto.write import module_to_bytes

@@ -7,9 +7,10 @@ Its bytes never count. Mirrors `HandleReduce`, `HandleReduceWindow`, `HandleSele
 from __future__ import annotations
 
 from math import prod
+from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
-from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize
+from hlo_cli.analysis.cost.counting import CostCounter, Handler, ShapeSize
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
@@ -112,3 +113,14 @@ def _cumulative_dimension(
     size = result.size(dimensions.index(d))
     is_whole = 0 < d.padding_low == d.padding_high == size - 1 and d.size == 2 * d.padding_low + 1
     return size if is_whole else None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "map": map_,
+    "reduce": reduce,
+    "reduce-window": reduce_window,
+    "scan": scan,
+    "select-and-scatter": select_and_scatter,
+    "sort": sort,
+}
+"""What counts the cost of each opcode of this family."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYTES, UNKNOWN, Properties, operand_key
-from hlo_cli.analysis.cost.counting import CostCounter
+from hlo_cli.analysis.cost.counting import CostCounter, Handler
 from hlo_cli.analysis.cost.data_movement import free
 from hlo_cli.analysis.cost.library_calls import custom_call_properties
 from hlo_cli.analysis.dataflow.trip_count import trip_count
@@ -100,3 +100,13 @@ def custom_call(instruction: Instruction, properties: Properties, counter: CostC
 def _callee(instruction: Instruction, counter: CostCounter, number: int) -> Properties:
     called = instruction.called_computations
     return counter.totals.get(called[number], {}) if number < len(called) else {}
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "async-start": async_start,
+    "call": call,
+    "conditional": conditional,
+    "custom-call": custom_call,
+    "while": while_,
+}
+"""What counts the cost of each opcode of this family."""

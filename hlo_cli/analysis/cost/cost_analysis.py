@@ -10,21 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hlo_cli.analysis.cost.apply_ops import map_, reduce, reduce_window, scan, select_and_scatter, sort
-from hlo_cli.analysis.cost.control_flow import async_start, call, conditional, custom_call, while_
+from hlo_cli.analysis.cost import (
+    apply_ops,
+    control_flow,
+    data_movement,
+    dots_and_convs,
+    elementwise,
+    fusions,
+    slices,
+)
 from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, CostOptions, Properties, utilization_key
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
-from hlo_cli.analysis.cost.data_movement import all_reduce, infeed, outfeed, transpose, tuple_
-from hlo_cli.analysis.cost.dots_and_convs import cholesky, convolution, dot, fft, ragged_dot, triangular_solve
-from hlo_cli.analysis.cost.elementwise import FLOP_OPCODES, one_flop_an_element, one_transcendental_an_element
-from hlo_cli.analysis.cost.fusions import fusion
-from hlo_cli.analysis.cost.slices import dynamic_slice, dynamic_update_slice, gather, scatter, slice_
 from hlo_cli.analysis.cost.traversal import callees_first, post_order
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import TRANSCENDENTAL, wrapped_opcode
+from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
 _FREE: Final = frozenset(
@@ -34,38 +36,9 @@ _FREE: Final = frozenset(
     )
 )
 _HANDLERS: Final[dict[str, Handler]] = {
-    **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
-    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
-    "all-reduce": all_reduce,
-    "all-reduce-start": all_reduce,
-    "async-start": async_start,
-    "call": call,
-    "cholesky": cholesky,
-    "conditional": conditional,
-    "convolution": convolution,
-    "custom-call": custom_call,
-    "dot": dot,
-    "dynamic-slice": dynamic_slice,
-    "dynamic-update-slice": dynamic_update_slice,
-    "fft": fft,
-    "fusion": fusion,
-    "gather": gather,
-    "infeed": infeed,
-    "map": map_,
-    "outfeed": outfeed,
-    "ragged-dot": ragged_dot,
-    "reduce": reduce,
-    "reduce-window": reduce_window,
-    "scaled-dot": dot,
-    "scan": scan,
-    "scatter": scatter,
-    "select-and-scatter": select_and_scatter,
-    "slice": slice_,
-    "sort": sort,
-    "transpose": transpose,
-    "triangular-solve": triangular_solve,
-    "tuple": tuple_,
-    "while": while_,
+    opcode: handler
+    for family in (elementwise, data_movement, slices, dots_and_convs, apply_ops, control_flow, fusions)
+    for opcode, handler in family.HANDLERS.items()
 }
 
 

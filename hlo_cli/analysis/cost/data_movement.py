@@ -6,8 +6,10 @@ xla/service/hlo_cost_analysis.cc.
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Properties, operand_key, output_key
-from hlo_cli.analysis.cost.counting import CostCounter, array_of
+from hlo_cli.analysis.cost.counting import CostCounter, Handler, array_of
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -80,3 +82,14 @@ def _is_bitcast(transpose: Instruction) -> bool:
     if sorted(permutation) != sorted(order) or shape.element_type is not taken.element_type:
         return False
     return tuple(permutation[d] for d in order) == taken.layout.minor_to_major
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "all-reduce": all_reduce,
+    "all-reduce-start": all_reduce,
+    "infeed": infeed,
+    "outfeed": outfeed,
+    "transpose": transpose,
+    "tuple": tuple_,
+}
+"""What counts the cost of each opcode of this family."""

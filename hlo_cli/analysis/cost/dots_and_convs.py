@@ -10,7 +10,7 @@ from math import gcd, prod
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OUTPUT_BYTES, Properties, operand_key
-from hlo_cli.analysis.cost.counting import CostCounter, ShapeSize, int64
+from hlo_cli.analysis.cost.counting import CostCounter, Handler, ShapeSize, int64
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import Window, WindowDimension
 from hlo_cli.ir.instruction import Instruction
@@ -141,3 +141,15 @@ def _multiples(start: int, step: int, length: int, divisor: int, last: int) -> i
     first = -start // common * pow(step // common, -1, period) % period
     lowest, highest = max(-(start // step), 0), min((last - start) // step, length - 1)
     return max((highest - first) // period - (lowest - 1 - first) // period, 0)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "cholesky": cholesky,
+    "convolution": convolution,
+    "dot": dot,
+    "fft": fft,
+    "ragged-dot": ragged_dot,
+    "scaled-dot": dot,
+    "triangular-solve": triangular_solve,
+}
+"""What counts the cost of each opcode of this family."""

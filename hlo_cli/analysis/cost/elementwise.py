@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import FLOPS, TRANSCENDENTALS, Properties
-from hlo_cli.analysis.cost.counting import CostCounter
+from hlo_cli.analysis.cost.counting import CostCounter, Handler
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ELEMENTWISE, TRANSCENDENTAL
@@ -40,3 +40,10 @@ def one_transcendental_an_element(instruction: Instruction, properties: Properti
     """
     leaves = instruction.shape.leaves
     properties[TRANSCENDENTALS] = sum(counter.measure(leaf).elements for _, leaf in leaves)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(FLOP_OPCODES, one_flop_an_element),
+    **dict.fromkeys((*TRANSCENDENTAL, "rng", "rng-bit-generator"), one_transcendental_an_element),
+}
+"""What counts the cost of each opcode of this family."""

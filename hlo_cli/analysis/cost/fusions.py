@@ -17,7 +17,7 @@ from hlo_cli.analysis.cost.cost import (
     output_key,
     utilization_key,
 )
-from hlo_cli.analysis.cost.counting import CostCounter
+from hlo_cli.analysis.cost.counting import CostCounter, Handler
 from hlo_cli.analysis.cost.slices import gather, scatter
 from hlo_cli.analysis.cost.tpu_slices import gather_in_tiles, scatter_in_tiles
 from hlo_cli.analysis.dataflow.users import Users, users_of
@@ -188,3 +188,9 @@ def _bytes_taken(value: Instruction, user: Instruction, counter: CostCounter) ->
     if user.opcode in (opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE) and user.operands[0] is value:
         return counter.measure(user.shape).bytes if user.opcode == opcodes.DYNAMIC_SLICE else 0
     return None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "fusion": fusion,
+}
+"""What counts the cost of each opcode of this family."""

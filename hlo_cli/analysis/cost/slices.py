@@ -7,10 +7,11 @@ xla/service/hlo_cost_analysis.cc.
 from __future__ import annotations
 
 from math import copysign, inf, nan
+from typing import Final
 
 from hlo_cli.analysis.cost.apply_ops import apply_body
 from hlo_cli.analysis.cost.cost import BYTES, OUTPUT_BYTES, Number, Properties, operand_key, utilization_key
-from hlo_cli.analysis.cost.counting import CostCounter, int64
+from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
 from hlo_cli.ir.instruction import Instruction
 
 
@@ -83,3 +84,13 @@ def _utilization(elements: int, of: int) -> Number:
     if of:
         return elements / of
     return copysign(inf, elements) if elements else nan
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "dynamic-slice": dynamic_slice,
+    "dynamic-update-slice": dynamic_update_slice,
+    "gather": gather,
+    "scatter": scatter,
+    "slice": slice_,
+}
+"""What counts the cost of each opcode of this family."""

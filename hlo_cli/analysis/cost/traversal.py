@@ -5,12 +5,10 @@ Mirrors `HloComputation::Accept` of xla/hlo/ir/hlo_computation.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
+from hlo_cli.analysis.dataflow.post_order import control_predecessors, depth_first
 from hlo_cli.ir.instruction import Computation, Instruction
-
-_T = TypeVar("_T", Computation, Instruction)
 
 
 def callees_first(computations: Iterable[Computation]) -> Iterator[Computation]:
@@ -22,7 +20,7 @@ def callees_first(computations: Iterable[Computation]) -> Iterator[Computation]:
     >>> [computation.name for computation in callees_first([parse_module(text).entry])]
     ['f', 'e']
     """
-    return _depth_first(computations, lambda c: [called for i in c.instructions for called in i.called_computations])
+    return depth_first(computations, lambda c: [called for i in c.instructions for called in i.called_computations])
 
 
 def post_order(computation: Computation) -> Iterator[Instruction]:
@@ -34,36 +32,12 @@ def post_order(computation: Computation) -> Iterator[Instruction]:
     >>> [instruction.name for instruction in post_order(parse_module(text).entry)]
     ['a', 'd', 'b', 'r']
     """
-    controlled = _control_predecessors(computation)
+    instructions = computation.instructions
+    controlled = {
+        instructions[at]: [instructions[n] for n in before] for at, before in control_predecessors(computation).items()
+    }
     root = computation.root
     used = {operand for i in computation.instructions for operand in (*i.operands, *controlled.get(i, ()))}
     ends = [i for i in computation.instructions if i not in used and i is not root]
     last = computation.instructions if root is None else (root, *computation.instructions)  # circles have no end
-    return _depth_first((*ends, *last), lambda i: [*i.operands, *controlled.get(i, ())])
-
-
-def _control_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
-    controlled = [i for i in computation.instructions if "control-predecessors" in i.raw[1]]
-    if not controlled:
-        return {}
-    named = {i.name: i for i in computation.instructions}
-    return {i: [named[name] for name in i.control_predecessors if name in named] for i in controlled}
-
-
-def _depth_first(starts: Iterable[_T], below: Callable[[_T], list[_T]]) -> Iterator[_T]:
-    """Depth-first post-order from `starts`; a cycle is cut where it closes."""
-    seen: set[_T] = set()
-    for start in starts:
-        if start in seen:
-            continue
-        seen.add(start)
-        open_ = [(start, iter(below(start)))]
-        while open_:
-            node, rest = open_[-1]
-            inner = next((other for other in rest if other not in seen), None)
-            if inner is None:
-                open_.pop()
-                yield node
-            else:
-                seen.add(inner)
-                open_.append((inner, iter(below(inner))))
+    return depth_first((*ends, *last), lambda i: [*i.operands, *controlled.get(i, ())])

@@ -1,16 +1,17 @@
 """Post-order of a computation, operands before users.
 
 Mirrors `HloComputation::MakeInstructionPostOrder` of xla/hlo/ir/hlo_computation.cc.
-
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final, TypeVar
 
 from hlo_cli.ir.instruction import Computation, Instruction
 
 _CONTROL: Final = "control-predecessors"
+_T = TypeVar("_T", bound=Hashable)
 
 
 def instruction_post_order(computation: Computation, *, text: str = "") -> tuple[int, ...]:
@@ -80,3 +81,26 @@ def control_predecessors(computation: Computation, text: str = "") -> dict[int, 
             names = names or {i.name: i.index for i in computation.instructions}
             found[instruction.index] = [names[name] for name in instruction.control_predecessors if name in names]
     return found
+
+
+def depth_first(starts: Iterable[_T], below: Callable[[_T], Iterable[_T]]) -> Iterator[_T]:
+    """Depth-first post-order from `starts`; a cycle is cut where it closes.
+
+    >>> list(depth_first("a", {"a": "bc", "b": "c", "c": ""}.__getitem__))
+    ['c', 'b', 'a']
+    """
+    seen: set[_T] = set()
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        open_ = [(start, iter(below(start)))]
+        while open_:
+            node, rest = open_[-1]
+            inner = next((other for other in rest if other not in seen), None)
+            if inner is None:
+                open_.pop()
+                yield node
+            else:
+                seen.add(inner)
+                open_.append((inner, iter(below(inner))))

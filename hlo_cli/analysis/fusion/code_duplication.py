@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.analysis.dataflow.post_order import depth_first
 from hlo_cli.analysis.fusion.graph import FusionBody, Node
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, Shape
@@ -82,19 +83,7 @@ class EmissionCounter:
 
 def users_first(body: FusionBody) -> list[Node]:
     """Nodes of a body that the root depends on, users before operands."""
-    order: list[Node] = []
-    seen = {body.root}
-    open_ = [(body.root, iter(body.root.operands))]
-    while open_:
-        node, rest = open_[-1]
-        inner = next((operand for operand in rest if operand not in seen), None)
-        if inner is None:
-            order.append(node)
-            open_.pop()
-        else:
-            seen.add(inner)
-            open_.append((inner, iter(inner.operands)))
-    return order[::-1]
+    return list(depth_first([body.root], lambda node: node.operands))[::-1]
 
 
 def _user_count(producer: Node) -> int:

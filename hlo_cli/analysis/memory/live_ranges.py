@@ -28,8 +28,8 @@ _NO_USE: Final = NO_USE | {opcodes.CALL}
 class LiveRanges:
     """`start` and `end` positions of each value, both inclusive, and XLA's peak position.
 
-    `last` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in the
-    text.
+    `last_place` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in
+    the text.
     """
 
     start: Mapping[int, int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
@@ -56,7 +57,7 @@ def _invocation(errors: Sequence[Diagnostic]) -> Json:
 def _rule(rule: RuleWords) -> Json:
     found: dict[str, Json] = {
         "id": rule.code,
-        "name": "".join(word[:1].upper() + word[1:] for word in rule.name.replace("-", " ").split()),
+        "name": "".join(word[:1].upper() + word[1:] for word in re.findall(r"\w+", rule.name)),
         "shortDescription": {"text": rule.name},
         "fullDescription": {"text": rule.what},
         "defaultConfiguration": {"level": rule.severity},

@@ -19,8 +19,8 @@ from hlo_cli.source import HloError
 from hlo_cli.syntax.literals.byte_values import PackedValues, field_of, literal_from_bytes, literal_to_bytes
 from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
 from hlo_cli.syntax.literals.printing import nested
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.shapes import shape_draft, shape_of
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 

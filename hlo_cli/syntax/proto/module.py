@@ -23,7 +23,7 @@ from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.opaque import Opaque, set_aside
 from hlo_cli.syntax.proto.attributes import reader_of
-from hlo_cli.syntax.proto.build import Builder, Schedule, link_calls, name_of, print_order
+from hlo_cli.syntax.proto.computations import Builder, Schedule, link_calls, name_of, print_order
 from hlo_cli.syntax.proto.fields import fields_of
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.shapes import ShapeReader

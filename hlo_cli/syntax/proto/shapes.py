@@ -14,9 +14,9 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of, word_of
 from hlo_cli.syntax.proto.message import Message
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.wire import (
     Field,
     all_bytes,

@@ -16,14 +16,14 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
-from hlo_cli.syntax.proto.build_values import original_array_draft
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.numbers import Numbers, fusion_computations, numbers_of
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.wrapped import wrapped_operations
 from hlo_cli.syntax.proto.write_attributes import add_header
 from hlo_cli.syntax.proto.write_instructions import Writing, instruction_draft
+from hlo_cli.syntax.proto.write_values import original_array_draft
 from hlo_cli.syntax.text.parser import parse_module
 
 

@@ -28,8 +28,13 @@ from hlo_cli.ir.strings import UnparsedText
 from hlo_cli.source import HloError
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of, own_attributes
-from hlo_cli.syntax.proto.build_shardings import add_replica_groups, sharding_draft
-from hlo_cli.syntax.proto.build_values import (
+from hlo_cli.syntax.proto.field_scan import KIND
+from hlo_cli.syntax.proto.fields import FieldType, fields_of
+from hlo_cli.syntax.proto.literals import literal_draft
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
+from hlo_cli.syntax.proto.shapes import shape_draft
+from hlo_cli.syntax.proto.write_shardings import add_replica_groups, sharding_draft
+from hlo_cli.syntax.proto.write_values import (
     alias_draft,
     buffer_donor_draft,
     debugged_array_draft,
@@ -44,11 +49,6 @@ from hlo_cli.syntax.proto.build_values import (
     statistics_draft,
     window_draft,
 )
-from hlo_cli.syntax.proto.builder import MessageBuilder
-from hlo_cli.syntax.proto.field_scan import KIND
-from hlo_cli.syntax.proto.fields import FieldType, fields_of
-from hlo_cli.syntax.proto.literals import literal_draft
-from hlo_cli.syntax.proto.shapes import shape_draft
 
 _ELSEWHERE: Final = NAMING_ATTRIBUTES | {"metadata"}
 """What the IR knows already, whatever the opcode."""

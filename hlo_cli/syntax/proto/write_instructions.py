@@ -14,13 +14,13 @@ from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import wrapped_opcode
 from hlo_cli.source import HloError
-from hlo_cli.syntax.proto.build_values import fieldwise_draft
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.field_scan import KIND
 from hlo_cli.syntax.proto.literals import literal_draft
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 from hlo_cli.syntax.proto.numbers import Numbers
 from hlo_cli.syntax.proto.shapes import shape_draft
 from hlo_cli.syntax.proto.write_attributes import add_attributes
+from hlo_cli.syntax.proto.write_values import fieldwise_draft
 from hlo_cli.syntax.scanning.split_attributes import without_metadata
 from hlo_cli.syntax.values.metadata import parse_metadata
 

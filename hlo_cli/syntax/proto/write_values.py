@@ -12,8 +12,8 @@ from hlo_cli.ir.attributes.metadata import Metadata
 from hlo_cli.ir.attributes.origin import DebugAttributes, DebuggedArray, OriginalArray, OriginalTuple, OriginalValue
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
-from hlo_cli.syntax.proto.builder import MessageBuilder
 from hlo_cli.syntax.proto.fields import fields_of
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
 
 Fieldwise = (
     ConvolutionDimensionNumbers

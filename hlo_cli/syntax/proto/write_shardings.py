@@ -16,8 +16,8 @@ from hlo_cli.ir.attributes.devices import (
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
-from hlo_cli.syntax.proto.build_values import fieldwise_draft
-from hlo_cli.syntax.proto.builder import MessageBuilder
+from hlo_cli.syntax.proto.message_builder import MessageBuilder
+from hlo_cli.syntax.proto.write_values import fieldwise_draft
 
 
 def sharding_draft(sharding: AnySharding) -> MessageBuilder:
