@@ -110,7 +110,7 @@ def _without_prefixes(text: str, header: tuple[int, str]) -> list[str]:
 
 
 def _streams(lines: list[str], depth: int) -> list[list[str]]:
-    """The lines of each writer of modules, without prefixes and at their line numbers; of many writers, the latest few."""
+    """The lines of each writer of modules, without prefixes, at their line numbers; of many writers, the latest few."""
     patterns: list[re.Pattern[str]] = []
     streams: list[list[str]] = []
     begun = 0
