@@ -41,8 +41,8 @@ class LintContext:
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
-    >>> subject = LintContext(module, LintSettings())
-    >>> list(subject.of("negate")), subject.is_layout_sensitive
+    >>> context = LintContext(module, LintSettings())
+    >>> list(context.of("negate")), context.is_layout_sensitive
     ([<negate n>], False)
     """
 

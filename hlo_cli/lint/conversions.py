@@ -34,7 +34,7 @@ def element_type(instruction: Instruction) -> PrimitiveType | None:
     return next((leaf.element_type for leaf in leaves), None)
 
 
-def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
+def round_trips(context: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     """Values of at least `least_bytes` converted to another type and back, with at most data movement in between.
 
     >>> from hlo_cli import parse_module
@@ -43,10 +43,10 @@ def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     >>> [(trip.first.name, trip.last.name) for trip in round_trips(LintContext(parse_module(text), LintSettings()), 16)]
     [('a', 'c')]
     """
-    for last in subject.of(opcodes.CONVERT):
+    for last in context.of(opcodes.CONVERT):
         if last.shape.padded_bytes < least_bytes or not last.operands:
             continue
-        first = origin_of(subject, last.operands[0], MOVES)
+        first = origin_of(context, last.operands[0], MOVES)
         if first.opcode != opcodes.CONVERT or not first.operands or first is last:
             continue
         begun, inner, outer = element_type(first.operands[0]), element_type(first), element_type(last)

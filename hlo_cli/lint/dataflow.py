@@ -65,25 +65,25 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     return False
 
 
-def origin_of(subject: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
+def origin_of(context: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
     """The producer of a value: through the opcodes in `through`, into a producing fusion, and out of a consuming one.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  b = f32[2] fusion(a), kind=kLoop, calls=f  ROOT c = f32[2] bitcast(b) }''')
-    >>> subject = LintContext(module, LintSettings())
-    >>> origin_of(subject, module.entry.root), origin_of(subject, module.computation("f").parameters[0])
+    >>> context = LintContext(module, LintSettings())
+    >>> origin_of(context, module.entry.root), origin_of(context, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
     for _ in range(_MOST_STEPS):
-        if (before := _before(subject, value, through)) is None:
+        if (before := _before(context, value, through)) is None:
             break
         value = before
     return value
 
 
-def _before(subject: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
+def _before(context: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
     called = value.called_computations
     match value.opcode:
         case opcodes.FUSION if called and (root := called[0].root) is not None and root.opcode != opcodes.TUPLE:
@@ -93,8 +93,8 @@ def _before(subject: LintContext, value: Instruction, through: Container[str]) -
             results = roots_of(fused[0]) if fused else ()
             number = value.integer("index") or 0
             return results[number] if number < len(results) else None
-        case opcodes.PARAMETER if value.computation in subject.fused:
-            [*callers] = subject.contexts.callers.get(value.computation, ())
+        case opcodes.PARAMETER if value.computation in context.fused:
+            [*callers] = context.contexts.callers.get(value.computation, ())
             given = callers[0].operands if len(callers) == 1 else ()
             taken = value.parameter_number
             return given[taken] if taken is not None and taken < len(given) else None

@@ -57,10 +57,10 @@ class Rule:
         """The severity of the rule under the user's settings."""
         return settings.severity.get(self.code, self.severity)
 
-    def findings(self, subject: LintContext) -> Iterator[Finding]:
+    def findings(self, context: LintContext) -> Iterator[Finding]:
         """The findings of the rule in a module, with its code and severity."""
-        severity = self.severity_under(subject.settings)
-        return (replace(each, code=self.code, severity=severity) for each in self.check(subject))
+        severity = self.severity_under(context.settings)
+        return (replace(each, code=self.code, severity=severity) for each in self.check(context))
 
 
 def rule(
@@ -75,11 +75,11 @@ def rule(
     """Makes a function a rule.
 
     >>> @rule("HLO999", "a root that is a parameter", severity="note")
-    ... def parameter_root(subject: LintContext) -> Iterator[Finding]:
+    ... def parameter_root(context: LintContext) -> Iterator[Finding]:
     ...     '''The entry gives back a parameter.'''
-    ...     root = subject.module.entry.root
+    ...     root = context.module.entry.root
     ...     if root is not None and root.opcode == "parameter":
-    ...         yield subject.finding(f"{root.name} is a parameter", root)
+    ...         yield context.finding(f"{root.name} is a parameter", root)
     >>> parameter_root.code, parameter_root.page.what
     ('HLO999', 'The entry gives back a parameter.')
     """

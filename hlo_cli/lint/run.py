@@ -35,21 +35,21 @@ def lint_module(
     e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or LintSettings()
-    subject = LintContext(module, settings, tuple(rejections), tuple(verdicts))
+    context = LintContext(module, settings, tuple(rejections), tuple(verdicts))
     found: dict[Finding, None] = {}
     with no_garbage_collection():
-        judged = _judged(subject)
+        judged = _judged(context)
         for rule in chosen_rules(settings):
             if rule.needs in judged and _is_shown(rule.severity_under(settings), settings):
-                found |= dict.fromkeys(rule.findings(subject))
+                found |= dict.fromkeys(rule.findings(context))
     return tuple(sorted(found, key=_order))
 
 
-def _judged(subject: LintContext) -> tuple[Needs, ...]:
+def _judged(context: LintContext) -> tuple[Needs, ...]:
     """The values of `Rule.needs` that the text satisfies: fewer if parts are omitted or could not be read."""
-    if subject.left_out:
+    if context.left_out:
         return ("text",)
-    return ("text", "instructions") if subject.module.errors else ("text", "instructions", "module")
+    return ("text", "instructions") if context.module.errors else ("text", "instructions", "module")
 
 
 def _is_shown(severity: Severity, settings: LintSettings) -> bool:
