@@ -1,8 +1,8 @@
 """Regular expressions that are compiled when they are first used.
 
-Most are for what few texts hold: a command on a clean dump needs half of those that its modules name, and compiling the
-others took as long as reading the dump. What every text needs is compiled by `re.compile` as ever. It is a pattern to
-whoever calls its methods, not to `re.compile` or `==`.
+Most match rare texts: a command on a clean dump needs half of the expressions in its modules, and compiling the
+others took as long as reading the dump. Those that every text needs are compiled by `re.compile`. Its methods are those of a
+pattern; `re.compile` and `==` do not take it for one.
 
 >>> digits = lazy_regex("[0-9]+")
 >>> digits.fullmatch("12")[0], digits.sub("#", "a1"), digits.pattern
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 else:
 
     class lazy_regex:
-        """A regular expression, given as to `re.compile`, that answers as what that makes of it."""
+        """A regular expression with the arguments of `re.compile` and the interface of its result."""
 
         def __init__(self, text: str, flags: int = 0) -> None:
             self._given = text, flags
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # copies and pickles are asked for such before they hold anything
+            if name.startswith("_"):  # copy and pickle ask before there is any state
                 raise AttributeError(name)
             value = getattr(self._compiled or self._compile(), name)
-            setattr(self, name, value)  # what is asked again is found at once
+            setattr(self, name, value)  # repeated accesses find the attribute directly
             return value
 
         _compiled: re.Pattern[str] | None = None

@@ -15,7 +15,7 @@ from hlo_cli.lint.dataflow import origin_of
 
 
 class RoundTrip(NamedTuple):
-    """The conversion away from a type, the one that comes back to it, and both types."""
+    """The conversion from a type, the conversion back to it, and both types."""
 
     first: Instruction
     last: Instruction
@@ -24,7 +24,7 @@ class RoundTrip(NamedTuple):
 
 
 def element_type(instruction: Instruction) -> PrimitiveType | None:
-    """The type of the first array that an instruction gives; None if it gives none.
+    """The element type of the first array in an instruction's result; None if it has no array.
 
     >>> from hlo_cli import parse_module
     >>> print(element_type(parse_module("r = (token[], bf16[2]) tuple(token[] t, bf16[2] a)").entry.root))
@@ -35,7 +35,7 @@ def element_type(instruction: Instruction) -> PrimitiveType | None:
 
 
 def round_trips(context: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
-    """What is converted back to the type that it had, least_bytes and more, be it moved in between.
+    """Values of at least `least_bytes` converted to another type and back, with at most data movement in between.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings

@@ -1,4 +1,4 @@
-"""Who makes a value and who does something with it, seen through what hands it on and into fusions."""
+"""Producers and uses of a value, through forwarding instructions and into fusions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_STEPS: Final = 100
 
 
 class Use(NamedTuple):
-    """What does something with a value, and the value under the name by which it takes it."""
+    """An instruction that uses a value, and the operand through which it does."""
 
     instruction: Instruction
     value: Instruction
 
 
 def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
-    """What does something with a value; of a fusion, what does so inside.
+    """The uses of a value; for a fusion, the uses inside.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.users import users_among
@@ -49,7 +49,7 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
 
 
 def derives_from(operand: Instruction, made: Instruction) -> bool:
-    """Whether an operand is what was made, handed on or not.
+    """Whether an operand is `made` itself, or forwards it.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT b = f32[2,2] bitcast(p) }").entry
@@ -66,7 +66,7 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
 
 
 def origin_of(context: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
-    """What made a value: behind these opcodes, in the fusion that gives it, or outside of the one that takes it.
+    """The producer of a value: through the opcodes in `through`, into a producing fusion, and out of a consuming one.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings

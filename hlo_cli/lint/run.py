@@ -1,4 +1,4 @@
-"""Looks through a module with the rules that are wanted."""
+"""Lints a module with the selected rules."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def lint_module(
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
 ) -> tuple[Finding, ...]:
-    """What the rules find, in the order of the text; the same is said of the same place once.
+    """The findings of the rules, in the order of the text, without duplicates.
 
-    `rejections` are what XLA's own parser would not take of the text, `verdicts` those on a team's own expectations,
-    where they are at hand.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of the team's expectations.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -47,7 +46,7 @@ def lint_module(
 
 
 def _judged(context: LintContext) -> tuple[Needs, ...]:
-    """What rules may need to judge this text: little if it leaves things out, all but the whole if it has errors."""
+    """The values of `Rule.needs` that the text satisfies: fewer if parts are omitted or could not be read."""
     if context.left_out:
         return ("text",)
     return ("text", "instructions") if context.module.errors else ("text", "instructions", "module")

@@ -99,13 +99,13 @@ def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
     starts = (start for start in context.of(opcodes.ASYNC_START) if start.attribute("output_to_operand_aliasing"))
-    aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
+    aliased = {called for start in starts for called in start.called_computations}  # starts hold it
     for call in context.with_buffers:
         if call.opcode not in (opcodes.CUSTOM_CALL, "custom-call-start") or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
-        start = start_around(context.module, call)  # of both, the one that a text with sugar has
+        start = start_around(context.module, call)  # the only one of both in a text with short forms
         told = start if start is not None and len(start.operands) == len(call.operands) else call
         is_turning = target in _TURNING
         message = _turning_problem(context, told, target, aliases) if is_turning else _lost(told, aliases)
@@ -114,7 +114,7 @@ def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
 
 
 def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
-    """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
+    """Users that may write to a buffer, also through tuples; the root of a loop's body, for the next iteration."""
     bodies = {loop.called_computations[0] for loop in context.of(opcodes.WHILE) if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
     while waiting:
@@ -145,7 +145,7 @@ def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Ite
 def _turning_problem(
     context: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
 ) -> str | None:
-    """What is wrong with a call that makes a buffer of an array, or an array of a buffer."""
+    """The problem of a call that converts an array to a buffer, or a buffer to an array."""
     wanted = _TURNING[target]
     if len(call.operands) != wanted:
         return (
@@ -183,7 +183,7 @@ def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | N
 
 
 def _result_of(call: Instruction) -> Shape | None:
-    """What a call gives, or will have given when it ends, of what begins one; None if it has no such shape."""
+    """The result shape of a call; for an async-start, the result of its done, None if it has no such shape."""
     return call.shape if call.opcode == opcodes.CUSTOM_CALL else subshape(call.shape, (1,))
 
 

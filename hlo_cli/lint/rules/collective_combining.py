@@ -16,7 +16,7 @@ _COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATT
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
 
 Key = tuple[Computation, str, str]
-"""Where, what, and between whom."""
+"""Computation, opcode, and the attributes that must agree."""
 
 
 @rule("HLO508", "small collectives that could be one", severity="note")
@@ -53,7 +53,7 @@ def uncombined(context: LintContext) -> Iterator[Finding]:
 
 
 def _alike(context: LintContext) -> dict[Key, list[Instruction]]:
-    """Small collectives that run step by step, by where they are, what they do and between whom."""
+    """Small collectives in executed computations, by computation, opcode, and attributes."""
     found: dict[Key, list[Instruction]] = {}
     for opcode in _COMBINED:
         for each in context.of(opcode, f"{opcode}-start"):
@@ -66,9 +66,9 @@ def _alike(context: LintContext) -> dict[Key, list[Instruction]]:
 
 
 def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
-    """The members by how many others stand before each on the longest way to it: those of one number are independent.
+    """The members grouped by the number of others on the longest path to each: those of one group are independent.
 
-    Users stand behind operands, as in every schedule.
+    Users come after operands, as in every schedule.
     """
     wanted, depth = set(members), dict[Instruction, int]()
     levels: dict[int, list[Instruction]] = {}

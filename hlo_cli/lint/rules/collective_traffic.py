@@ -214,7 +214,7 @@ def _operation(instruction: Instruction) -> str:
 
 
 def _moved(collective: Instruction) -> int:
-    """The larger of what is given and what comes out."""
+    """The larger of operand bytes and result bytes."""
     return max(_operand_bytes(collective), _largest(collective.shape))
 
 
@@ -231,7 +231,7 @@ def _largest(shape: Shape) -> int:
 
 
 def _done(context: LintContext, collective: Instruction) -> Instruction:
-    """What gives the result of a collective: its done, where it has one."""
+    """The instruction with the result of a collective: its done, if it has one."""
     users: Sequence[Instruction] = context.users[collective] if collective.opcode.endswith("-start") else ()
     return users[0] if len(users) == 1 and users[0].opcode.endswith("-done") else collective
 
@@ -239,12 +239,12 @@ def _done(context: LintContext, collective: Instruction) -> Instruction:
 def _group_size(collective: Instruction, module: Module) -> int | None:
     try:
         return subgroup_size(collective, module)
-    except HloError:  # what other rules tell
+    except HloError:  # reported by other rules
         return None
 
 
 def _is_share(use: Use, members: int) -> bool:
-    """Whether a use takes one device's share of a value at a place that is computed."""
+    """Whether a use is a dynamic-slice that takes at most one device's share of a value."""
     if use.instruction.opcode != opcodes.DYNAMIC_SLICE or use.instruction.operands[0] is not use.value:
         return False
     whole, part = use.value.shape, use.instruction.shape

@@ -227,7 +227,7 @@ def _miscounted(context: LintContext, groups: Groups, mode: CollectiveOpGroupMod
 
 
 def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
-    """Whether there is an offset, or a tuple of them for each slice, for every array of a buffer."""
+    """Whether every array of a buffer has offsets, one per dimension, or a tuple of them for each slice."""
     if isinstance(buffer, TupleShape):
         if not isinstance(offsets, TupleShape) or len(offsets.elements) != len(buffer.elements):
             return False

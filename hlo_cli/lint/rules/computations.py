@@ -18,7 +18,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 
-_CALLERS: Final = CALLERS | {"topk"}  # in old dumps topk calls what compares
+_CALLERS: Final = CALLERS | {"topk"}  # in old dumps, topk calls a comparator
 _SAME_THREAD: Final = (WHILE, CONDITIONAL, FUSION)
 _APPLYING: Final = (CALL, "reduce", "all-reduce", "all-reduce-start", "reduce-scatter", CUSTOM_CALL, "map")
 _CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")
@@ -178,13 +178,13 @@ def composite(context: LintContext) -> Iterator[Finding]:
 
 
 def _may_call(module: Module, computation: Computation) -> bool:
-    """Whether one of its attributes may name a computation, as far as there is a text to look in."""
+    """Whether one of its attributes may name a computation; always if there is no text."""
     body = computation.span
     return body is None or _CALLING.search(module.source.text, body.start, body.end) is not None
 
 
 def _number(parameter: Instruction) -> int | None:
-    """The number of a parameter, from its text alone, which is quicker to get than all that it says."""
+    """The number of a parameter, read from its raw text, which is faster than parsing the instruction."""
     argument = parameter.raw[0].strip()
     return int(argument) if argument.isdecimal() and len(argument) < 20 else None
 
@@ -192,7 +192,7 @@ def _number(parameter: Instruction) -> int | None:
 def _other_layouts(
     caller: Instruction, computation: Computation, given: Iterable[tuple[str, Shape]], result: Shape | None
 ) -> Iterator[str]:
-    """What a computation takes in another layout than it is given, and gives in another than that of the result."""
+    """Parameters and results of a computation whose layouts differ from those of its caller."""
     for (name, shape), parameter in zip(given, computation.parameters, strict=False):
         if _differ(shape, parameter.shape):
             taken = f"{computation.name} takes it as {parameter.shape}, parameter {parameter.name}"
@@ -203,7 +203,7 @@ def _other_layouts(
 
 
 def _differ(a: Shape, b: Shape) -> bool:
-    """Whether shapes that are alike otherwise differ in layout; those that are not are another rule's."""
+    """Whether two compatible shapes differ in layout; other rules report incompatible ones."""
     return a is not b and compatible(a, b) and not same_layout(a, b)
 
 

@@ -176,12 +176,12 @@ def _written(copy: Instruction) -> ArrayShape | None:
 
 
 def _placing(shape: ArrayShape) -> tuple[object, ...]:
-    """Sizes and layout, wherever that is."""
+    """Dimensions and layout without the memory space."""
     return shape.dimensions, shape.layout.minor_to_major, shape.layout.tiles
 
 
 def _tiled_alike(read: ArrayShape, written: ArrayShape) -> bool:
-    """Whether two arrays lie alike; narrower types are packed in further tiles inside of the first."""
+    """Whether two arrays have the same layout; narrower types are packed in further tiles inside the first."""
     if read.layout.minor_to_major != written.layout.minor_to_major:
         return False
     if read.element_type.bits != written.element_type.bits:

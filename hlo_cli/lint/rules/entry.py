@@ -24,7 +24,7 @@ _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
 _DONOR: Final = "buffer_donor"
 _CUT_OUT: Final = "extracted"
-"""The name of what the TPU compiler cuts out for its other cores, which keeps the header of the whole."""
+"""Mark in the name of a module that the TPU compiler extracts for other cores, with the header of the whole module."""
 _RENAMED: Final = (".remat", ".clone")
 
 
@@ -245,8 +245,8 @@ def _must_alias_problem(context: LintContext, output_index: ShapeIndex, number: 
 
 
 def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
-    """The origins that are written, or None where what is written cannot be read."""
-    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+    """The original values in the text, or None if they cannot be read."""
+    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps have
 
     value = instruction.value_of("origin", OriginalValue)
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _TARGETS: Final = {"tpu": "a TPU", "gpu": "this GPU module", "cpu": "this CPU module", None: "this module"}
 _NAMED: Final = 3
-"""How many instructions a message names."""
+"""The number of instructions that a message names."""
 
 
 @rule("HLO901", "expectation not met", is_default=False, needs="text")
@@ -67,7 +67,7 @@ def other_names(context: LintContext) -> Iterator[Finding]:
 
 
 def _found(verdict: AssertionResult, module: Module) -> str:
-    """What was found, and where: the first few instructions that count, with how much each."""
+    """The value found, and the first few instructions that contribute, with their amounts."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
     head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}"

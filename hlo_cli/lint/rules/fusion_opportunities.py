@@ -175,7 +175,7 @@ def written_broadcast(context: LintContext) -> Iterator[Finding]:
 
 
 def _written(context: LintContext) -> Iterator[Instruction]:
-    """The kernels of a scheduled module that write one array of kernel_bytes or more, copies apart."""
+    """The kernels of a scheduled module that write one array of at least `kernel_bytes`, except copies."""
     for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         is_array = kernel.opcode != opcodes.COPY and isinstance(kernel.shape, ArrayShape)
         if is_array and kernel.shape.padded_bytes >= context.settings.kernel_bytes:
@@ -199,7 +199,7 @@ def _is_elementwise(kernel: Instruction) -> bool:
 
 
 def _could_make(user: Instruction, operand: Instruction) -> bool:
-    """Whether a kernel could compute an operand itself: a fusion that does not write into it, or an operation."""
+    """Whether a kernel could compute an operand itself: a fusion or an operation that is elementwise on it."""
     if user.opcode == opcodes.FUSION:
         position = user.operands.index(operand) if operand in user.operands else 0
         return is_elementwise_on(user, position)

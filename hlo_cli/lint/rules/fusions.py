@@ -162,13 +162,13 @@ def _alias_problem(context: LintContext, call: Instruction, alias: OutputOperand
     operand, output = _of_buffer(operand), _of_buffer(output)
     is_alike = compatible(operand, output)
     if is_alike and context.is_layout_sensitive:
-        is_single = isinstance(operand, ArrayShape) and operand.elements == 1  # may lie in another memory
+        is_single = isinstance(operand, ArrayShape) and operand.elements == 1  # may be in another memory space
         is_alike = is_single or same_layout(operand, output)
     return None if is_alike else f"the operand is {operand}, the result {output}"
 
 
 def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | None:
-    """Whether only layouts differ; what else can be wrong is among the rules of fusions."""
+    """The problem if only layouts differ; other differences are reported by the rules of fusions."""
     if not 0 <= alias.operand_number < len(fusion.operands):
         return None
     operand = subshape(fusion.operand_shape(alias.operand_number), alias.operand_index)
@@ -176,7 +176,7 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
 
 
 def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
-    """Where only layouts differ of what a start or an update aliases; the rest is a rule of asynchronous operations."""
+    """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
     for pair in context.async_pairs.pairs if next(context.saying(_ALIASING), None) is not None else ():
         for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
             for alias in member.items_of(_ALIASING, OutputOperandAlias):

@@ -219,7 +219,7 @@ def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
 
 
 def _size_problem(array: ArrayShape) -> str | None:
-    """Why elements cannot have the size that the layout gives them, of which CPUs and GPUs pack small types alone."""
+    """Why `E(n)` is invalid for the type; CPUs and GPUs allow it only for sub-byte types."""
     size, kind = array.layout.element_size_in_bits, array.element_type
     if not size or (kind.bits < _BYTE and kind.name != "pred"):
         return None
@@ -235,7 +235,7 @@ def _is_on_host(shape: Shape) -> bool:
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
-    """Whether layouts differ in more than tiles and memory space, and the size of elements where types change."""
+    """Whether layouts differ in more than tiles, memory space, and, for some opcodes, the size of elements."""
     a, b = given.layout, result.layout
     if a is b or a == b:
         return False

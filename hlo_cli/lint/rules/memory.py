@@ -171,14 +171,14 @@ def unread_argument(context: LintContext) -> Iterator[Finding]:
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
     from hlo_cli.analysis.memory.compiler_memory import (
-        memory_from_assignment,  # loads much, which pages and lists do without
+        memory_from_assignment,  # a large import that pages and lists do not need
     )
 
     return memory_from_assignment(module, assignment)
 
 
 def _hint(context: LintContext, space: MemorySpaceUsage) -> str | None:
-    """What lowers the peak, or what it consists of."""
+    """A change that lowers the peak, or the largest value at the peak."""
     orders = orders_of(context.module, data_values(context.module))
     for suggestion in suggestions(space, orders, most=1):
         reordered = suggestion.reordered[0]

@@ -23,7 +23,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
-"""Where a value goes on under other names, so that its last use is not easily told."""
+"""Opcodes that pass a value on under other names, so that its last use is hard to find."""
 _MOVING: Final = (opcodes.COPY, opcodes.SLICE)
 _JOINING: Final = "ConcatBitcast"
 _FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
@@ -152,7 +152,7 @@ _VMEM_SHARE: Final = 16 * 1024**2
 
 
 def _kept(context: LintContext) -> bool:
-    """Whether an argument that is large enough is not given away, which is quicker to see than what fills memory."""
+    """Whether a large enough argument is not donated; faster to check than the memory analysis."""
     module = context.module
     given = {alias.parameter_number for alias in module.input_output_alias}
     given |= {donor.parameter_number for donor in module.buffer_donor}
@@ -161,7 +161,7 @@ def _kept(context: LintContext) -> bool:
 
 
 def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[int, Finding]]:
-    """The arguments that could be given away, with their bytes."""
+    """The arguments that could be donated, with their bytes."""
     written = _results(memory)
     for allocation in memory.allocations:
         given = next((value for value in allocation.values if value.instruction.opcode == opcodes.PARAMETER), None)
@@ -188,13 +188,13 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
 
 
 def _taken(memory: MemoryAnalysis) -> int:
-    """What the module takes of the main memory."""
+    """The bytes that the module needs in the main memory."""
     main = memory.space(0)
     return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
 
 
 def _results(memory: MemoryAnalysis) -> list[LiveValue]:
-    """The arrays that results are written to and that are no argument's, as what first lies there."""
+    """First values in output allocations that no argument aliases."""
     found: list[LiveValue] = []
     for allocation in memory.allocations:
         if allocation.kind == "output":
@@ -206,7 +206,7 @@ def _results(memory: MemoryAnalysis) -> list[LiveValue]:
 
 
 def _last_use(context: LintContext, memory: MemoryAnalysis, given: Instruction) -> int:
-    """The step of the last use; the end of all where the value goes on under other names, -1 if nothing uses it."""
+    """The step of the last use; after the last step if the value is passed on under other names, -1 if it is unused."""
     uses = uses_of(given, context.users)
     if any(use.opcode in _CARRYING for use in uses):
         return len(memory.sequence) + 1
@@ -220,7 +220,7 @@ def _updates(result: LiveValue, argument: Instruction) -> bool:
 
 
 def _behind_copies(instruction: Instruction) -> Instruction:
-    """What made a value, wherever it has been moved since."""
+    """The producer of a value, before any moves."""
     made = producer_of(instruction)
     while (moved := _moved(made)) is not None:
         made = producer_of(moved)
@@ -228,7 +228,7 @@ def _behind_copies(instruction: Instruction) -> Instruction:
 
 
 def _moved(made: Instruction) -> Instruction | None:
-    """What an instruction does nothing but move: whole, or in pieces, as TPU compilers fetch what is large."""
+    """The value that an instruction only moves: as a whole, or in pieces, as TPU compilers fetch large values."""
     match made.opcode:
         case opcodes.COPY | opcodes.COPY_START if made.operands:
             return made.operands[0]
@@ -249,7 +249,7 @@ def _is_worth(context: LintContext, transfer: Transfer) -> bool:
 
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
-    """How much of a value its users read, each once."""
+    """The bytes of a value that its users read, each user counted once."""
     costs = costs_among(user for user in users if user.opcode not in _CARRYING)
     places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if derives_from(operand, element))
     return sum(round(costs[user].operand_bytes(number)) for user, number in places)

@@ -200,7 +200,7 @@ _SCALAR_BYTES: Final = 16
 
 
 def _doubles(context: LintContext) -> Iterator[Instruction]:
-    """What gives f64 or c128, in the order of the text, constants apart."""
+    """Instructions with f64 or c128 results, in the order of the text, except constants and broadcasts."""
     if context.module.source.text and not any(kind in context.module.source.text for kind in _DOUBLE):
         return
     for each in context.shaped(_is_double):
@@ -213,7 +213,7 @@ def _is_double(shape: Shape) -> bool:
 
 
 def _summed(reduce: Instruction) -> int:
-    """How many elements make one of the result."""
+    """The number of elements reduced to one of the result."""
     given = reduce.operand_shape(0)
     if not isinstance(given, ArrayShape):
         return 0

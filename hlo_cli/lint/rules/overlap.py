@@ -17,7 +17,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 _AHEAD: Final = "cross_program_prefetch_index"
-"""What says that a copy is made once, and left in place for the next run."""
+"""The attribute of a copy that is made once and kept for the next execution."""
 
 
 @rule("HLO401", "asynchronous operation overlaps nothing", severity="warning")
@@ -107,7 +107,7 @@ def blocking(context: LintContext) -> Iterator[Finding]:
 
 
 def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
-    """Pairs that overlap nothing and move enough in all their times, and how many kernels could run meanwhile."""
+    """Exposed pairs that move enough bytes in all their runs, and the number of kernels that could overlap each."""
     flights = context.analyses.overlap.intervals if context.module.is_scheduled else ()
     large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(context, flight.pair))
     exposed = [flight for flight in large if flight.pair.start.attribute(_AHEAD) is None]
@@ -117,7 +117,7 @@ def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
 
 
 def _least(context: LintContext, pair: AsyncPair) -> int:
-    """From how many bytes on a transfer is worth a word: within a device, which is quicker, from more on."""
+    """The smallest transfer to report, in bytes: larger within a device, where transfers are faster."""
     settings = context.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
     is_near = pair.operation in BLOCK_MOVES and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)

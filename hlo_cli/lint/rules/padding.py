@@ -70,7 +70,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
         read, written = _before_and_after(copy)
         if read is None or written is None or written.padded_bytes < context.settings.copy_bytes:
             continue
-        if copy.computation in context.fused:  # part of a kernel that does more
+        if copy.computation in context.fused:  # part of a larger kernel
             continue
         order, tiles = read.layout.minor_to_major, read.layout.tiles
         if order != written.layout.minor_to_major:

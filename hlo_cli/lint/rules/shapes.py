@@ -28,7 +28,7 @@ def wrong_shape(context: LintContext) -> Iterator[Finding]:
     told = {problem.at for problem in (*context.async_problems, *context.fusion_problems)}
     for problem in context.shape_problems:
         at = problem.instruction
-        if not problem.is_precision and at not in told:  # rules of their own say more of asynchronous ones and fusions
+        if not problem.is_precision and at not in told:  # other rules report asynchronous ones and fusions
             yield context.finding(problem.message, at, shape_span(context.module, at) if problem.is_of_shape else None)
 
 

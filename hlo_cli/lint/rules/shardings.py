@@ -38,7 +38,7 @@ def wrong_sharding(context: LintContext) -> Iterator[Finding]:
     """
     problems: dict[tuple[str, str], str | None] = {}
     for instruction in context.saying(_MARK):
-        if instruction.opcode in _OF_DATA:  # theirs describes what is transferred, not the token beside it
+        if instruction.opcode in _OF_DATA:  # theirs describes the transferred data, not the token
             continue
         key = (instruction.attribute("sharding") or "", str(instruction.shape))
         if key not in problems:
@@ -93,7 +93,7 @@ def _problem(context: LintContext, sharding: AnySharding, shape: Shape) -> str |
         if len(elements) != len(leaves):
             return f"there are {len(elements)} shardings for {len(leaves)} leaves"
     else:
-        elements = (sharding,) * len(leaves)  # one stands for all leaves
+        elements = (sharding,) * len(leaves)  # one applies to all leaves
     found = (_leaf_problem(context, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
     return next((problem for problem in found if problem is not None), None)
 
@@ -125,13 +125,13 @@ def _tiles_problem(context: LintContext, sharding: Sharding, shape: Shape) -> st
     subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     rank = len(tiles.dimensions) - subgroups
     is_cut = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
-    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # what is whole fits every rank
+    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # an unsharded value fits every rank
         return f"the tiles have {rank} dimensions, the array {shape.rank}"
     try:
         devices = tiles.device_ids()
     except HloError:
         return None
-    if len(devices) < tiles.device_count:  # XLA passes over devices beyond the tiles
+    if len(devices) < tiles.device_count:  # XLA ignores devices beyond the tiles
         return f"there are {tiles.device_count} tiles, but {len(devices)} devices"
     if len(set(devices)) < len(devices):
         twice = next(device for number, device in enumerate(devices) if device in devices[:number])
@@ -140,7 +140,7 @@ def _tiles_problem(context: LintContext, sharding: Sharding, shape: Shape) -> st
 
 
 def _outside(context: LintContext, devices: tuple[int, ...]) -> str | None:
-    """Whether a device is beyond those that the module runs on, where it says on how many."""
+    """The problem if a device is outside the partitions of the module."""
     count, least, most = context.num_partitions, min(devices, default=0), max(devices, default=0)
     if least < 0:
         return f"there is no device {least}"

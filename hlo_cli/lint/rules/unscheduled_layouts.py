@@ -19,7 +19,7 @@ _COMPARING: Final = (
     entry.entry_layout,
     entry.input_output_alias,
 )
-"""The rules that compare layouts where these are settled."""
+"""The rules that compare final layouts."""
 
 
 @rule("HLO094", "layouts do not agree yet", severity="warning", is_default=False)
