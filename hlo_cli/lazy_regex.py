@@ -1,8 +1,8 @@
 """Regular expressions that are compiled when they are first used.
 
-Most match rare texts: a command on a clean dump needs half of the expressions in its modules, and compiling the
-others took as long as reading the dump. Those that every text needs are compiled by `re.compile`. Its methods are those of a
-pattern; `re.compile` and `==` do not take it for one.
+Most match rare texts: a command on a clean dump needs half of the expressions in its modules, and compiling the others
+took as long as reading the dump. Those that every text needs are compiled by `re.compile`. A lazy one has the methods
+of a pattern; `re.compile` and `==` do not take it for one.
 
 >>> digits = lazy_regex("[0-9]+")
 >>> digits.fullmatch("12")[0], digits.sub("#", "a1"), digits.pattern
