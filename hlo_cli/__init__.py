@@ -13,8 +13,8 @@
 >>> [operand.name for operand in module.entry.root.operands]
 ['x', 'x']
 
-`load` reads a file or a directory of dumps. What cannot be read raises `HloError`, which carries the places. Nothing
-is imported before the name that needs it is used.
+`load` reads a file or a directory of dumps. Input that cannot be read raises `HloError` with its places. Modules
+are imported on first use of a name.
 """
 
 from hlo_cli._version import __version__
@@ -96,11 +96,11 @@ _HOMES = {
     "verify_async": "analysis.schedule.async_verifier",
     "verify_fusions": "analysis.fusion.fusion_verifier",
 }
-"""The public names, one a row, and the module below `hlo_cli` that each is imported from when it is used."""
+"""The public names, one per row, and the module below `hlo_cli` that each is imported from on first use."""
 
 __all__ = ["__version__", *_HOMES]
 
-if TYPE_CHECKING:  # the same for type checkers, which know no other way; a test compares
+if TYPE_CHECKING:  # the same for type checkers, which need imports; a test compares both
     from hlo_cli.analysis.cost.cost import Cost as Cost, CostOptions as CostOptions
     from hlo_cli.analysis.cost.cost_analysis import cost_analysis as cost_analysis, module_cost as module_cost
     from hlo_cli.analysis.cost.matmuls import Matmul as Matmul, matmuls_of as matmuls_of

@@ -1,4 +1,4 @@
-"""Lets `python -m hlo_cli` do what `hlo` does."""
+"""Runs `hlo` for `python -m hlo_cli`."""
 
 from hlo_cli.cli import main
 

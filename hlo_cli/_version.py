@@ -1,3 +1,3 @@
-"""The version, in the one place that the package, its metadata and `hlo --version` read it from."""
+"""The version, read by the package, its metadata, and `hlo --version`."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""Which elements of two sequences are the same ones: what a diff leaves in place.
+"""Alignment of two sequences: pairs of equal elements that a diff leaves in place.
 
-Nothing of XLA's does this. It is patience diff: what occurs once on both sides anchors the rest, so that names, of
-which a dump is full, match and brackets do not; the time is that of sorting.
+XLA has no counterpart. It is patience diff: elements that occur once on both sides are anchors, so that names, which
+are common in dumps, match and brackets do not; the time is that of sorting.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 Pair: TypeAlias = tuple[int, int]
-_DEEPEST = 16  # how often anchors are looked for between anchors: repetitive texts may not take quadratic time
+_DEEPEST = 16  # levels of anchors between anchors: limited, so that repetitive texts do not take quadratic time
 
 
 def aligned(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
-    """The places, in both sequences, of equal elements that stand in the same order; as many as patience finds.
+    """Positions of equal elements in the same order, as found by patience diff, not always a longest sequence.
 
     >>> aligned("abcd}", "bxcad}")
     [(1, 0), (2, 2), (3, 4), (4, 5)]
@@ -42,7 +42,7 @@ def aligned(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
 
 
 def _anchors(old: Sequence[Hashable], new: Sequence[Hashable], here: range, there: range) -> list[Pair]:
-    """What occurs once on both sides; if nothing does, the first, second … of what occurs several times."""
+    """Elements that occur once on both sides; if there are none, the first, second, … of repeated elements."""
     places, new_places = _places(old, here), _places(new, there)
     once = [
         (at[0], new_places[each][0]) for each, at in places.items() if len(at) == 1 == len(new_places.get(each, ()))
@@ -62,7 +62,7 @@ def _places(sequence: Sequence[Hashable], where: range) -> dict[Hashable, list[i
 
 
 def longest_increasing(numbers: Sequence[int]) -> frozenset[int]:
-    """The places of a longest increasing subsequence.
+    """The positions of a longest increasing subsequence.
 
     >>> sorted(longest_increasing([0, 4, 1, 2, 5, 3]))
     [0, 2, 3, 5]

@@ -1,6 +1,6 @@
-"""The command line `hlo`: the table of its commands, the screens that need none of them, and where errors are caught.
+"""The command line `hlo`: the table of its commands, the front screens, and the handling of errors.
 
-The screens are plain text, and nothing is imported for them: `hlo --help` takes little longer than starting Python.
+The screens are plain text and need no imports: `hlo --help` takes little longer than starting Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "lint": ("hlo_cli.commands.lint.command", "what is wrong, and what costs too much"),
     "help": ("hlo_cli.commands.help.command", "how to make a dump; the language of --where"),
 }
-"""Every command: the module whose `command` it is, and what it answers."""
+"""Every command: the module with its `command`, and its summary."""
 
 QUESTIONS: Final = (
     ("What is in this dump?", "hlo parse DUMP"),
@@ -45,11 +45,11 @@ QUESTIONS: Final = (
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
 
 _COLLECTED_AFTER: Final = 50_000
-"""How many objects are made before garbage is looked for: what a command imports and reads lives until it ends."""
+"""Threshold of the garbage collector: objects that a command imports and reads stay live until it ends."""
 
 
 def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> int:
-    """Run one command line and give its exit code; when standalone, end the process with that code instead."""
+    """Runs one command line and returns its exit code; if `standalone`, ends the process with that code instead."""
     if standalone:
         gc.set_threshold(_COLLECTED_AFTER)
     if standalone and isinstance(sys.stdout, io.TextIOWrapper):
@@ -68,12 +68,12 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
     except OSError as error:
         code = _complain(f"{error.filename or 'output'}: {error.strerror or error}")
     if standalone:
-        os._exit(code)  # everything is written; taking a large module apart object by object would only take time
+        os._exit(code)  # everything is written; freeing a large module object by object would only take time
     return code
 
 
 def questions_screen() -> str:
-    """What `hlo` alone prints: the questions it answers."""
+    """The text of `hlo` without arguments: the questions that it answers."""
     rows = "\n".join(f"  {question:<43}{line}" for question, line in QUESTIONS)
     return f"""\
 hlo answers questions about XLA dumps.
@@ -86,7 +86,7 @@ hlo COMMAND --help, hlo help dump (how to make one)
 
 
 def help_screen() -> str:
-    """What `hlo --help` prints."""
+    """The text of `hlo --help`."""
     rows = "\n".join(f"  {name:<12}{summary}" for name, (_, summary) in COMMANDS.items())
     return f"""\
 Usage: hlo COMMAND [OPTIONS] [INPUT]...
@@ -143,7 +143,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _written_whole(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The stream with a buffer: one without (PYTHONUNBUFFERED) says nothing when a full disk takes half of a text."""
+    """The stream with a buffer: an unbuffered one (PYTHONUNBUFFERED) hides that a full disk truncated a text."""
     if not isinstance(stream.buffer, io.RawIOBase):
         return stream
     raw, encoding = stream.buffer, stream.encoding

@@ -1,9 +1,10 @@
-"""The decorator `dataclass` of the standard library, as it is wanted here: quick to run when a module is imported.
+"""A replacement of the standard library's decorator `dataclass` that runs faster at import.
 
-A command imports a hundred values. For a frozen one the standard library compiles six functions, each out of a text of
-its own, and for all of them that took longer than to read a dump and to answer. Here one is compiled, `__init__`; the
-others are made of what is there. What comes of it is a dataclass like any other: `fields`, `replace`, `match`, `copy`
-and `pickle` know it.
+A command imports a hundred dataclasses. For a frozen one, the standard library compiles six functions, each from its
+own text; for all of them, that took longer than reading a dump and answering. Here only `__init__` is compiled; the
+others are closures. `fields`, `replace`, `match`, `copy`, and `pickle` support the result. There is no `order`,
+`unsafe_hash`, `InitVar`, or `kw_only` for a whole class; a base class is as frozen as its subclass, and made by this
+decorator too.
 
 >>> @dataclass(frozen=True, slots=True)
 ... class Point:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True):
-        """The class with the methods that its fields ask for; those that it has itself are kept."""
+        """The class with the methods generated from its fields; methods that it defines are kept."""
         if cls is None:
             return lambda cls: dataclass(cls, frozen=frozen, slots=slots, eq=eq, repr=repr)
         if cls.__doc__ is None:
@@ -37,7 +38,7 @@ else:
         made = dataclasses.dataclass(cls, init=False, repr=False, eq=False, slots=slots)
         methods = _methods(made, frozen=frozen, slots=slots, eq=eq, repr=repr)
         for name, method in methods.items():
-            # a class that says when it is equal, and not how it is hashed, has None for that
+            # a class that defines `__eq__` but not `__hash__` has None for the latter
             if name not in cls.__dict__ or (name == "__hash__" and cls.__dict__[name] is None):
                 setattr(made, name, method)
         return made
@@ -60,25 +61,25 @@ def _methods(made: type, *, frozen: bool, slots: bool, eq: bool, repr: bool) -> 
 
 
 def _init(made: type, fields: Fields, *, frozen: bool, slots: bool) -> Callable[..., None]:
-    """`__init__`, compiled: taking arguments by position and by name in any other way would make every value slow."""
-    names: dict[str, Any] = {"set_attribute": object.__setattr__, "MADE": _Made()}
+    """The compiled `__init__`: handling arguments without compilation would slow down every value."""
+    names: dict[str, Any] = {"__set_attribute": object.__setattr__, "__MADE": _Made()}
     by_place = [_parameter(field, names) for field in fields if field.init and not field.kw_only]
     by_name = [_parameter(field, names) for field in fields if field.init and field.kw_only]
     body = []
     for field in fields:
-        name, value = field.name, field.name if field.init else f"default_{field.name}"
+        name, value = field.name, field.name if field.init else f"__default_{field.name}"
         if field.default_factory is not dataclasses.MISSING:
-            names[f"new_{name}"] = field.default_factory
-            value = f"new_{name}() if {name} is MADE else {name}" if field.init else f"new_{name}()"
+            names[f"__new_{name}"] = field.default_factory
+            value = f"__new_{name}() if {name} is __MADE else {name}" if field.init else f"__new_{name}()"
         elif not field.init:
             if field.default is dataclasses.MISSING:
                 continue
             names[value] = field.default
         if frozen and slots:  # a slot is quicker set by its own descriptor
-            names[f"set_{name}"] = getattr(made, name).__set__
-            body.append(f" set_{name}(self, {value})")
+            names[f"__set_{name}"] = getattr(made, name).__set__
+            body.append(f" __set_{name}(self, {value})")
         else:
-            body.append(f" set_attribute(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")
+            body.append(f" __set_attribute(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")
     if hasattr(made, "__post_init__"):
         body.append(" self.__post_init__()")
     parameters = ", ".join(["self", *by_place, *(["*", *by_name] if by_name else [])])
@@ -91,22 +92,22 @@ def _init(made: type, fields: Fields, *, frozen: bool, slots: bool) -> Callable[
 
 def _parameter(field: dataclasses.Field[Any], names: dict[str, Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
-        return f"{field.name}=MADE"
+        return f"{field.name}=__MADE"
     if field.default is dataclasses.MISSING:
         return field.name
-    names[f"default_{field.name}"] = field.default
-    return f"{field.name}=default_{field.name}"
+    names[f"__default_{field.name}"] = field.default
+    return f"{field.name}=__default_{field.name}"
 
 
 class _Made:
-    """The default of a field for which a value is made each time."""
+    """The default of a field with a default factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
 
 
 def _values(names: list[str]) -> Callable[[object], tuple[object, ...]]:
-    """What reads the values of some fields: a tuple, however many they are."""
+    """A getter for the values of some fields, always as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
     if not names:
@@ -144,7 +145,7 @@ def _refuse_to_delete(self: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[object]:
-    """What is pickled: slots that refuse to be set cannot be filled as others are."""
+    """The state to pickle: slots of frozen classes cannot be restored by assignment."""
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 

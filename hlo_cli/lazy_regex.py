@@ -1,7 +1,8 @@
 """Regular expressions that are compiled when they are first used.
 
-Most are for what few texts hold: a command on a clean dump needs half of those that its modules name, and compiling the
-others took as long as reading the dump. What every text needs is compiled by `re.compile` as ever.
+Most match rare texts: a command on a clean dump needs half of the expressions in its modules, and compiling the others
+took as long as reading the dump. Those that every text needs are compiled by `re.compile`. A lazy one has the methods
+of a pattern; `re.compile` and `==` do not take it for one.
 
 >>> digits = lazy_regex("[0-9]+")
 >>> digits.fullmatch("12")[0], digits.sub("#", "a1"), digits.pattern
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 else:
 
     class lazy_regex:
-        """A regular expression, given as to `re.compile`, that answers as what that makes of it."""
+        """A regular expression with the arguments of `re.compile` and the interface of its result."""
 
         def __init__(self, text: str, flags: int = 0) -> None:
-            self._text, self._flags = text, flags
+            self._given = text, flags
 
         def __getattr__(self, name: str) -> Any:
-            value = getattr(re.compile(self._text, self._flags), name)
-            setattr(self, name, value)  # what is asked again is found at once
+            if name.startswith("_"):  # copy and pickle ask before there is any state
+                raise AttributeError(name)
+            value = getattr(self._compiled or self._compile(), name)
+            setattr(self, name, value)  # repeated accesses find the attribute directly
             return value
+
+        _compiled: re.Pattern[str] | None = None
+
+        def _compile(self) -> re.Pattern[str]:
+            self._compiled = re.compile(*self._given)
+            return self._compiled

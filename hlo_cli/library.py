@@ -14,26 +14,26 @@ from hlo_cli.syntax.text import parser
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
-    Of several stages the newest is taken, of several modules the largest; `stage` and `module` choose by name, or by a
-    part of it. Raises HloError for what cannot be read.
+    By default, the newest of several stages and the largest of several modules; `stage` and `module` select by name, or
+    by a part of it. Raises HloError if the input cannot be read.
 
     >>> load("/no/such/dump")
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: there is no folder /no/such
     """
-    from hlo_cli.inputs.input import read_inputs, select_module  # who has the text at hand needs none of it
+    from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
 
     chosen = select_module(read_inputs([os.fspath(path)], stage=stage, module=module))
     return read_module(chosen.source, chosen.proto, infer=omitted_shape)
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:
-    """The module that an HLO text holds, or a single instruction as a module of its own.
+    """The module in an HLO text, or a single instruction as a module of its own.
 
-    Lenient by default: what cannot be read is passed over and listed in `module.errors`, what is not known is kept
-    as text and listed in `module.notes`. With `strict`, whatever XLA's own parser rejects raises HloError. Shapes that
-    the text leaves out are inferred.
+    Lenient by default: unreadable text is skipped and listed in `module.errors`, unknown attributes are kept as text
+    and listed in `module.notes`. With `strict`, text that XLA's own parser rejects raises HloError. Omitted shapes are
+    inferred.
 
     >>> module = parse_module("ENTRY e { x = f32[2]{0} parameter(0)  ROOT y = compare(x, x), direction=LT }")
     >>> print(module.entry.root.shape)
@@ -43,7 +43,7 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
 
 
 def module_from_bytes(data: bytes) -> Module:
-    """The module in a `HloModuleProto`, `HloProto` or snapshot, as compilers hand it on; `load` reads such files too.
+    """The module in a `HloModuleProto`, `HloProto` or snapshot, as compilers pass it on; `load` reads such files too.
 
     >>> from hlo_cli import module_to_bytes
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), sharding={replicated} }")
@@ -54,9 +54,9 @@ def module_from_bytes(data: bytes) -> Module:
 
 
 def module_to_bytes(module: Module) -> bytes:
-    """The `HloModuleProto` of a module, which XLA reads as the same; HloError if it says what no proto can hold.
+    """The `HloModuleProto` of a module, which XLA reads as the same module; HloError if a proto cannot represent it.
 
-    Sugar, which protos do not have, is written out: slice-start becomes async-start.
+    Short forms, which protos do not have, are expanded: slice-start becomes async-start.
 
     >>> text = "HloModule m  ENTRY e { p = (f32[2], s8[]) parameter(0)  ROOT n = f32[2] negate(p#0) }"
     >>> print(module_from_bytes(module_to_bytes(parse_module(text))).entry.root.operands[0])

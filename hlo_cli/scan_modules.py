@@ -1,6 +1,6 @@
-"""Many dumps at once: each module is read, asked one thing and let go, in several processes if wanted.
+"""Scans of many dumps: each module is read, measured, and freed, in several processes if requested.
 
-What cannot be read is a record like the others, with the reason, so that one bad file never stops the rest.
+An unreadable file gives a record with the reason, so that one bad file never stops the rest.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Ask = Callable[[Module, Input], Answer]
 
 _LONGEST_PROBLEM = 500
 _SWEPT_AFTER = 1 << 24
-"""Characters of text, of modules that are done with, that may fill memory before it is freed."""
+"""Characters of text of finished modules after which garbage is collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult(Generic[Answer]):
-    """What one module of many answered, or why it could not.
+    """The answer of one module of many, or the reason why it has none.
 
-    `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if all was well; a module
-    that was read but for a few lines has both an answer and a problem. `errors` are all there is to say of one that
-    could not be read at all.
+    `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if there is none; a module
+    with a few unreadable lines has both an answer and a problem. `errors` are all diagnostics of a module that could
+    not be read at all.
     """
 
     path: str
@@ -49,7 +49,7 @@ class ScanResult(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class ScanRecord:
-    """One module of many in numbers; `problem` says what could not be read of it, and is empty if that is nothing."""
+    """The numbers of one module of many; `problem` describes unreadable parts and is empty if there are none."""
 
     path: str
     module: str | None
@@ -58,7 +58,7 @@ class ScanRecord:
     problem: str = ""
 
     def row(self) -> dict[str, SummaryValue]:
-        """All of it in one flat dictionary, as tables and engines for data want it; None for what is not known.
+        """The record as a flat dictionary, for data frames and other tables; unknown values are None.
 
         >>> ScanRecord("a.txt", "jit_f", None, {"instructions": 3}).row()
         {'path': 'a.txt', 'module': 'jit_f', 'stage': None, 'instructions': 3, 'problem': None}
@@ -80,11 +80,11 @@ def scan(
     module: str | None = None,
     jobs: int = 1,
 ) -> Iterator[ScanRecord]:
-    """A record for each module in files, directories and globs, in their order; in a directory its newest stage.
+    """A record for each module in files, directories, and globs, in their order; of a directory, the newest stage.
 
-    `measure` gives the numbers, by default `module_summary`. With several jobs it has to be a function
-    that can be pickled, and a script needs the guard `if __name__ == "__main__":`. Memory holds one module a job.
-    Raises HloError only where there is nothing to read at all: a directory without dumps, a glob that matches nothing.
+    `measure` returns the numbers, by default `module_summary`. With several jobs it must be a function
+    that can be pickled, and a script needs the guard `if __name__ == "__main__":`. Memory holds one module per job.
+    Raises HloError only if there is nothing to read: a directory without dumps, a glob that matches nothing.
 
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
     ['there is no folder /no/such']
@@ -97,7 +97,7 @@ def scan(
 def map_modules(
     pieces: Iterable[ModuleRef], ask: Ask[Answer], *, jobs: int = 1, strict: bool = False
 ) -> Iterator[ScanResult[Answer]]:
-    """What `ask` says of every module in the pieces, in their order.
+    """The result of `ask` for every module in the pieces, in their order.
 
     With several jobs, `ask` and its answers are pickled.
 
@@ -122,13 +122,13 @@ def _measured(
 
 @dataclass(slots=True)
 class Reader(Generic[Answer]):
-    """Reads pieces and asks what is in them; `unswept` is how much text was read since garbage was last looked for.
+    """Reads pieces and calls `ask` for each module; `unswept` is the length of text since the last garbage collection.
 
     >>> Reader(lambda module, input: module.name, strict=False)(ModuleRef("/no/such/dump.txt"))[0].problem
     'there is no folder /no/such'
 
-    Modules hold their computations, which hold their instructions, which know their computation: only the garbage
-    collector frees them, and it waits until there is a quarter more than the most there ever was.
+    Modules refer to computations, these to instructions, and these back to their computation: only the garbage
+    collector frees them, and it waits until memory exceeds the previous maximum by a quarter.
     """
 
     ask: Ask[Answer]
@@ -148,7 +148,7 @@ class Reader(Generic[Answer]):
         return found
 
     def ask_of(self, given: Input) -> ScanResult[Answer]:
-        """What the module in an input answers."""
+        """The result of `ask` for the module in an input."""
         name, path = given.module, given.source.name
         try:
             module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
@@ -161,7 +161,7 @@ class Reader(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class _ReaderAnywhere(Generic[Answer]):
-    """Reads pieces in any process, but gives back the standard input, which only the first process has."""
+    """Reads pieces in any process, but returns standard input unread, as only the first process has it."""
 
     reader: Reader[Answer]
 
@@ -170,7 +170,7 @@ class _ReaderAnywhere(Generic[Answer]):
 
 
 def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:
-    """All that is wrong, in which input, without its whole text."""
+    """All diagnostics of an error, with their input but without its complete text."""
     if not isinstance(error, HloError):
         return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
     told = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
@@ -178,7 +178,7 @@ def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]
 
 
 def _in_a_line(error: Exception) -> str:
-    """The first thing that is wrong, with its line and column, and how many more there are."""
+    """The first error, with its line and column, and the number of further errors."""
     if not isinstance(error, HloError):
         return f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
     first, *others = error.diagnostics

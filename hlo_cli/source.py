@@ -1,4 +1,4 @@
-"""Text with places in it: sources, spans, errors and diagnostics, shared by parser, lint and command line."""
+"""Texts and places in them: sources, spans, errors, and diagnostics, shared by parser, lint, and command line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hlo_cli.dataclass import dataclass
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
 _BEHIND_AN_EXCERPT: Final = 1000
-"""How much of a line is kept behind what is meant: as much as any screen shows."""
+"""Characters of a line kept after the span: as many as any screen shows."""
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
-"""From the worst to the least."""
+"""Severities, the highest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Span:
 
 
 class Position(NamedTuple):
-    """A place as editors count it: line and column both start at 1."""
+    """A place as shown by editors: line and column both start at 1."""
 
     line: int
     column: int
@@ -46,7 +46,7 @@ class Position(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A text and the name the user knows it by; `first_line` is where a part begins in its file.
+    """A text and its name for the user; `first_line` is the line at which a part begins in its file.
 
     >>> source = Source("m.hlo", "HloModule m\\nENTRY e {")
     >>> source.position(12)
@@ -97,10 +97,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing to tell the user about a source: what it is, where, and what to do about it.
+    """A message about a source, with its place and a hint.
 
-    `code` names a lint rule or a kind of note; it is empty for plain syntax errors. What is about one instruction or
-    computation names it too: a proto has no lines to point to.
+    `code` names a lint rule or a kind of note; it is empty for plain syntax errors. Diagnostics of one instruction or
+    computation name it too, because a proto has no lines.
     """
 
     severity: Severity
@@ -126,11 +126,11 @@ class Diagnostic:
 
     @property
     def name(self) -> str:
-        """The computation and the instruction, as `e/add.3`; nothing for what is about neither."""
+        """The computation and the instruction, such as `e/add.3`; empty if there is neither."""
         return "/".join(name for name in (self.computation, self.instruction) if name)
 
     def excerpt(self) -> Self:
-        """The same with the lines that are meant for its source, so that it outlives a long text.
+        """A copy whose source holds only the lines of its span, so that a long text can be freed.
 
         >>> whole = Diagnostic("error", "no root", Source("m.hlo", "HloModule m\\nENTRY e {}\\n"), Span(18, 19))
         >>> part = whole.excerpt()
@@ -165,9 +165,9 @@ class Diagnostic:
 
 
 class HloError(Exception):
-    """Something the user can mend: bad input, a bad option, a name that is not there.
+    """An error that the user can fix: bad input, a bad option, a missing name.
 
-    Carries one diagnostic or, when a whole file was read past its first error, all of them.
+    Carries one diagnostic or, if a file was read past its first error, all of them.
 
     >>> raise HloError("the order lists 3 dimensions, the shape has 2")
     Traceback (most recent call last):
@@ -206,7 +206,7 @@ class HloError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, or None if none is like it. Looks at a bounded number of words.
+    """The known word most similar to `word`, or None if none is similar. Compares a bounded number of words.
 
     >>> nearest("layuot", ["parse", "layout"]), nearest("x", ["parse", "layout"])
     ('layout', None)

@@ -141,9 +141,9 @@ def tests_of(path: str) -> list[str]:
 
 _USUAL = {
     "lint": ("test_lint_rules", "test_lint_costs", "test_lint", "test_lint_programs"),
-    "analysis/inference": ("test_shape_inference", "test_strict"),
-    "analysis/costs": ("test_cost", "test_compilers_costs"),
-    "analysis/async": ("test_schedule", "test_sugar"),
+    "analysis/shapes": ("test_shape_inference", "test_strict"),
+    "analysis/cost": ("test_cost", "test_compilers_costs"),
+    "analysis/schedule": ("test_schedule", "test_sugar"),
     "transform/fus": ("test_fuse_pass", "test_fuse_by_hand", "test_fuse_several"),
     "transform/unfuse": ("test_fuse_by_hand", "test_fuse_several"),
     "transform/sched": ("test_reorder",),

@@ -1,4 +1,4 @@
-"""Texts that are no modules: the files that XLA wrote about a dump's memory, and messages that people paste."""
+"""Texts that are not modules: the files that XLA wrote about a dump's memory, and pasted error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_sibling(dump: Input, kind: SiblingKind, *, maximum_bytes: int = MAXIMUM
 
 
 def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int = MAXIMUM_BYTES) -> Source:
-    """A text of any kind, whatever it is compressed with; `-` is standard input, or the stream that stands for it.
+    """A text of any kind, decompressed; `-` is standard input, or the stream given in its place.
 
     >>> import io
     >>> read_plain("-", stdin=io.BytesIO(b"Out of memory allocating 64 bytes.\\r\\n")).text
@@ -47,7 +47,7 @@ def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int =
 
 
 def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
-    """Everything in a plain file; of what may never end, as much as is allowed."""
+    """All bytes of a regular file; at most `maximum_bytes` of a stream."""
     if os.path.isfile(path):
         with open(path, "rb") as file:
             return file.read()

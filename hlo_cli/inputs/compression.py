@@ -1,4 +1,4 @@
-"""Compressed bytes, known by their first bytes, to plain ones, with a bound on how many come out."""
+"""Decompression: the format is detected from the first bytes, and the size of the result is bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 def compression_of(data: bytes) -> str | None:
-    """The name of the compression that data is in, told by content.
+    """The name of the compression format of data, detected from its content.
 
     >>> import gzip
     >>> compression_of(gzip.compress(b"HloModule m")), compression_of(b"HloModule m")
@@ -36,7 +36,7 @@ def compression_of(data: bytes) -> str | None:
 
 
 def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> bytes:
-    """Plain bytes; compression in compression is undone twice at most. `name` is for messages.
+    """The decompressed bytes; at most two nested compressions are undone. `name` is for messages.
 
     >>> import bz2, gzip
     >>> decompress(bz2.compress(gzip.compress(b"HloModule m")), "m.txt")
@@ -77,7 +77,7 @@ def _file_chunks(file: Any) -> Iterator[bytes]:
         yield chunk
 
 
-# what undoes a compression is imported when there is some: most dumps are plain
+# decompressors are imported when needed: most dumps are plain
 
 
 def _gzip_chunks(data: bytes) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A directory as `--xla_dump_to` writes it: which of its files are modules, and what to say if none is."""
+"""A directory as `--xla_dump_to` writes it: which of its files are modules, and the error if none is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 def dumps_in(folder: str) -> tuple[list[tuple[str, DumpName]], list[str]]:
-    """The dumps of a directory, as text where there is text, and other files that might hold HLO."""
+    """The dumps of a directory, text preferred to protos, and other files that might hold HLO."""
     files, _ = _entries(folder)
     parsed = [(name, dump) for name in files if (dump := parse_dump_name(name)) is not None]
     texts = {split_extension(name)[0] for name, dump in parsed if dump.is_text}
@@ -37,7 +37,7 @@ def dump_subdirectories(folder: str) -> list[str]:
 
 
 def no_dumps_error(folder: str) -> HloError:
-    """The error for a directory that holds no HLO text: what it does hold, and where dumps may be."""
+    """The error for a directory without HLO text: its content, and where dumps may be."""
     files, folders = _entries(folder)
     endings = Counter(os.path.splitext(name)[1] or name for name in files).most_common(_SHOWN)
     found = [f"{count:,} {ending}" for ending, count in endings]

@@ -1,4 +1,4 @@
-"""What the names of XLA's dump files mean: module, stage, and the files that lie beside a module."""
+"""Names of XLA's dump files: module, stage, and the auxiliary files of a module."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class DumpName:
-    """What the name of a module's dump file says; `order` grows with preference, which is mostly time.
+    """The decoded name of a module's dump file; `order` grows with preference, mostly the time of the stage.
 
     Mirrors `FilenameFor` and its callers in xla/service/dump.cc.
 
@@ -60,12 +60,12 @@ class DumpName:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a user may call the module: its name, and the name with XLA's number."""
+        """Names that select the module: its name, and the name with XLA's number."""
         return tuple(name for name in (self.module, self.label) if name)
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """What a user may call the stage: as printed, with its target, and the number of a pass.
+        """Names that select the stage: as printed, with its target, and the number of a pass.
 
         >>> parse_dump_name("0027.Layout_assignment.after_pipeline-start.before_layout-assignment.txt").aliases[1]
         '27'
@@ -77,7 +77,7 @@ class DumpName:
 
 
 def parse_dump_name(file_name: str) -> DumpName | None:
-    """The meaning of a file's name, or None if it does not name a stage of a module.
+    """The decoded file name, or None if it does not name a stage of a module.
 
     >>> parse_dump_name("module_0003.jit_f.cpu_after_optimizations-buffer-assignment.txt") is None
     True
@@ -101,7 +101,7 @@ def parse_dump_name(file_name: str) -> DumpName | None:
 
 
 def split_extension(file_name: str) -> tuple[str, str]:
-    """A file's name without what it ends in, and `txt`, `hlo` or `pb`; compression does not count.
+    """A file's name without its extension, and `txt`, `hlo`, or `pb`; extensions of compression are ignored.
 
     >>> split_extension("after_optimizations.hlo.pb.gz"), split_extension("a.ptx")
     (('after_optimizations', 'pb'), ('a.ptx', ''))
@@ -112,7 +112,7 @@ def split_extension(file_name: str) -> tuple[str, str]:
 
 
 def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
-    """One dump of each module, as an index and a sentence on the choice: the wanted stage, else the newest.
+    """One dump of each module, as an index and a note on the choice: the requested stage, else the newest.
 
     >>> names = [parse_dump_name(f"{s}.txt") for s in ("before_optimizations", "after_optimizations")]
     >>> select_stages(names, None, "v5e_mlp/")
@@ -136,7 +136,7 @@ def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> l
 
 
 def not_found_error(kind: str, wanted: str, known: Iterable[str | None], place: str) -> HloError:
-    """The error for a stage or a module that is not there, with those that are.
+    """The error for a missing stage or module, with the existing ones.
 
     >>> raise not_found_error("stage", "befor", ["before_optimizations", "after_codegen"], "d/")
     Traceback (most recent call last):
@@ -153,7 +153,7 @@ def not_found_error(kind: str, wanted: str, known: Iterable[str | None], place: 
 
 
 def is_auxiliary_file(file_name: str) -> bool:
-    """Whether a name is that of a file which XLA writes beside its modules, rather than a module's own.
+    """Whether a name is that of an auxiliary file that XLA writes for a module, not of a module's dump.
 
     >>> is_auxiliary_file("module_0004.jit_f.thunk_sequence.txt")
     True
@@ -167,13 +167,13 @@ def is_auxiliary_file(file_name: str) -> bool:
 
 
 def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
-    """The files XLA wrote about this very dump, kind to path: its buffer assignment, live ranges, memory use.
+    """The files that XLA wrote about this dump, kind to path: its buffer assignment, live ranges, memory usage.
 
     >>> dict(siblings_of("/nowhere", "after_optimizations.txt"))
     {}
     """
     stem, _ = split_extension(file_name)
-    # TPU compilers dump the module that the buffers are assigned for a second time, without such files.
+    # TPU compilers dump the module that the buffers are assigned a second time, without such files.
     stem = stem.removesuffix("_after_buffer_assignment")
     found: dict[str, str] = {}
     for kind in SIBLING_KINDS:
@@ -184,7 +184,7 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
 
 
 def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
-    """Which of several things, each with its names, are meant: those named so, else begun so, else holding it.
+    """Indices of the items with a name equal to `wanted`, else with one that begins with it, else that contains it.
 
     >>> matching_stages("after", [("before_optimizations",), ("after_optimizations",), ("0003.dce.after_x",)])
     [1]
@@ -202,7 +202,7 @@ def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _choice(chosen: DumpName, names: Iterable[DumpName], place: str) -> str | None:
-    """Which stage was taken of how many; "newest", unless `after_codegen` is there, which is newer."""
+    """A note on the chosen stage and the number of stages; "newest", unless `after_codegen` exists, which is newer."""
     stages = {name.stage for name in names}
     if len(stages) < 2:
         return None

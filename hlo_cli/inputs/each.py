@@ -1,4 +1,4 @@
-"""Every module that the user names, however many files they are in: the files are listed first and read one by one."""
+"""Every module that the user names, in any number of files: the files are listed first and read one by one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class ModuleRef:
-    """A file to be read for its modules; `stage` and `module` choose among several in it.
+    """A file to read modules from; `stage` and `module` select among several in it.
 
-    `is_guess` says that nobody knows yet whether there is HLO in it, so that it may be passed over; `choice` tells
-    which stage was taken of those in a directory.
+    With `is_guess`, the file may hold no HLO and is then skipped; `choice` names the stage that was selected in a
+    directory.
     """
 
     path: str
@@ -29,7 +29,7 @@ class ModuleRef:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it counts as a module before it is read: it is no guess, and no module is looked for in it.
+        """Whether it counts as a module before it is read: it is not a guess, and no module is selected in it.
 
         >>> ModuleRef("a.txt").is_certain, ModuleRef("a.txt", module="jit_step").is_certain
         (True, False)
@@ -42,10 +42,10 @@ def list_modules(
 ) -> Iterator[ModuleRef]:
     """The files that the arguments name: of a directory with dumps, the newest stage of each module.
 
-    In a directory without any, those in it are looked into.
+    A directory without dumps is searched one level deep.
 
-    No argument means standard input. HloError where a directory holds no dumps at all, and where nothing has the wanted
-    stage or module by its file's name.
+    No argument means standard input. HloError if a directory holds no dumps, or if no file name has the requested
+    stage or module.
 
     >>> [piece.path for piece in list_modules(["a.txt", "a-buffer-assignment.txt", "-"])]
     ['a.txt', '-']
@@ -65,7 +65,7 @@ def list_modules(
 
 
 def read_module_ref(piece: ModuleRef) -> tuple[Input, ...]:
-    """The modules in a file, none if it is a guess that was wrong; HloError for what cannot be read.
+    """The modules in a file, none if it was a wrong guess; HloError if it cannot be read.
 
     >>> read_module_ref(ModuleRef("/no/such/file.txt", is_guess=True))
     ()
@@ -99,7 +99,7 @@ def _in_argument(argument: str, stage: str | None, module: str | None, passed: l
 
 
 def _file(path: str, stage: str | None, module: str | None, passed: list[DumpName]) -> Iterable[ModuleRef]:
-    """A file that is named itself, unless its name says that it is of another stage or module."""
+    """A file given as an argument, unless its name has another stage or module."""
     dump = parse_dump_name(os.path.basename(path))
     if dump is None:
         return [ModuleRef(path, stage, module)]
@@ -113,7 +113,7 @@ def _file(path: str, stage: str | None, module: str | None, passed: list[DumpNam
 
 
 def _in_folder(folder: str, stage: str | None, module: str | None, passed: list[DumpName]) -> Iterator[ModuleRef]:
-    """The dumps of a folder; where there are none, its loose files, and what is in the folders in it."""
+    """The dumps of a folder; if it has none, its other files and the dumps of its subfolders."""
     named, others = dumps_in(folder)
     if named:
         yield from _chosen(folder, named, stage, module, passed)

@@ -1,4 +1,4 @@
-"""A path or a stream to text or to a proto: reading, decompression, decoding, and what to say when that cannot be."""
+"""A path or a stream to text or to a proto: reading, decompression, decoding, and their errors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _AS_HLO = "jax.jit(f).lower(x).compile().as_text() gives HLO text, and so does XLA_FLAGS=--xla_dump_to=DIR"
 _FIRST_FIELD = b"\n"
-"""How protos begin that hold a module: field 1 with a length behind it, the name or a message."""
+"""First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
 AS_TEXT = "dump text: XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
 
 
 def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
-    """The text of a file, or the bytes of a proto, whatever it is compressed with; lines end in one newline.
+    """The text of a file, or the bytes of a proto, decompressed; line ends are normalized to a newline.
 
     >>> read_file("/no/such/file.txt")
     Traceback (most recent call last):
@@ -62,7 +62,7 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
 
 
 def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
-    """What standard input holds, or the stream that stands for it.
+    """The content of standard input, or of the stream given in its place.
 
     >>> import io
     >>> read_stdin(io.BytesIO(b"HloModule m"))
@@ -84,7 +84,7 @@ def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -
 def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     """Text from bytes: decompressed, by its byte order mark or as UTF-8; stray bytes become lone surrogates.
 
-    What looks like a binary proto stays bytes.
+    Binary protos stay bytes.
 
     >>> decode("HloModule m\\r\\n".encode("utf-16"), "m.txt")
     'HloModule m\\n'
@@ -105,7 +105,7 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
 
 
 def missing(path: str) -> HloError:
-    """The error for a path that is not there, with the nearest name that is."""
+    """The error for a missing path, with the nearest existing name."""
     folder, base = os.path.split(path)
     if not os.path.isdir(folder or "."):
         return HloError(f"there is no folder {folder}")
@@ -120,7 +120,7 @@ def missing(path: str) -> HloError:
 
 
 def unreadable(path: str, error: Exception) -> HloError:
-    """The error for something that is there and will not be read."""
+    """The error for an existing path that cannot be read."""
     reason = getattr(error, "strerror", None) or str(error)
     return HloError(f"cannot read {path}: {reason[:1].lower() + reason[1:]}")
 
@@ -133,7 +133,7 @@ def _bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
 
 
 def _is_binary(head: bytes, name: str) -> bool:
-    """Whether this is a proto, by its first field; HloError for all else that is not text."""
+    """Whether data is a proto, by its first field; HloError for other binary data."""
     for magic, what in _BINARY:
         if head.startswith(magic):
             raise HloError(f"{name} is not HLO text; it looks like {what}")

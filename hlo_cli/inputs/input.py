@@ -1,4 +1,4 @@
-"""What the user names on the command line, as texts and protos: files, directories of dumps, globs, standard input."""
+"""Inputs named on the command line, as texts and protos: files, directories of dumps, globs, standard input."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One module's text and what is known of where it came from; of a proto the bytes, and a source without text.
+    """One module's text and its origin; for a proto, its bytes and a source without text.
 
-    `choice` tells which stage was taken where there were several, `module_choice` which module; `siblings` are the
-    files that XLA wrote about this dump, kind to path.
+    `choice` names the stage selected from several, `module_choice` the module; `siblings` are the files that XLA wrote
+    about this dump, kind to path.
     """
 
     source: Source
@@ -51,37 +51,37 @@ class Input:
 
     @property
     def size(self) -> int:
-        """How long the text is, or the proto."""
+        """The length of the text or of the proto."""
         return len(self.source.text) if self.proto is None else len(self.proto)
 
     @property
     def looks_like_hlo(self) -> bool:
-        """Whether a file whose name tells nothing holds a module, rather than some other text."""
+        """Whether the content is a module, for files not named as dumps."""
         return self.proto is not None or _LOOKS_LIKE_HLO.search(self.source.text) is not None
 
     @property
     def stage(self) -> str | None:
-        """The stage of compilation, as the file's name has it: `after_optimizations`, or a pass."""
+        """The stage of compilation from the file's name: `after_optimizations`, or a pass."""
         return self.dump.stage if self.dump else None
 
     @property
     def target(self) -> str | None:
-        """What the module was compiled for, where the file's name tells it: `cpu`, `sm_8.0_gpu`."""
+        """The target that the module was compiled for, if the file's name has it: `cpu`, `sm_8.0_gpu`."""
         return self.dump.target if self.dump else None
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """What a user may call the stage."""
+        """Names that select the stage."""
         return self.dump.aliases if self.dump else ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a user may call the module: its name, and the name with XLA's number."""
+        """Names that select the module: its name, and the name with XLA's number."""
         return tuple(name for name in (self.module, self.dump.label if self.dump else None) if name)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The choices made for the user, to be told on standard error."""
+        """Notes for standard error on the stage and the module that were selected automatically."""
         return tuple(note for note in (self.module_choice, self.choice) if note)
 
 
@@ -122,7 +122,7 @@ def read_inputs(
 
 
 def select_module(inputs: Sequence[Input]) -> Input:
-    """The largest of several modules, with a note that says so; the first of equals.
+    """The largest of several modules, with a note on the choice; the first among equals.
 
     >>> small, large = (Input(Source(f"d/{n}.txt", "x" * n), None, module=f"jit_{n}", argument="d/") for n in (1, 2))
     >>> select_module([small, large]).module_choice
@@ -168,11 +168,11 @@ def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]
 
 
 def glob_paths(pattern: str) -> list[str] | None:
-    """The paths that a glob lists, HloError if there are none; None for what is no glob.
+    """The paths that a glob matches, HloError if there are none; None if the argument is not a glob.
 
     >>> glob_paths("a/b.txt")
     """
-    import glob  # most arguments are files that are there
+    import glob  # most arguments are existing files
 
     if not glob.has_magic(pattern):
         return None
@@ -203,7 +203,7 @@ def _of_directory(folder: str, request: _Request) -> Iterator[Input]:
 
 
 def _of_loose_files(folder: str, names: Sequence[str], request: _Request) -> Iterator[Input]:
-    """The files of a directory whose names tell nothing, as far as they hold HLO."""
+    """The files of a directory that are not named as dumps but hold HLO."""
     count = 0
     for name in names:
         try:
@@ -221,7 +221,7 @@ def _of_loose_files(folder: str, names: Sequence[str], request: _Request) -> Ite
 def _modules(
     name: str, path: str | None, content: str | bytes, argument: str, request: _Request, *, every_stage: bool = False
 ) -> Iterator[Input]:
-    """The modules of one text, or that of a proto; of a module that XLA printed at several stages, the wanted one."""
+    """The modules of one text, or that of a proto; one stage of a module that XLA printed at several."""
     siblings = siblings_of(*os.path.split(path)) if path else MappingProxyType({})
     own = parse_dump_name(os.path.basename(path)) if path else None
     if isinstance(content, bytes):
@@ -256,14 +256,14 @@ def _modules(
 def _traced(
     name: str, path: str | None, found: Sequence[tuple[str, bytes]], argument: str, siblings: Mapping[str, str]
 ) -> Iterator[Input]:
-    """The programs that a profiler saw run, as protos."""
+    """The programs in a profiler's trace, as protos."""
     for number, (module, proto) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
         yield Input(source, path, module, None, siblings, argument=argument, proto=proto)
 
 
 def skip_auxiliary(paths: Sequence[str]) -> list[str]:
-    """Paths, as a shell or a glob lists them, without what XLA writes beside modules and without protos told twice.
+    """Paths, as a shell or a glob lists them, without auxiliary files and without protos that have a text.
 
     >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
     ['m.txt']
@@ -279,7 +279,7 @@ def skip_auxiliary(paths: Sequence[str]) -> list[str]:
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:
-    """The inputs of a stage; where a directory or a stream has several, the choice was made for each module."""
+    """The inputs of a stage, and those already selected by it in directories or streams; HloError if there are none."""
     kept = set(matching_stages(stage, [each.stages for each in inputs]))
     kept |= {i for i, each in enumerate(inputs) if each.stage and (each.path is None or os.path.isdir(each.argument))}
     if not kept:

@@ -1,4 +1,4 @@
-"""Modules in a text that holds more than one, or that was copied out of a log; line numbers stay those of the file."""
+"""Modules in a text that holds more than one, or that was copied from a log; line numbers stay those of the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WRITERS = 8
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedModule:
-    """One module's text, the line it starts at in its file, and the dump's file name where the text tells it."""
+    """One module's text, the line it starts at in its file, and the dump's file name if the text has it."""
 
     text: str
     first_line: int = 1
@@ -40,7 +40,7 @@ class EmbeddedModule:
 
 
 def find_modules(text: str) -> tuple[EmbeddedModule, ...]:
-    """The modules of a text in order; one that is all of the text comes back as it is.
+    """The modules of a text in order; a module that is the whole text is returned unchanged.
 
     >>> find_modules("step 1\\nI0521 12:04:45.883 1509 a.cc:186] HloModule m\\nI0521 12:04:45.883 1509 a.cc:186] }")
     (EmbeddedModule(text='HloModule m\\n}', first_line=2, file_name=None),)
@@ -75,7 +75,7 @@ def _lines_with(text: str, mark: str, start: int = 0, end: int | None = None) ->
 
 
 def _prefixed_headers(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Where `HloModule` stands behind what looks like a log prefix: the offset of the line, and the prefix."""
+    """Lines with `HloModule` after a log prefix: the offset of the line, and the prefix."""
     at = text.find("HloModule ", start)
     while at >= 0:
         earliest = max(0, at - _LONGEST_PREFIX)
@@ -94,9 +94,9 @@ def _is_log_prefix(prefix: str) -> bool:
 
 
 def _without_prefixes(text: str, header: tuple[int, str]) -> list[str]:
-    """The text with the part of the header's prefix cut off that the lines after it share; one text for each writer.
+    """The text without the part of the header's prefix that the following lines share; one text for each writer.
 
-    What is not so prefixed was written by somebody else and becomes an empty line.
+    Lines without that prefix come from other writers and become empty.
     """
     start, prefix = header
     lines = text.split("\n")
@@ -110,7 +110,7 @@ def _without_prefixes(text: str, header: tuple[int, str]) -> list[str]:
 
 
 def _streams(lines: list[str], depth: int) -> list[list[str]]:
-    """The lines of each writer of modules, without their prefix, at their own places; of many, the latest few."""
+    """The lines of each writer of modules, without prefixes, at their line numbers; of many writers, the latest few."""
     patterns: list[re.Pattern[str]] = []
     streams: list[list[str]] = []
     begun = 0
@@ -132,7 +132,7 @@ def _streams(lines: list[str], depth: int) -> list[list[str]]:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Lines of a container's log with what the runtime cut into pieces, tagged P up to the last, put together again.
+    """Lines of a container's log, with lines that the runtime split (tag P on all parts but the last) rejoined.
 
     >>> time = "2024-05-21T12:04:45.883Z stdout"
     >>> _joined([f"{time} P Hlo", f"{time} F Module"])
@@ -152,7 +152,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _shared_depth(prefix: str, following: list[str]) -> int:
-    """How many parts of a prefix most of the following lines begin with; 0 when they stand bare."""
+    """The number of parts of a prefix that most of the following lines begin with; 0 if they have no prefix."""
     patterns = [_pattern(cut) for cut in _cuts(prefix)]
     counts: Counter[int] = Counter()
     for line in following:
@@ -163,7 +163,7 @@ def _shared_depth(prefix: str, following: list[str]) -> int:
 
 
 def _cuts(prefix: str) -> list[str]:
-    """The beginnings of a prefix, each a part longer: parts end at blanks.
+    """The leading parts of a prefix, each one part longer; parts end at spaces.
 
     >>> _cuts("[pod/a] INFO:root:")
     ['[pod/a] ', '[pod/a] INFO:root:']
@@ -194,7 +194,7 @@ def _varying(time: str) -> str:
 
 
 def _header_cut(line: str) -> str:
-    """A line without what stands before `HloModule`, if that is a log prefix; other lines as they are."""
+    """A line without the log prefix of `HloModule`; other lines unchanged."""
     if "HloModule " not in line or line.startswith("HloModule "):
         return line
     found = next(_prefixed_headers(line), None)
@@ -202,7 +202,7 @@ def _header_cut(line: str) -> str:
 
 
 def _without_log_lines(text: str) -> str:
-    """The text with lines of a log, as they come between bare lines, made empty."""
+    """The text with log lines between unprefixed lines made empty."""
     if not _LOG_START.match(text) and not _LATER_LOG_LINE.search(text):
         return text
     lines = (_header_cut(line) if _LOG_START.match(line) else line for line in text.split("\n"))
@@ -234,7 +234,7 @@ def _split(text: str, *, is_log: bool) -> Iterator[EmbeddedModule]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Where modules start and end: at separators and at headers; what stands before a header is not HLO."""
+    """Offsets where modules start and end: at separators and at headers; text before a header is not HLO."""
     separators = [*_lines_with(text, _SEPARATOR), len(text)]
     starts = [0, *(text.find("\n", at) + 1 or len(text) for at in separators[:-1])]
     for start, end in zip(starts, separators, strict=True):
@@ -243,7 +243,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _without_tail(piece: str) -> str:
-    """A module of a log without what was printed after it: all that follows the last `}` and opens nothing."""
+    """A module of a log without the text after its last `}`; unchanged if that text opens a block."""
     brace = piece.rfind("\n}")
     if brace < 0:
         return piece

@@ -1,12 +1,12 @@
-"""One function over many items in several processes: results in order, a bounded number under way, no one lost.
+"""One function over many items in several processes: results in order, a bounded number in progress, no item lost.
 
-Each process has a pipe of its own, so that it is known which item a process ended with. The pools of the standard
-library share theirs: `multiprocessing.Pool` never hears of a process that ended, and `concurrent.futures` gives up all
-that is under way, or waits for ever where that happened in the middle of an answer.
+Each process has its own pipe, so that the item of a process that died is known. The pools of the standard
+library share pipes: `multiprocessing.Pool` does not notice that a process died, and `concurrent.futures` abandons all
+items in progress, or hangs if the process died in the middle of an answer.
 
-The two ends of a pipe take turns. A process that has been given nothing reads, and one that has been given an item
-works and then writes, so never do both ends write. Every wait ends: writing, when the process has read or has ended;
-waiting for answers, which is done only while some process owes one, when it has answered or has ended.
+The two ends of a pipe take turns. An idle process reads, and a busy one computes and then writes, so both ends never
+write at once. Every wait ends: a write, when the process has read or died; a wait for answers, which happens only
+while a process is busy, when it has answered or died.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _AHEAD = 16
-"""How many items for each process may be done before an earlier one is."""
+"""The number of items per process that may be completed before an earlier one."""
 _SILENCE = 1.0
-"""Seconds without any answer after which the processes are looked at."""
+"""Seconds without any answer after which the processes are checked."""
 _FAREWELL = 5.0
-"""Seconds for a process to be gone after it was killed; only the system can delay it."""
+"""Seconds to wait for a killed process to end; only the system can delay it."""
 
 
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], *, jobs: int, lost: Callable[[Item], Result]
 ) -> Generator[Result, None, None]:
-    """What the function gives for each item, in their order; `lost` gives it where a process ended without a word.
+    """The function's result for each item, in order; `lost` makes the result if a process died.
 
-    With one job all is done in this process. With more, function, items and results are pickled, and what the function
-    raises ends its process; items are taken only as there is work for them. What taking them raises is raised once
-    those before have been answered.
+    With one job, everything runs in this process. With more, function, items, and results are pickled, and an exception
+    of the function ends its process; items are consumed only as processes need them. An exception of the iterator of
+    items is raised after the results of the items before it.
 
     >>> list(in_order(abs, [-1, 2], jobs=1, lost=str))
     [1, 2]
@@ -55,7 +55,7 @@ def in_order(
 
 
 class _Team(Generic[Item, Result]):
-    """Processes that do one item each at a time, and the items that none has been given yet."""
+    """Worker processes, each with at most one item, and the items not yet assigned."""
 
     def __init__(self, function: Callable[[Item], Result], items: Iterable[Item], jobs: int) -> None:
         self._function = function
@@ -66,13 +66,13 @@ class _Team(Generic[Item, Result]):
         self._failure: Exception | None = None
 
     def results(self, lost: Callable[[Item], Result]) -> Iterator[Result]:
-        """Rounds of giving items to whoever is idle, waiting for answers and passing on those that are due."""
+        """Hands items to idle workers and yields results in order."""
         done: dict[int, Result] = {}
         due = 0
         while True:
             self._give_out(due + _AHEAD * self._jobs)
             busy = [worker for worker in self._workers if worker.given is not None]
-            if not busy:  # nobody was given anything, and what was due is passed on: there are no more items
+            if not busy:  # no worker is busy, and all results are yielded: there are no more items
                 break
             done.update(self._answers(busy, lost))
             while due in done:
@@ -82,11 +82,11 @@ class _Team(Generic[Item, Result]):
             raise self._failure
 
     def _give_out(self, until: int) -> None:
-        """Give items with numbers up to that to all processes that are idle, as long as there are any."""
+        """Hands items with numbers up to `until` to idle workers."""
         while self._last < until and (worker := self._idle()) is not None:
             try:
                 following = next(self._numbered, None)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, it is raised in its turn
+            except Exception as failure:  # noqa: BLE001 - any exception is raised in its turn
                 self._failure, following = failure, None
             if following is None:
                 self._numbered = enumerate(())
@@ -95,7 +95,7 @@ class _Team(Generic[Item, Result]):
             worker.give(following)
 
     def _idle(self) -> _Worker[Item, Result] | None:
-        """A process with nothing to do, a new one where there may be more; not one that ended meanwhile."""
+        """An idle worker that still runs, or a new one if the number of jobs allows it."""
         for worker in self._workers:
             if worker.given is None:
                 if worker.is_alive():
@@ -110,7 +110,7 @@ class _Team(Generic[Item, Result]):
     def _answers(
         self, busy: list[_Worker[Item, Result]], lost: Callable[[Item], Result]
     ) -> Iterator[tuple[int, Result]]:
-        """What those who owe an answer have said when one of them has, with the number of its item; or nothing yet."""
+        """Waits briefly for an answer; yields the answers that have arrived, with their item numbers."""
         from multiprocessing.connection import wait
 
         assert busy
@@ -118,7 +118,7 @@ class _Team(Generic[Item, Result]):
         for worker in busy:
             assert worker.given is not None
             number, item = worker.given
-            has_ended = not worker.is_alive()  # asked first: whoever had ended before says no more afterwards
+            has_ended = not worker.is_alive()  # checked first: a process that had died before sends nothing afterwards
             try:
                 if worker.pipe.poll():
                     yield number, worker.answer()
@@ -134,7 +134,7 @@ class _Team(Generic[Item, Result]):
         worker.join()
 
     def end(self) -> None:
-        """End all processes, whatever they are at."""
+        """Kills all processes, busy or not."""
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
@@ -142,12 +142,12 @@ class _Team(Generic[Item, Result]):
 
 
 class _Worker(Generic[Item, Result]):
-    """A process, this end of the pipe to it, and the item that it has been given and not answered, with its number."""
+    """A process, this end of its pipe, and its unanswered item with the number."""
 
     def __init__(self, function: Callable[[Item], Result], *, beside: list[Connection]) -> None:
-        import multiprocessing  # which one input alone does without
+        import multiprocessing  # not needed for a single input
 
-        # A copy of this process starts at once, but must not be made beside other threads: they may hold locks.
+        # A copy of this process starts at once, but must not be made while other threads run: they may hold locks.
         alone = sys.platform == "linux" and threading.active_count() == 1
         context = multiprocessing.get_context("fork") if alone else multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
@@ -173,22 +173,22 @@ class _Worker(Generic[Item, Result]):
 
     def kill(self) -> None:
         self.pipe.close()
-        self._process.kill()  # which ends one that is stopped, too
+        self._process.kill()  # which also ends a stopped process
 
     def join(self) -> None:
         self._process.join(_FAREWELL)
 
     def _send(self, value: object) -> None:
-        with suppress(OSError):  # that the process has ended is seen when its answer does not come
+        with suppress(OSError):  # a dead process is detected when its answer does not arrive
             self.pipe.send(value)
 
 
 def _serve(pipe: Connection, copied: Iterable[Connection]) -> None:
-    """What a process does: it reads a function, then items until the pipe ends, and answers each.
+    """Main loop of a worker: reads a function, then items until the pipe ends, and answers each.
 
-    What is `copied` are the first process's ends of pipes, which end with that only where no other process has them.
+    `copied` are the first process's ends of pipes; a pipe ends with that process only if no other process has a copy.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process is told, and ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process gets it, and ends the others
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for other in copied:
@@ -201,7 +201,7 @@ def _serve(pipe: Connection, copied: Iterable[Connection]) -> None:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the block is done: a process that starts in it is never told before it can ignore that."""
+    """Defers Ctrl-C until the block is done, so that a process started in it can first ignore it."""
     if sys.platform == "win32":
         yield
         return

@@ -1,6 +1,6 @@
-"""The modules in a trace: a profiler keeps the programs that it saw run in the plane `/host:metadata`.
+"""The modules in a trace: a profiler stores the programs that ran in the plane `/host:metadata`.
 
-Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps give the names of events and of
+Mirrors tsl/profiler/protobuf/xplane.proto. A trace is an `XSpace` of planes, whose maps hold the names of events and of
 statistics; each program is an event there, with its `HloProto` as the statistic `Hlo Proto`.
 """
 
@@ -31,7 +31,7 @@ class TracedModule(NamedTuple):
 
 
 def is_trace(data: bytes) -> bool:
-    """Whether bytes look like the trace of a profiler, and not like the proto of one module.
+    """Whether bytes look like a profiler's trace, not like the proto of one module.
 
     >>> is_trace(b"\\n\\x10\\x12\\x0e/host:metadata"), is_trace(b"\\n\\x05jit_f")
     (True, False)
@@ -45,7 +45,7 @@ def is_trace(data: bytes) -> bool:
 
 
 def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
-    """The programs in a trace, in its order; HloError if there is none, or if the trace is damaged."""
+    """The programs in a trace, in its order; HloError if there is none, or if the trace is corrupt."""
     try:
         found = tuple(module for plane in _messages(data, _PLANES) for module in _modules_of(plane))
     except ValueError:
@@ -57,7 +57,7 @@ def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
 
 
 def _modules_of(plane: bytes) -> Iterator[TracedModule]:
-    """The programs in a plane; nothing in any but the one of metadata."""
+    """The programs in a plane; only the metadata plane has any."""
     if _text(plane, _PLANE_NAME) != _METADATA:
         return
     named = {_number(entry, _KEY): _text(_text(entry, _VALUE), _NAME) for entry in _messages(plane, _STATISTICS)}
@@ -83,7 +83,7 @@ def _number(data: bytes, number: int) -> int:
 
 
 def _fields(data: bytes) -> Iterator[Field]:
-    """The fields of a message; ValueError where it is none."""
+    """The fields of a message; ValueError if it is malformed."""
     at, end = 0, len(data)
     while at < end:
         tag, at = _varint(data, at)

@@ -1,4 +1,4 @@
-"""What the rules about costs ask of a whole module, each analysis made once, and only if a rule asks for it."""
+"""Analyses of a module for rules about costs, each computed once and on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hlo_cli.ir.opcodes import FUSION
 
 @dataclass(eq=False)
 class Analyses:
-    """A module with what is known of its memory, its kernels and its transfers.
+    """Analyses of a module's memory, kernels, and transfers.
 
     >>> from hlo_cli import parse_module
     >>> analyses = Analyses(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }"))
@@ -33,35 +33,35 @@ class Analyses:
 
     @cached_property
     def memory(self) -> MemoryAnalysis:
-        """What fills memory while the module runs."""
+        """The memory usage of the module."""
         from hlo_cli.analysis.memory.memory_analysis import (
-            memory_analysis,  # loads much, which pages and lists of rules do without
+            memory_analysis,  # a large import that pages and lists of rules do not need
         )
 
         return memory_analysis(self.module)
 
     @cached_property
     def overlap(self) -> OverlapAnalysis:
-        """What is under way while something else runs."""
+        """The async operations and the compute that overlaps them."""
         return analyze_overlap(self.module)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
-        """What is moved from one memory space to another."""
+        """The transfers between memory spaces."""
         return transfers_of(self.overlap.sequence)
 
     @cached_property
     def times(self) -> Mapping[Computation, int | None]:
-        """How often each computation runs that does so step by step."""
+        """The number of runs of each computation that is executed instruction by instruction."""
         return times_run_of(self.module)
 
     @cached_property
     def kernels(self) -> tuple[Instruction, ...]:
-        """What is launched by itself, in the order of the text; fusions too."""
+        """The instructions that are launched as kernels, including fusions, in the order of the text."""
         return tuple(each for computation in self.times for each in computation.instructions if is_launched(each))
 
     def operations(self, kernel: Instruction) -> tuple[Instruction, ...]:
-        """What a kernel does: the operations that are fused into it, or the one that it is.
+        """The operations of a kernel: those fused into it, or the kernel itself.
 
         >>> from hlo_cli import parse_module
         >>> text = '''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
@@ -78,6 +78,6 @@ class Analyses:
         return self._operations[kernel]
 
     def does_only(self, kernel: Instruction, *opcodes: str) -> bool:
-        """Whether a kernel does nothing but these operations, and does one of them."""
+        """Whether a kernel has at least one operation, and all have one of these opcodes."""
         operations = self.operations(kernel)
         return bool(operations) and all(each.opcode in opcodes for each in operations)

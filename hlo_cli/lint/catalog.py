@@ -1,4 +1,4 @@
-"""The catalog of all rules, and which of them a user wants."""
+"""The catalog of all rules, and their selection."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAMILIES: Final = (
     unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
     collective_traffic, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
-"""The files that hold rules; one that is added here is part of everything."""
+"""The modules with rules; a module added here is included everywhere."""
 
 RULES: Final[tuple[Rule, ...]] = tuple(
     sorted(
@@ -47,7 +47,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
         key=lambda rule: rule.code,
     )
 )
-"""Every rule in the order of the codes."""
+"""All rules, sorted by code."""
 
 EVERYTHING: Final = "ALL"
 
@@ -65,9 +65,9 @@ def rule_of(code: str) -> Rule:
 
 
 def chosen_rules(settings: LintSettings) -> tuple[Rule, ...]:
-    """The rules that run: a family's that are on by default, off ones by their whole code, and every one by ALL.
+    """The rules that run: a prefix selects rules that are on by default, a full code also others, and ALL every rule.
 
-    That leaves out the one that reads the text again, which `strict` asks for.
+    The rule that reads the text again is only selected by `strict`.
 
     >>> [rule.code for rule in chosen_rules(LintSettings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
     ['HLO101', 'HLO104', 'HLO105', 'HLO106']

@@ -1,4 +1,4 @@
-"""How much work of a schedule could run while something is waited for."""
+"""Counts of the kernels of a schedule that could run during async operations."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.ir.instruction import Computation, Instruction
 
 Pair = tuple[Instruction, Instruction]
-"""What starts something, and what waits for it: the same instruction if nothing but it can run meanwhile."""
+"""The start and the done of an operation; the same instruction if it is synchronous."""
 
 
 def independent_kernels(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
-    """How many kernels of the same computation neither lead to the start nor follow from the done.
+    """The number of kernels of the same computation that neither precede the start nor depend on the done.
 
-    Users must stand behind operands, as in a schedule. All pairs of a computation are counted in one walk: sets of them
+    Users must come after operands, as in a schedule. All pairs of a computation are counted in one pass: sets of pairs
     are the bits of integers.
 
     >>> from hlo_cli import parse_module
@@ -41,7 +41,7 @@ def _is_work(instruction: Instruction) -> bool:
 
 
 def _bound(computation: Computation, pairs: Sequence[Pair]) -> list[int]:
-    """For each instruction the pairs whose start it leads to, or whose done it follows from."""
+    """For each instruction, the pairs whose start depends on it, or on whose done it depends."""
     before, behind = [0] * len(computation.instructions), [0] * len(computation.instructions)
     for number, (start, done) in enumerate(pairs):
         before[start.index] |= 1 << number
@@ -57,7 +57,7 @@ def _bound(computation: Computation, pairs: Sequence[Pair]) -> list[int]:
 
 
 def _count_bits(sets: Sequence[int], number: int) -> list[int]:
-    """In how many of the sets each bit is; the counts are kept bit by bit too, so that all are raised at once.
+    """The number of sets that contain each bit; the counts are bit-sliced, so that all are incremented at once.
 
     >>> _count_bits([0b01, 0b11, 0b01], 2)
     [3, 1]

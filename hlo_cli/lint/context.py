@@ -1,4 +1,4 @@
-"""What rules look at: a module, the settings, and what several rules ask for, found out once."""
+"""The context of rules: a module, the settings, and facts needed by several rules, computed once."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 @dataclass(eq=False)
 class LintContext:
-    """A module that is looked through under some settings.
+    """A module to lint, with its settings.
 
-    `rejections` are what XLA's own parser would not take, `verdicts` what became of a team's own expectations.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of the team's expectations.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
-    >>> subject = LintContext(module, LintSettings())
-    >>> list(subject.of("negate")), subject.is_layout_sensitive
+    >>> context = LintContext(module, LintSettings())
+    >>> list(context.of("negate")), context.is_layout_sensitive
     ([<negate n>], False)
     """
 
@@ -61,10 +61,10 @@ class LintContext:
         about: str = "",
         expectation: str | None = None,
     ) -> Finding:
-        """What a rule has to say of an instruction or of the module; the rule adds its code and its severity.
+        """A finding of a rule at an instruction or the module; the rule adds its code and its severity.
 
-        `span` is the part of the text that is meant, where that is not the whole instruction. `about` is what stays the
-        same when names change, for findings about the module: an index, a channel.
+        `span` is the place in the text, by default the whole instruction. `about` is the part of the finding's
+        identity that does not change with names, such as an index or a channel.
         """
         source = self.module.source
         if at is None:
@@ -85,7 +85,7 @@ class LintContext:
         )
 
     def told(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
-        """Those of the problems that an analysis found which are as severe, as findings."""
+        """The problems of the given severity, as findings."""
         for problem in problems:
             if problem.severity == severity:
                 yield self.finding(problem.message, problem.at, hint=problem.hint)
@@ -96,18 +96,18 @@ class LintContext:
             yield from self.by_opcode.get(opcode, ())
 
     def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
-        """The instructions whose shape is one of those meant, in the order of the text; each shape is asked of once."""
+        """The instructions whose shape satisfies `is_meant`, in the order of the text; each shape is tested once."""
         meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
         return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
 
     @cached_property
     def shapes(self) -> Mapping[int, Shape]:
-        """The shapes of all instructions by their identity: those that are written alike are one object."""
+        """The shapes of all instructions by `id`: equal texts of shapes share one object."""
         return {id(instruction.shape): instruction.shape for instruction in self.module.instructions}
 
     @property
     def left_out(self) -> tuple[Diagnostic, ...]:
-        """What the text leaves out without which nobody can tell whether the module is well formed."""
+        """Notes on parts omitted from the text that are needed to decide whether the module is well formed."""
         return tuple(note for note in self.module.notes if note.code in _LEFT_OUT)
 
     @cached_property
@@ -120,12 +120,12 @@ class LintContext:
 
     @cached_property
     def users(self) -> Users:
-        """Which instructions take the value of each."""
+        """The users of each instruction."""
         return users_among(list(self.module.instructions))
 
     @cached_property
     def contexts(self) -> ComputationContexts:
-        """In which way each computation runs."""
+        """The context in which each computation runs."""
         return contexts_of(self.module)
 
     @cached_property
@@ -135,11 +135,11 @@ class LintContext:
 
     @cached_property
     def threads(self) -> Mapping[Computation, str]:
-        """On which thread each computation runs."""
+        """The execution thread of each computation."""
         return threads_of(self.module, self.of("async-start"))
 
     def saying(self, text: str, *opcodes: str) -> Iterator[Instruction]:
-        """The instructions, of these opcodes if any are given, in whose attributes a text stands."""
+        """The instructions, of the given opcodes if any, whose attributes contain a text."""
         if self.module.source.text and text not in self.module.source.text:
             return
         for instruction in self.of(*opcodes) if opcodes else self.module.instructions:
@@ -148,12 +148,12 @@ class LintContext:
 
     @cached_property
     def analyses(self) -> Analyses:
-        """What is known of the module's memory, kernels and transfers."""
+        """The analyses of the module's memory, kernels, and transfers."""
         return Analyses(self.module)
 
     @cached_property
     def with_buffers(self) -> tuple[Instruction, ...]:
-        """The instructions that give or take buffers, which most modules have none of."""
+        """The instructions with buffers as result or operands; most modules have none."""
         text = self.module.source.text
         if text and not any(mark in text for mark in _BUFFERS):
             return ()
@@ -167,49 +167,49 @@ class LintContext:
 
     @cached_property
     def target(self) -> Target | None:
-        """What the module was compiled for."""
+        """The target that the module was compiled for."""
         return target_of(self.module)
 
     @property
     def is_layout_sensitive(self) -> bool:
-        """Whether layouts are compared where data only moves through: they are settled once a module is scheduled."""
+        """Whether layouts are compared between operands and results: they are final once a module is scheduled."""
         return _when(self.settings.layout_sensitive, auto=self.module.is_scheduled and self._has_layouts)
 
     @cached_property
     def _has_layouts(self) -> bool:
-        """Whether shapes are written with their layouts, as far as there is a text."""
+        """Whether shapes are written with their layouts, if there is a text."""
         first = self.module.computations[0].span
         return first is None or self.module.source.text.find("]{", first.start) >= 0
 
     @cached_property
     def allows_mixed_precision(self) -> bool:
-        """Whether float types may mix, as they do once the TPU compiler has had its hands on a module."""
+        """Whether float types may be mixed, as in modules compiled for TPU."""
         return _when(self.settings.mixed_precision, auto=self.target == "tpu")
 
     @cached_property
     def async_problems(self) -> tuple[Problem, ...]:
-        """Where rules of asynchronous operations are broken."""
+        """Violations of the rules of asynchronous operations."""
         return tuple(async_problems(self.module, self.async_pairs))
 
     @cached_property
     def fusion_problems(self) -> tuple[Problem, ...]:
-        """Where rules of fusions are broken."""
+        """Violations of the rules of fusions."""
         return tuple(fusion_problems(self.module))
 
     @cached_property
     def shape_problems(self) -> tuple[ShapeProblem, ...]:
-        """Where shapes and operands do not fit their opcodes."""
+        """Shapes and operands that do not fit their opcodes."""
         strictness = Strictness(self.is_layout_sensitive, self.allows_mixed_precision, self.fused)
         return tuple(shape_problems(self.module, strictness))
 
     @property
     def replica_count(self) -> int:
-        """How many copies of the program run on different data."""
+        """The number of replicas: copies of the program that run on different data."""
         return self.settings.replica_count or self.module.replica_count
 
     @property
     def num_partitions(self) -> int:
-        """Over how many devices each copy is spread."""
+        """The number of partitions: devices over which each replica is sharded."""
         return self.settings.num_partitions or self.module.num_partitions
 
 

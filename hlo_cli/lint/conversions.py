@@ -15,7 +15,7 @@ from hlo_cli.lint.dataflow import origin_of
 
 
 class RoundTrip(NamedTuple):
-    """The conversion away from a type, the one that comes back to it, and both types."""
+    """The conversion from a type, the conversion back to it, and both types."""
 
     first: Instruction
     last: Instruction
@@ -24,7 +24,7 @@ class RoundTrip(NamedTuple):
 
 
 def element_type(instruction: Instruction) -> PrimitiveType | None:
-    """The type of the first array that an instruction gives; None if it gives none.
+    """The element type of the first array in an instruction's result; None if it has no array.
 
     >>> from hlo_cli import parse_module
     >>> print(element_type(parse_module("r = (token[], bf16[2]) tuple(token[] t, bf16[2] a)").entry.root))
@@ -34,8 +34,8 @@ def element_type(instruction: Instruction) -> PrimitiveType | None:
     return next((leaf.element_type for leaf in leaves), None)
 
 
-def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
-    """What is converted back to the type that it had, least_bytes and more, be it moved in between.
+def round_trips(context: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
+    """Values of at least `least_bytes` converted to another type and back, with at most data movement in between.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings
@@ -43,10 +43,10 @@ def round_trips(subject: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     >>> [(trip.first.name, trip.last.name) for trip in round_trips(LintContext(parse_module(text), LintSettings()), 16)]
     [('a', 'c')]
     """
-    for last in subject.of(opcodes.CONVERT):
+    for last in context.of(opcodes.CONVERT):
         if last.shape.padded_bytes < least_bytes or not last.operands:
             continue
-        first = origin_of(subject, last.operands[0], MOVES)
+        first = origin_of(context, last.operands[0], MOVES)
         if first.opcode != opcodes.CONVERT or not first.operands or first is last:
             continue
         begun, inner, outer = element_type(first.operands[0]), element_type(first), element_type(last)

@@ -1,4 +1,4 @@
-"""Who makes a value and who does something with it, seen through what hands it on and into fusions."""
+"""Producers and uses of a value, through forwarding instructions and into fusions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_STEPS: Final = 100
 
 
 class Use(NamedTuple):
-    """What does something with a value, and the value under the name by which it takes it."""
+    """An instruction that uses a value, and the operand through which it does."""
 
     instruction: Instruction
     value: Instruction
 
 
 def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
-    """What does something with a value; of a fusion, what does so inside.
+    """The uses of a value; for a fusion, the uses inside.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.dataflow.users import users_among
@@ -49,7 +49,7 @@ def transitive_uses(value: Instruction, users: Users) -> Iterator[Use]:
 
 
 def derives_from(operand: Instruction, made: Instruction) -> bool:
-    """Whether an operand is what was made, handed on or not.
+    """Whether an operand is `made` itself, or forwards it.
 
     >>> from hlo_cli import parse_module
     >>> entry = parse_module("HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT b = f32[2,2] bitcast(p) }").entry
@@ -65,25 +65,25 @@ def derives_from(operand: Instruction, made: Instruction) -> bool:
     return False
 
 
-def origin_of(subject: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
-    """What made a value: behind these opcodes, in the fusion that gives it, or outside of the one that takes it.
+def origin_of(context: LintContext, value: Instruction, through: Container[str] = ("bitcast",)) -> Instruction:
+    """The producer of a value: through the opcodes in `through`, into a producing fusion, and out of a consuming one.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings
     >>> module = parse_module('''HloModule m  f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { a = f32[2] parameter(0)  b = f32[2] fusion(a), kind=kLoop, calls=f  ROOT c = f32[2] bitcast(b) }''')
-    >>> subject = LintContext(module, LintSettings())
-    >>> origin_of(subject, module.entry.root), origin_of(subject, module.computation("f").parameters[0])
+    >>> context = LintContext(module, LintSettings())
+    >>> origin_of(context, module.entry.root), origin_of(context, module.computation("f").parameters[0])
     (<negate n>, <parameter a>)
     """
     for _ in range(_MOST_STEPS):
-        if (before := _before(subject, value, through)) is None:
+        if (before := _before(context, value, through)) is None:
             break
         value = before
     return value
 
 
-def _before(subject: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
+def _before(context: LintContext, value: Instruction, through: Container[str]) -> Instruction | None:
     called = value.called_computations
     match value.opcode:
         case opcodes.FUSION if called and (root := called[0].root) is not None and root.opcode != opcodes.TUPLE:
@@ -93,8 +93,8 @@ def _before(subject: LintContext, value: Instruction, through: Container[str]) -
             results = roots_of(fused[0]) if fused else ()
             number = value.integer("index") or 0
             return results[number] if number < len(results) else None
-        case opcodes.PARAMETER if value.computation in subject.fused:
-            [*callers] = subject.contexts.callers.get(value.computation, ())
+        case opcodes.PARAMETER if value.computation in context.fused:
+            [*callers] = context.contexts.callers.get(value.computation, ())
             given = callers[0].operands if len(callers) == 1 else ()
             taken = value.parameter_number
             return given[taken] if taken is not None and taken < len(given) else None

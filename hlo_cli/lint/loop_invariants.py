@@ -1,4 +1,4 @@
-"""What stays the same in every round of a loop."""
+"""Loop invariants: values that are the same in every iteration."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CHANGING: Final = (
     | (CONTROL_FLOW - ASYNCHRONOUS)
     | frozenset("after-all custom-call parameter rng-bit-generator".split())
 )
-"""What may give something else each time, or does something else besides giving a value."""
+"""Opcodes whose results may differ between runs, or that have side effects."""
 
 
 def passes_through(body: Computation) -> frozenset[int]:
-    """Which elements of what a loop carries its body hands on as they are.
+    """The indices of loop-carried elements that the body returns unchanged.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
@@ -36,7 +36,7 @@ def passes_through(body: Computation) -> frozenset[int]:
 
 
 def carry_index(instruction: Instruction) -> int | None:
-    """Which element of the computation's parameter this is, None if it is something else.
+    """The index of the element of the computation's parameter that this is, None if it is something else.
 
     >>> from hlo_cli import parse_module
     >>> carry_index(parse_module("ROOT r = f32[2] get-tuple-element((s8[], f32[2]) p), index=1").entry.root)
@@ -48,7 +48,7 @@ def carry_index(instruction: Instruction) -> int | None:
 
 
 def is_loop_invariant(body: Computation) -> frozenset[Instruction]:
-    """The instructions of a loop's body that compute the same in every round.
+    """The instructions of a loop's body with the same result in every iteration.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)

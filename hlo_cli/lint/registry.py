@@ -22,7 +22,7 @@ _PARTS: Final = ("Why", "Example", "Mend", "Reference")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a rule is about, why that matters, HLO that breaks it, how to mend that, and where XLA says so."""
+    """The page of a rule: what it reports, why that matters, HLO that breaks it, the fix, and a reference to XLA."""
 
     what: str
     why: str
@@ -33,11 +33,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule with its code, its name in a few words, and how bad it is to break it.
+    """A rule with its code, its short name, and its severity.
 
-    `is_default` says that it runs unless it is ignored. `needs` says what it can judge: `text` anything, `instructions`
-    a text from which only other instructions are missing, for they could not be read, `module` nothing but a whole one.
-    One that `reads_again` goes through the text as XLA's parser would, which takes longer than all others together.
+    With `is_default`, it runs unless it is ignored. `needs` is what it requires: `text` any text, `instructions` a text
+    in which at most some instructions could not be read, `module` a complete module. A rule that `reads_again` parses
+    the text again like XLA's parser, which takes longer than all other rules together.
     """
 
     code: str
@@ -54,13 +54,13 @@ class Rule:
         return read_page(self.check.__doc__ or "")
 
     def severity_under(self, settings: LintSettings) -> Severity:
-        """How bad it is to break the rule where a user has a say in it."""
+        """The severity of the rule under the user's settings."""
         return settings.severity.get(self.code, self.severity)
 
-    def findings(self, subject: LintContext) -> Iterator[Finding]:
-        """What the rule has to say of a module, under its code."""
-        severity = self.severity_under(subject.settings)
-        return (replace(each, code=self.code, severity=severity) for each in self.check(subject))
+    def findings(self, context: LintContext) -> Iterator[Finding]:
+        """The findings of the rule in a module, with its code and severity."""
+        severity = self.severity_under(context.settings)
+        return (replace(each, code=self.code, severity=severity) for each in self.check(context))
 
 
 def rule(
@@ -72,14 +72,14 @@ def rule(
     needs: Needs = "module",
     reads_again: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Makes a rule of a function.
+    """Makes a function a rule.
 
     >>> @rule("HLO999", "a root that is a parameter", severity="note")
-    ... def parameter_root(subject: LintContext) -> Iterator[Finding]:
+    ... def parameter_root(context: LintContext) -> Iterator[Finding]:
     ...     '''The entry gives back a parameter.'''
-    ...     root = subject.module.entry.root
+    ...     root = context.module.entry.root
     ...     if root is not None and root.opcode == "parameter":
-    ...         yield subject.finding(f"{root.name} is a parameter", root)
+    ...         yield context.finding(f"{root.name} is a parameter", root)
     >>> parameter_root.code, parameter_root.page.what
     ('HLO999', 'The entry gives back a parameter.')
     """
@@ -87,7 +87,7 @@ def rule(
 
 
 def read_page(docstring: str) -> Page:
-    '''A page from its paragraphs: the first says what, the others begin with Why, Example, Mend or Reference.
+    '''Parses a page from its paragraphs: the first is `what`, the others begin with Why, Example, Mend, or Reference.
 
     >>> page = read_page("""A call gives less than is taken.
     ...

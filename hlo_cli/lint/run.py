@@ -1,4 +1,4 @@
-"""Looks through a module with the rules that are wanted."""
+"""Lints a module with the selected rules."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def lint_module(
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
 ) -> tuple[Finding, ...]:
-    """What the rules find, in the order of the text; the same is said of the same place once.
+    """The findings of the rules, in the order of the text, without duplicates.
 
-    `rejections` are what XLA's own parser would not take of the text, `verdicts` those on a team's own expectations,
-    where they are at hand.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of the team's expectations.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -36,21 +35,21 @@ def lint_module(
     e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or LintSettings()
-    subject = LintContext(module, settings, tuple(rejections), tuple(verdicts))
+    context = LintContext(module, settings, tuple(rejections), tuple(verdicts))
     found: dict[Finding, None] = {}
     with no_garbage_collection():
-        judged = _judged(subject)
+        judged = _judged(context)
         for rule in chosen_rules(settings):
             if rule.needs in judged and _is_shown(rule.severity_under(settings), settings):
-                found |= dict.fromkeys(rule.findings(subject))
+                found |= dict.fromkeys(rule.findings(context))
     return tuple(sorted(found, key=_order))
 
 
-def _judged(subject: LintContext) -> tuple[Needs, ...]:
-    """What rules may need to judge this text: little if it leaves things out, all but the whole if it has errors."""
-    if subject.left_out:
+def _judged(context: LintContext) -> tuple[Needs, ...]:
+    """The values of `Rule.needs` that the text satisfies: fewer if parts are omitted or could not be read."""
+    if context.left_out:
         return ("text",)
-    return ("text", "instructions") if subject.module.errors else ("text", "instructions", "module")
+    return ("text", "instructions") if context.module.errors else ("text", "instructions", "module")
 
 
 def _is_shown(severity: Severity, settings: LintSettings) -> bool:

@@ -1,4 +1,4 @@
-"""Settings: which rules run, how strict they are, and from which size on they speak."""
+"""Settings: which rules run, how strict they are, and the smallest sizes to report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["codes", "severity", "severities", "when", "flag", "count", "byte
 
 @dataclass(frozen=True, slots=True)
 class LintSettings:
-    """Every setting with its default; what each is for stands in `MEANINGS`.
+    """Every setting with its default; `MEANINGS` describes them.
 
     >>> LintSettings(padding_bytes=1 << 20).padding_fraction
     0.5
@@ -87,4 +87,4 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "summed_elements": ("count", "HLO703: how many elements may be summed in a narrow type"),
     }
 )
-"""What kind of value each setting takes, and what it is for."""
+"""The kind of value and the meaning of each setting."""

@@ -1,4 +1,4 @@
-"""Instructions whose shape is not the one that follows from their operands, or whose operands do not fit."""
+"""Instructions whose shape differs from the one inferred from their operands, or whose operands do not fit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class ShapeProblem:
-    """What is wrong with an instruction: its written shape, or else what it takes.
+    """A problem with an instruction: with its written shape, or else with its operands.
 
-    `is_precision` says that the shapes differ in the width of a float type alone.
+    With `is_precision`, the shapes differ only in the width of a float type.
     """
 
     instruction: Instruction
@@ -26,7 +26,7 @@ class ShapeProblem:
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """How closely shapes are compared, and which computations are bodies of fusions."""
+    """The strictness of comparing shapes, and the computations that are bodies of fusions."""
 
     layout_sensitive: bool
     allow_mixed_precision: bool
@@ -34,7 +34,7 @@ class Strictness:
 
 
 def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProblem]:
-    """What is wrong, in the order of the text.
+    """The problems, in the order of the text.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = bf16[4] add(f32[4] a, f32[4] b)")

@@ -1,4 +1,4 @@
-"""Where in the text of an instruction its parts stand."""
+"""Spans of parts of an instruction in the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hlo_cli.source import Span
 
 
 def shape_span(module: Module, instruction: Instruction) -> Span | None:
-    """The shape of an instruction; all of the instruction where the text leaves the shape out.
+    """The span of an instruction's shape; of the whole instruction if the text omits the shape.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { ROOT p = f32[2,3]{1,0} parameter(0) }")
@@ -27,7 +27,7 @@ def shape_span(module: Module, instruction: Instruction) -> Span | None:
 
 
 def attribute_span(instruction: Instruction, *names: str) -> Span | None:
-    """The value of the first of these attributes that is there; None, for the whole instruction, if none is.
+    """The span of the value of the first of these attributes; None, for the whole instruction, if it has none of them.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[2] slice(f32[9] a), slice={[1:3]}")
@@ -39,7 +39,7 @@ def attribute_span(instruction: Instruction, *names: str) -> Span | None:
 
 
 def header_span(module: Module, name: str) -> Span | None:
-    """The value of an attribute of the header; the beginning of the text where it has no place.
+    """The span of the value of an attribute of the header; the beginning of the text if it is unknown.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[2] parameter(0) }")

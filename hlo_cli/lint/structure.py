@@ -1,6 +1,6 @@
-"""What stays the same of a place in a module when instructions have other names, numbers and lines.
+"""Identity of a finding's location that survives renaming and reordering.
 
-A finding is known again by it, in another dump of the program, and in a proto as in the text.
+It matches findings of different dumps of a program, and of its proto and its text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LONGEST_CHAIN: Final = 100
 
 
 def structure_of(module: Module, at: Instruction) -> Iterator[str]:
-    """Opcode, shape and op_name of an instruction, and those of operands and callees.
+    """Opcode, shape, and op_name of an instruction, and those of operands and callees.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m.7  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
@@ -34,10 +34,10 @@ def structure_of(module: Module, at: Instruction) -> Iterator[str]:
 
 
 def start_around(module: Module, instruction: Instruction) -> Instruction | None:
-    """The async-start that wraps an instruction; None of what none wraps.
+    """The async-start that wraps an instruction; None if it is not wrapped.
 
-    What is wrapped has no metadata of its own for long: XLA's parser overwrites it with that of the start, the updates
-    and the done (`ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc), and so does whoever writes a proto of a text.
+    A wrapped instruction does not keep its metadata: XLA's parser overwrites it with that of the start, the updates,
+    and the done (`ParseInstructionRhs` of xla/hlo/parser/hlo_parser.cc), and so does a conversion from text to proto.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  w { a = f32[2] parameter(0)  ROOT n = f32[2] negate(a) }"
@@ -55,20 +55,20 @@ def _of_instruction(instruction: Instruction) -> Iterator[str]:
 
 
 def _opcode(instruction: Instruction) -> str:
-    """The opcode; of the generic spelling of an asynchronous operation, which alone protos know, the short one."""
+    """The opcode; for the generic form of an asynchronous operation, the only one in protos, that of the short form."""
     wrapped = _wrapped(instruction)
     return instruction.opcode if wrapped is None else wrapped.opcode + instruction.opcode.removeprefix("async")
 
 
 def _called(instruction: Instruction) -> tuple[Computation, ...]:
-    """What an instruction runs, without a computation that is there for the generic spelling alone."""
+    """The computations that an instruction calls, without a wrapper that only the generic form has."""
     if (wrapped := _wrapped(instruction)) is None:
         return instruction.called_computations
     return wrapped.called_computations if instruction.opcode == opcodes.ASYNC_START else ()
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
-    """The only operation of what an async-start runs, for it and for what goes on with it; None of all others."""
+    """The only operation in the computation of an async-start, for its start, updates, and done; None for others."""
     if instruction.opcode not in ASYNCHRONOUS:
         return None
     start = instruction

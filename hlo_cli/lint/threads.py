@@ -1,7 +1,7 @@
-"""On which thread each computation runs.
+"""The execution thread of each computation.
 
-Loading a module, XLA sets the thread of what an async-start wraps, and of all that it calls, to that of the start,
-whatever the computation says itself (`HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc).
+When XLA loads a module, it sets the thread of a computation wrapped by an async-start, and of all its callees, to
+that of the start, overriding the computation's own (`HloAsyncInstruction` of xla/hlo/ir/hlo_instructions.cc).
 """
 
 from __future__ import annotations

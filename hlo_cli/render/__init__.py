@@ -1,3 +1,3 @@
-"""Reports to bytes: `registry.renderer` finds the format, one file under `formats` each; `draw` lays out text, `web`
-makes HTML and SVG.
+"""Rendering of reports: `registry.renderer` selects the format, one file each under `formats`; `draw` lays out text,
+`web` makes HTML and SVG.
 """

@@ -1,4 +1,4 @@
-"""Bins: a schedule of any length in as many columns as a picture has, each shown by its highest step; and how high."""
+"""Scales of a chart: steps to columns, each showing its maximum, and bytes to rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from hlo_cli.report.timeline import Track
 
-FARTHEST_LIMIT: Final = 2  # peaks; a limit further up would leave the picture flat
+FARTHEST_LIMIT: Final = 2  # peaks; a higher limit would flatten the chart
 
 
 class Axis(NamedTuple):
-    """Where the columns of a chart stand: so many columns for so many steps, the first `margin` cells from the left.
+    """The steps axis of a chart: its number of columns for a number of steps, starting `margin` cells from the left.
 
     >>> [Axis(5, 3, 7).cell(step) for step in range(7)]
     [5, 5, 5, 6, 6, 7, 7]
@@ -23,12 +23,12 @@ class Axis(NamedTuple):
     steps: int
 
     def cell(self, step: int) -> int:
-        """The cell of the screen above and below which a step is drawn."""
+        """The screen cell of the column that shows a step."""
         return self.margin + step * self.columns // self.steps
 
 
 def first_step(column: int, columns: int, steps: int) -> int:
-    """The first step that is drawn in a column, or how many there are for the column after the last.
+    """The first step of a column, or the number of steps for the column after the last.
 
     >>> [first_step(column, 3, 7) for column in range(4)]
     [0, 3, 5, 7]
@@ -37,7 +37,7 @@ def first_step(column: int, columns: int, steps: int) -> int:
 
 
 def highest_steps(totals: Sequence[int], columns: int) -> list[int]:
-    """Of the steps in each column the first that has the largest value.
+    """For each column, the first step with its largest value.
 
     >>> highest_steps((1, 5, 2, 0, 0, 3, 4), 3)
     [1, 3, 6]
@@ -51,7 +51,7 @@ def highest_steps(totals: Sequence[int], columns: int) -> list[int]:
 
 
 def tick_interval(steps: int, columns: int, least: int) -> int:
-    """How many steps lie between ticks: 1, 2 or 5 times a power of ten, at least `least` columns apart.
+    """The number of steps between ticks: 1, 2, or 5 times a power of ten, at least `least` columns apart.
 
     >>> tick_interval(37, 37, 10), tick_interval(100_000, 72, 10)
     (10, 20000)
@@ -67,7 +67,7 @@ def tick_interval(steps: int, columns: int, least: int) -> int:
 
 
 class Scale(NamedTuple):
-    """How high a track is: its peak and where that is, the limit if it is near, and the bytes at the end of the axis.
+    """The vertical scale of a track: its peak and the peak's step, the limit if near, and the bytes at the axis' end.
 
     >>> scale_of(Track("HBM", (5, 8), limit_bytes=10)), scale_of(Track("HBM", (5, 8), limit_bytes=100))
     (Scale(peak=8, step=1, limit=10, top=10), Scale(peak=8, step=1, limit=None, top=8))
@@ -80,7 +80,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(track: Track) -> Scale:
-    """The scale of a track; it takes a look at every step, so it is asked for once."""
+    """The scale of a track; it reads every step, so call it once per track."""
     peak, limit = max(track.peak_bytes, 0), track.limit_bytes
     near = limit if limit is not None and 0 < limit <= FARTHEST_LIMIT * peak else None
     return Scale(peak, track.totals.index(peak) if peak else None, near, max(peak, near or 0))

@@ -1,4 +1,4 @@
-"""The glyphs of every screen and what stands for them where only ASCII can be written."""
+"""The glyphs of all screens and their ASCII replacements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASCII: Final[dict[str, str]] = {
     "⌈": "ceil(",
     "⌉": ")",
 }
-"""One glyph each. Between words a middle dot becomes a comma, in figures it stays a dot."""
+"""Replacements of single glyphs. Between words, a middle dot becomes a comma; in figures, it stays a dot."""
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _PARTS = re.compile("(?<![;:,.( ]) · ")
@@ -35,7 +35,7 @@ _DRAWN_LEFT_OUT = re.compile(" {0,2}…")
 
 
 def to_ascii(text: str) -> str:
-    r"""Prose and cells in ASCII; characters that have no stand-in are written out.
+    r"""Prose and cells in ASCII; characters without a replacement are escaped.
 
     >>> print(to_ascii("23 more · × 9.2 → naïve…"))
     23 more, x 9.2 -> na\xefve...
@@ -48,7 +48,7 @@ def to_ascii(text: str) -> str:
 
 
 def figure_to_ascii(text: str) -> str:
-    """A line of a figure in ASCII, in the same columns: dots take the room of blanks before them.
+    """A line of a figure in ASCII, in the same columns: the dots of an ellipsis replace blanks before it.
 
     >>> figure_to_ascii("│   4   5 │  …   ·9 │")
     '|   4   5 |...   .9 |'

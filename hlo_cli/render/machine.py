@@ -16,7 +16,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 def json_value(cell: Cell) -> Json:
-    """A cell as JSON has it: null where there is no value or none is known: a field of numbers has no text in it.
+    """A cell as JSON; null if it is missing or unknown, so that a number field never holds text.
 
     >>> from hlo_cli.report.cell import UNKNOWN
     >>> [json_value(cell) for cell in ((2, 3), None, UNKNOWN, float("inf"), {"tile": (2, 2)})]
@@ -36,7 +36,7 @@ def json_value(cell: Cell) -> Json:
 
 
 def field_of(cell: Cell, absent: str = "") -> str:
-    """A cell as a field of text: "?" where it is not known, `absent` where it does not apply.
+    """A cell as a text field: "?" if it is unknown, `absent` if it does not apply.
 
     >>> from hlo_cli.report.cell import UNKNOWN
     >>> [field_of(cell, "-") for cell in ((2, 3), None, UNKNOWN, True, 2883584, {"tile": (2, 2)})]
@@ -60,12 +60,12 @@ def field_of(cell: Cell, absent: str = "") -> str:
 
 
 def columns_of(table: Table) -> tuple[Column, ...]:
-    """The columns that machines get."""
+    """The columns for machine formats."""
     return tuple(table.columns[at] for at in table.visible(person=False))
 
 
 def rows_of(table: Table, style: Style) -> Iterator[Row]:
-    """The cells that machines get: every row, unless the user asked for fewer of the main table."""
+    """The rows for machine formats: all, unless the user limited the rows of the main table."""
     visible = table.visible(person=False)
     rows = table.rows[: style.top] if style.top and table.main else table.rows
     for row in rows:
@@ -73,7 +73,7 @@ def rows_of(table: Table, style: Style) -> Iterator[Row]:
 
 
 def diagnostic_value(note: Diagnostic) -> Json:
-    """A note or an error as JSON has it, its end behind its last character; what it does not have is left out.
+    """A note or an error as JSON, its end after its last character; missing fields are omitted.
 
     >>> diagnostic_value(Diagnostic("note", "2 attributes kept as text"))
     {'severity': 'note', 'message': '2 attributes kept as text'}

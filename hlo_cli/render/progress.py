@@ -1,4 +1,4 @@
-"""A bar on standard error for work that takes more than a second, where a person is looking on."""
+"""A progress bar on standard error for work that takes more than a second, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 _PATIENCE = 1.0
-"""Seconds before anything is shown."""
+"""Seconds before the bar is shown."""
 
 
 def watched(items: Iterable[Item], count: int, what: str) -> Iterator[Item]:
-    """The items, with a bar that says how many of `count` are there; nothing is shown where nobody sees it.
+    """The items, with a bar that shows how many of `count` are done, if standard error is a terminal.
 
     >>> list(watched("ab", 2, "dumps"))
     ['a', 'b']

@@ -1,4 +1,4 @@
-"""The table of formats: each is a file in formats/ with a function `render`, imported when it is asked for."""
+"""The table of formats: each is a file in formats/ with a function `render`, imported on first use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.render.style import Style
-from hlo_cli.report.report import Report
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
@@ -23,10 +21,10 @@ Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What `--format` takes: a name, whom it is for, and its file in formats/, which has a function `render`.
+    """A value of `--format`: its name, its kind, and its file in formats/, which has a function `render`.
 
-    A file whose name ends in `.name` asks for it where `is_ending`. One that `holds_text` can have a whole module in a
-    cell; where it `tells_errors`, a program reads it, and would not see them on standard error.
+    With `is_ending`, it is selected for output files with the extension `.name`. With `holds_text`, a cell can hold a
+    whole module. With `tells_errors`, the output includes errors for programs that do not see standard error.
     """
 
     name: str
@@ -38,7 +36,7 @@ class Format:
 
     @property
     def module(self) -> str:
-        """The module that writes it."""
+        """The name of the module that writes it."""
         return f"hlo_cli.render.formats.{self.file or self.name}"
 
 
@@ -64,7 +62,7 @@ FORMATS: Final = (
 
 
 def format_names(*kinds: Kind) -> tuple[str, ...]:
-    """The names of formats of some kinds; without any, of those that every report has.
+    """The names of formats of the given kinds; by default, of those that every report supports.
 
     >>> format_names("data", "picture"), format_names()[:3]
     (('json', 'jsonl', 'csv', 'tsv', 'svg'), ('table', 'screen', 'json'))
@@ -73,7 +71,7 @@ def format_names(*kinds: Kind) -> tuple[str, ...]:
 
 
 def format_words(*kinds: Kind) -> str:
-    """The same as the help of `--format` lists them.
+    """The names of formats as listed in the help of `--format`.
 
     >>> format_words("data")
     'json, jsonl, csv or tsv.'
@@ -86,13 +84,13 @@ FOREIGN: Final = frozenset(
     "arrow avi bmp bz2 db doc docx dot eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
     " pickle pkl png pptx proto ps sqlite tar tex tgz tif tiff toml webp xls xlsx xml xz yaml yml zip zst".split()
 )
-"""Endings of files that are never a table as text, so that `-o x.pdf` does not write one under that name."""
+"""Extensions of files that are never text tables, so that `-o x.pdf` does not write a table under that name."""
 
 
 def format_of(path: str, others: Collection[str] = ()) -> str:
-    """The format that a file's name asks for: by its ending, `table` for any ending that promises nothing.
+    """The format for a file's name: selected by its extension, `table` for a neutral one.
 
-    `others` are endings that a command writes besides reports. HloError for those of forms that are not written.
+    `others` are extensions that a command writes in addition to reports. HloError for unsupported formats.
 
     >>> format_of("memory.csv"), format_of("memory.txt"), format_of("new.hlo", ("hlo",))
     ('csv', 'table', 'hlo')
@@ -114,7 +112,7 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
 
 
 def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
-    """The function that writes a format; `table` depends on whether a person reads it, and whether there are findings.
+    """The function that writes a format; `table` depends on whether a person reads it and whether there are findings.
 
     >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
     ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.concise')

@@ -1,15 +1,15 @@
-"""Makes text from a dump harmless: what could act on a terminal is shown instead."""
+"""Escapes characters in text from a dump that could control a terminal."""
 
 from __future__ import annotations
 
 from hlo_cli.lazy_regex import lazy_regex
 
-# what Python calls printable although nothing is seen: joiners, fillers, variation selectors
+# invisible characters that are printable for Python: joiners, fillers, variation selectors
 _INVISIBLE = lazy_regex("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def sanitize(text: str) -> str:
-    r"""The text with control, direction and invisible characters written out.
+    r"""The text with control, direction, and invisible characters escaped.
 
     >>> print(sanitize("fusion\x1b[31m.2\n"))
     fusion\x1b[31m.2\x0a
@@ -22,7 +22,7 @@ def sanitize(text: str) -> str:
 
 
 def escape(character: str) -> str:
-    r"""A character as Python would write it with its number.
+    r"""A character as a Python escape sequence with its number.
 
     >>> print(escape("é"), escape("→"))
     \xe9 \u2192

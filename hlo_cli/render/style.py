@@ -1,4 +1,4 @@
-"""How a report is to look: the facts about its reader that every renderer is told."""
+"""The style of a report: properties of its reader for all renderers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NARROWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Width in cells, whether colour and glyphs beyond ASCII are understood, and how many rows were asked for.
+    """Width in cells, whether color and glyphs beyond ASCII are supported, and the requested number of rows.
 
-    `wraps` says whether messages are broken into lines of that width: a program that reads them wants each in one line.
-    `top` is None when the user did not say: a person then gets as many as a table allows, a machine all; 0 is all.
+    `wraps` is whether messages are broken into lines of that width; programs need each in one line.
+    `top` is None by default: then people get up to the limit of a table, machines all rows; 0 is all.
 
     >>> Style(ascii=True).show("32 × 11")
     '32 x 11'
@@ -29,21 +29,21 @@ class Style:
 
     @property
     def room(self) -> int:
-        """The cells that a line may take."""
+        """The maximum width of a line in cells."""
         return max(self.width, NARROWEST)
 
     @property
     def prose_room(self) -> int:
-        """The cells that a line of prose may take."""
+        """The maximum width of a line of prose in cells."""
         return min(self.room, PROSE_WIDTH)
 
     @property
     def dots(self) -> str:
-        """What stands for text left out."""
+        """The mark of omitted text."""
         return "..." if self.ascii else "…"
 
     def show(self, text: str) -> str:
-        """A text as it may reach the screen: harmless, and in ASCII if nothing else is understood."""
+        """A text for the screen: sanitized, and in ASCII if needed."""
         harmless = sanitize(text)
         return to_ascii(harmless) if self.ascii else harmless
 
@@ -53,9 +53,9 @@ class Style:
         return figure_to_ascii(harmless) if self.ascii else harmless
 
     def rows_shown(self, limit: int, rows: int, *, main: bool = True) -> int:
-        """How many of a table's rows a person gets, given the limit of the table; one row is never left out alone.
+        """The number of rows shown to people, given the limit of the table; a single row is never omitted.
 
-        How many the user asked for is meant for main tables; all is meant for every table.
+        The number requested by the user applies to main tables; a request for all rows applies to every table.
 
         >>> Style().rows_shown(20, 3412), Style().rows_shown(20, 21), Style(top=0).rows_shown(20, 99)
         (20, 21, 99)

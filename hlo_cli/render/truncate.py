@@ -1,4 +1,4 @@
-"""Shortening what does not fit a screen: each kind of text loses what is missed least."""
+"""Shortening of text that does not fit a screen: each kind loses its least important part."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shorten_shape(shape: str, room: int, dots: str = LEFT_OUT) -> str:
     layout = f"{{{dots}}}" if brace else ""
     if brace and cell_width(head) + len(layout) <= room:
         kept = take(inside, room - cell_width(head) - len(layout))
-        return f"{head}{{{kept if ':' in kept else ''}{dots}}}"  # half an order of dimensions would mislead
+        return f"{head}{{{kept if ':' in kept else ''}{dots}}}"  # half a dimension order would mislead
     element_type, bracket, sizes = head.partition("[")
     shortest = f"{element_type}[{dots}]{layout}"
     if bracket and cell_width(shortest) <= room:
@@ -83,7 +83,7 @@ def shorten_shape(shape: str, room: int, dots: str = LEFT_OUT) -> str:
 
 
 def shorten_op_name(op_name: str, room: int, dots: str = LEFT_OUT) -> str:
-    """An op_name loses its head, at a slash where there is one.
+    """An op_name loses its head, at a slash if there is one.
 
     >>> shorten_op_name("jit(step)/transpose/jvp(jit(log_softmax))/sub", 30)
     '…/jvp(jit(log_softmax))/sub'
@@ -105,7 +105,7 @@ def shorten_source(source: str, room: int, dots: str = LEFT_OUT) -> str:
 
 
 def elements_of(shape: str) -> list[str]:
-    """The elements of a tuple's text, whole.
+    """The complete elements of a tuple's text.
 
     >>> elements_of("(f32[2,3]{1,0}, (s32[], pred[]))")
     ['f32[2,3]{1,0}', '(s32[], pred[])']
@@ -133,7 +133,7 @@ def _shorten_tuple(shape: str, room: int, dots: str) -> str:
     if len(elements) > 1:
         tail = f", {dots} {len(elements) - 1:,} more)"
         first = shorten_shape(elements[0], room - len(tail) - 1, dots) if room - len(tail) > 8 else ""
-        whole = first.endswith(("]", "}", ")"))  # an element cut anywhere else could not be told from a short one
+        whole = first.endswith(("]", "}", ")"))  # an element cut anywhere else would look like a short one
         for text in (f"({first}{tail}" if whole else "", f"({dots} {len(elements):,})"):
             if text and cell_width(text) <= room:
                 return text
@@ -143,4 +143,4 @@ def _shorten_tuple(shape: str, room: int, dots: str) -> str:
 SHORTENERS: Mapping[str, Callable[[str, int, str], str]] = MappingProxyType(
     {"name": shorten_name, "shape": shorten_shape, "op_name": shorten_op_name, "source": shorten_source}
 )
-"""By the unit of a column; whatever is not here loses its end."""
+"""By the unit of a column; other texts lose their end."""

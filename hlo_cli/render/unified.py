@@ -1,4 +1,4 @@
-"""Diffs as text that people and programs know: the unified format, which `patch` reads."""
+"""Diffs in unified format, which `patch` reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.report.diff import Diff, DiffLine, Hunk
 
 
 def unified_lines(diff: Diff) -> Iterator[str]:
-    """The diff in unified format, nothing where nothing changed; control characters are written out.
+    """The diff in unified format, empty if nothing changed; control characters are escaped.
 
     >>> added, changed = DiffLine("+", None, "c", None, 6), DiffLine("~", "b = 1", "b = 2", 5, 5)
     >>> hunk = Hunk((DiffLine(" ", "a", "a", 4, 4), changed, added), "main", folded=3)
@@ -43,12 +43,12 @@ def _count(hunk: Hunk, other_side: str) -> int:
 
 
 def _range(first: int, lines: int) -> str:
-    """Where lines stand; where none do, behind which line."""
+    """The range of a hunk header; for no lines, the line before them."""
     return f"{first},{lines}" if lines else f"{first - 1},0"
 
 
 def _replaced(lines: Iterable[DiffLine]) -> Iterator[str]:
-    """What was there, then what is there now."""
+    """The old lines, then the new ones."""
     together = tuple(lines)
     yield from ("-" + sanitize(line.old) for line in together if line.old is not None and line.sign not in "+>")
     yield from ("+" + sanitize(line.new) for line in together if line.new is not None and line.sign not in "-<")

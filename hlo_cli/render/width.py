@@ -1,10 +1,10 @@
-"""How many terminal cells text takes, and cutting text to a number of cells."""
+"""Width of text in terminal cells, and cutting of text to a number of cells."""
 
 from __future__ import annotations
 
 from hlo_cli.lazy_regex import lazy_regex
 
-# ASCII and the glyphs of our own screens take one cell each; they are most of what is ever measured
+# ASCII and the glyphs of hlo's screens take one cell each; most measured text has only these
 _ONE_CELL_EACH = lazy_regex("[ -~…·→×µ▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
 
 
@@ -58,7 +58,7 @@ def take_last(text: str, room: int) -> str:
 
 
 def pad(text: str, room: int, *, right: bool = False) -> str:
-    """A text with blanks after it, or before it when it is to end at the `right` edge, so that it fills the room.
+    """A text padded with blanks to `room` cells; on the left if it is right-aligned.
 
     >>> pad("ab", 4), pad("ab", 4, right=True)
     ('ab  ', '  ab')

@@ -1,3 +1,3 @@
-"""What a command found, before anybody decides how it looks: `report.Report` has parts such as `table.Table` and
-`tree.Tree` with raw numbers in their cells; `numbers.format_bytes` and its neighbors write numbers for people.
+"""The results of a command, independent of their format: `report.Report` has parts such as `table.Table` and
+`tree.Tree` with raw numbers in their cells; `numbers.format_bytes` and others format numbers for people.
 """

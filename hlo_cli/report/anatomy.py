@@ -1,4 +1,4 @@
-"""Anatomies: a quoted text taken apart, every part with a letter under it and a line that explains it."""
+"""Anatomies: a quoted text in parts, each with a letter under it and a line that explains it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Break(IntEnum):
-    """Whether a line may end before a segment: not at all, where needed, or always when one line is not enough."""
+    """Whether a line may break before a segment: never, where needed, or always when one line is not enough."""
 
     NEVER = 0
     MAY = 1
@@ -24,7 +24,7 @@ class Break(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of the quoted text; `part` is the number of the part it is, None for what stands between parts.
+    """A piece of the quoted text; `part` is the number of its part, None for text between parts.
 
     >>> Segment("bf16", 1).part
     1
@@ -37,10 +37,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A line below the quotation: what a part is, its value, and what that means.
+    """A line below the quotation: the name of a part, its value, and the meaning.
 
-    `part` is None for what the text does not say but the reader should know. `details` fills the further
-    columns of the anatomy; a line that has them keeps its meaning on one line.
+    `part` is None for facts that are not in the text. `details` fills the further columns of the anatomy; a line that
+    has them keeps its meaning on one line.
 
     >>> Explanation(1, "type", "bf16", "2 bytes an element").label
     'type'
@@ -70,11 +70,11 @@ class Anatomy:
 
     @property
     def text(self) -> str:
-        """The quoted text, whole."""
+        """The complete quoted text."""
         return "".join(segment.text for segment in self.segments)
 
     def as_table(self) -> Table:
-        """One row an explanation."""
+        """One row for each explanation."""
         columns = (
             Column("letter", "letter"), Column("label", "label"), Column("value", "value"),
             Column("meaning", "meaning"), *self.columns,

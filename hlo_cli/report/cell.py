@@ -1,4 +1,4 @@
-"""What a table holds: raw values, never text made for the eye."""
+"""Cells of tables: raw values, never formatted text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 
 class Unknown(Enum):
-    """The type of `UNKNOWN`, so that a type checker can tell it from text."""
+    """The type of `UNKNOWN`, so that a type checker can distinguish it from text."""
 
     UNKNOWN = "?"
 
@@ -18,10 +18,10 @@ class Unknown(Enum):
 
 
 UNKNOWN: Final = Unknown.UNKNOWN
-"""A value that the dump does not tell. `None` is different: the question does not apply."""
+"""A value that is not in the dump. `None` is different: the value does not apply."""
 
 Cell: TypeAlias = "bool | int | float | str | Unknown | tuple[Cell, ...] | Mapping[str, Cell] | None"
-"""One value. Tuples are indices, mappings are records that only machines read."""
+"""One value. Tuples are indices, mappings are records for machine formats only."""
 
 Row: TypeAlias = tuple[Cell, ...]
 
@@ -38,7 +38,7 @@ def number_of(cell: Cell) -> int | float | None:
 
 
 def order_of(cell: Cell) -> tuple[int, object]:
-    """A sort key under which cells of any types compare: truths and numbers, texts, tuples, records.
+    """A sort key under which cells of any types compare: booleans and numbers, texts, tuples, records.
 
     >>> sorted(["b", (2, 10), 3, (2, 9), "a"], key=order_of)
     [3, 'a', 'b', (2, 9), (2, 10)]

@@ -1,4 +1,4 @@
-"""Columns: what one is called, what its numbers count, and when it is worth its room."""
+"""Columns: their names, units, and priorities when the screen is narrow."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Unit = Literal[
     "line",  # a line number
     "address",  # an offset, shown in hexadecimal
     "index",  # a tuple of integers, shown as (0,5)
-    # first step, last step, whether something else is done meanwhile, and perhaps the step from which on nothing is:
+    # first step, last step, whether other work overlaps, and optionally the first step without overlap:
     "span",  # a bar over all steps
     "flag",  # true or false
     "change",  # one of ~ + - >
-    "name",  # what can be typed back into a command
+    "name",  # a name that commands accept
     "shape",
     "opcode",
     "op_name",
@@ -39,9 +39,13 @@ NUMERIC: Final[frozenset[str]] = frozenset(
 KEEP: Final = 9
 
 
+CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
+"""Units of cells that hold HLO text, in a monospaced font where a format has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How a percent column is totalled: the sum of column `part` over the sum of `whole`, or what is missing to it.
+    """The total of a percent column: the sum of column `part` over the sum of `whole`, or, with `rest`, one minus that.
 
     >>> Share("logical_bytes", "padded_bytes", rest=True).of(1, 4)
     0.75
@@ -52,7 +56,7 @@ class Share:
     rest: bool = False
 
     def of(self, part: int | float, whole: int | float) -> float | None:
-        """The share for two given sums, None where there is nothing to share."""
+        """The share for two given sums, None if `whole` is 0."""
         if not whole:
             return None
         return 1 - part / whole if self.rest else part / whole
@@ -62,11 +66,10 @@ class Share:
 class Column:
     """One column. `name` is for machines and for `--columns` and `--sort`, `title` for people.
 
-    `rank` says who leaves when there is no room, the lowest first; columns of rank `KEEP` leave only when
-    shortening is not enough. `from_width` is the narrowest screen that shows it: 0, 120 or 200. A column for
-    only one kind of reader is `person=False` or `machine=False`; asked for by name, both see it. A column of
-    spans says how many `steps` there are, and which of them are `loops`; if they are parts of a time, how many
-    `seconds` all of them take.
+    When the screen is too narrow, columns of the lowest `rank` are dropped first, those of rank `KEEP` only when
+    shortening is not enough. `from_width` is the narrowest screen that shows the column: 0, 120, or 200.
+    `person=False` or `machine=False` hides it from one kind of reader unless it is requested by name. A column of
+    spans has the number of `steps` and their `loops`; if the steps are parts of a time, also the total in `seconds`.
 
     >>> Column("padded_bytes", "padded", "bytes", total="sum").is_numeric
     True
@@ -80,10 +83,10 @@ class Column:
     from_width: int = 0
     total: Literal["sum"] | Share | None = None
     role: Role | None = None
-    group: str = ""  # a header over neighbouring columns of the same group
-    like: str = ""  # the column that it shares a unit with, as what is after does with what was before
+    group: str = ""  # a header over neighboring columns of the same group
+    like: str = ""  # the column that it shares a unit with, such as `before` for `after`
     exact: bool = False  # bytes in full, without a unit
-    inline: bool = False  # the unit stands behind the title, not under it
+    inline: bool = False  # the unit is after the title, not below it
     align: Literal["left", "right"] | None = None
     person: bool = True
     machine: bool = True
@@ -93,10 +96,10 @@ class Column:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its cells are numbers or places, which are never shortened."""
+        """Whether its cells are numbers or positions, which are never shortened."""
         return self.unit in NUMERIC
 
     @property
     def is_right_aligned(self) -> bool:
-        """Whether cells end at the right edge: numbers do, unless `align` says otherwise."""
+        """Whether cells are right-aligned: numbers are by default, `align` overrides it."""
         return self.align == "right" if self.align else self.is_numeric

@@ -1,4 +1,4 @@
-"""Diffs: what two texts have in common and what not, line by line, and within a changed line word by word."""
+"""Diffs: common and changed lines of two texts, and the changed words within a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sign = Literal[" ", "~", "+", "-", ">", "<"]
 """Unchanged, changed, added, removed, moved to here, moved away from here."""
 
 SIGNS: Final[dict[Sign, str]] = {"~": "changed", "+": "added", "-": "removed", ">": "moved"}
-"""What counts as a change, and how it is called; what moved away counts where it went."""
+"""The signs that count as changes, with their names; a moved line counts once, at its new position."""
 
 _WORDS: Final = re.compile(r"(?<=\{)[^{}\s]+(?=\})|(?<=\[)[^\[\]\s]+(?=\])|%?[\w.\-]+|\s+|.", re.DOTALL)
 _JOINTS: Final = frozenset(".,:=-")
@@ -34,7 +34,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a line as it was and as it is: the same where nothing changed, empty where it is on one side alone.
+    """The old and the new text of a piece of a line: equal if unchanged, empty on a side that does not have it.
 
     >>> Piece("0,1", "1,0").is_changed
     True
@@ -45,15 +45,15 @@ class Piece:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it is another than before."""
+        """Whether the old and the new text differ."""
         return self.old != self.new
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a diff: what it was and is, None on a side that does not have it, and its numbers there, from 1 on.
+    """A line of a diff: its old and new text, None on a side that does not have it, and its line numbers, from 1.
 
-    What moved has both, also where it moved away.
+    A moved line has both sides, also at its old position.
 
     >>> line = DiffLine("~", "%a = f32[8]{0} copy(%p)", "%a = f32[16]{0} copy(%p)", 3, 3)
     >>> [piece for piece in line.pieces if piece.is_changed]
@@ -68,12 +68,12 @@ class DiffLine:
 
     @property
     def text(self) -> str:
-        """The line as it is, or as it was if it is no more."""
+        """The new text, or the old text of a removed line."""
         return (self.old if self.new is None else self.new) or ""
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The line in stretches that changed and stretches that did not."""
+        """The line in changed and unchanged pieces."""
         if self.old is None or self.new is None or self.old == self.new:
             return (Piece(self.text, self.text),)
         return pieces_of(self.old, self.new)
@@ -81,10 +81,10 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that stand together: changes and a little of what is around them.
+    """Consecutive lines: changes and their context.
 
-    `heading` says what they are part of, such as a computation; `folded` is how many unchanged lines are left out
-    before them. Lines are in the order of the new text; what was removed stands where it was.
+    `heading` names the enclosing block, such as a computation; `folded` is the number of unchanged lines omitted
+    before the hunk. Lines are in the order of the new text; removed lines are at their old position.
 
     >>> Hunk((DiffLine("+", None, "a", None, 7),), "main.17").heading
     'main.17'
@@ -97,9 +97,9 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The hunks in which two texts differ, `folded` more unchanged lines behind the last, and the names of the texts.
+    """The hunks in which two texts differ, `folded` unchanged lines after the last, and the names of the texts.
 
-    A person gets `limit` changed lines unless they ask for more; `noun` is what the changes are called.
+    A screen shows `limit` changed lines by default; `noun` is the name of the changed items.
 
     >>> line = DiffLine("+", None, "%a = f32[] copy(%p)", None, 7)
     >>> diff = Diff("text", (Hunk((line,), "main"),), folded=5)
@@ -120,7 +120,7 @@ class Diff:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many lines are changed, added, removed and moved.
+        """The numbers of changed, added, removed, and moved lines.
 
         >>> Diff("text", ()).counts
         {'changed': 0, 'added': 0, 'removed': 0, 'moved': 0}
@@ -130,18 +130,18 @@ class Diff:
 
     @property
     def changes(self) -> int:
-        """How many lines that is in all."""
+        """The total number of changed lines."""
         return sum(self.counts.values())
 
     @property
     def unchanged(self) -> int:
-        """How many lines are the same in both, those left out among them."""
+        """The number of unchanged lines, including omitted ones."""
         seen = sum(line.sign == " " for hunk in self.hunks for line in hunk.lines)
         return seen + self.folded + sum(hunk.folded for hunk in self.hunks)
 
     @property
     def seen(self) -> Diff:
-        """The same without the places from which lines moved away, as one reads it who sees where they went.
+        """The diff without the old positions of moved lines, for readers who see the new ones.
 
         >>> away, here = DiffLine("<", "b", "b", 1, 9), DiffLine(">", "b", "b", 1, 9)
         >>> Diff("text", (Hunk((away, DiffLine(" ", "a", "a", 2, 1))), Hunk((here,), folded=7))).seen.hunks
@@ -160,7 +160,7 @@ class Diff:
         return replace(self, hunks=tuple(hunks), folded=folded + self.folded)
 
     def first(self, most: int) -> Diff:
-        """The same up to the first so many changes; itself if it has no more.
+        """The diff up to the first `most` changes; itself if it has no more.
 
         >>> Diff("text", (Hunk((DiffLine("+", None, "a", None, 1),) * 30),)).first(20).changes
         20
@@ -176,7 +176,7 @@ class Diff:
         return replace(self, hunks=tuple(hunks), folded=0)
 
     def as_table(self) -> Table:
-        """One row a change."""
+        """One row for each change."""
         rows: tuple[Row, ...] = tuple(
             (line.sign, line.old_line, line.new_line, hunk.heading or None, line.old, line.new)
             for hunk in self.hunks
@@ -187,7 +187,7 @@ class Diff:
 
 
 def _first(lines: Iterable[DiffLine], most: int) -> Iterator[DiffLine]:
-    """Up to the last of so many changes."""
+    """The lines up to change number `most`."""
     for line in lines:
         if not most:
             return
@@ -196,7 +196,7 @@ def _first(lines: Iterable[DiffLine], most: int) -> Iterator[DiffLine]:
 
 
 def pieces_of(old: str, new: str) -> tuple[Piece, ...]:
-    """Two lines in stretches of whole words; an order of dimensions, or sizes, are one word.
+    """Two lines in pieces of whole words; a dimension order or a list of sizes is one word.
 
     >>> for piece in pieces_of("d = f32[8,16]{0,1} dot(a, b)", "d = f32[8,16]{1,0:T(8,128)} dot(a, b)"): print(piece)
     Piece(old='d = f32[8,16]{', new='d = f32[8,16]{')
@@ -214,7 +214,7 @@ def pieces_of(old: str, new: str) -> tuple[Piece, ...]:
 
 
 def _extend(pieces: list[Piece], piece: Piece) -> None:
-    """Add a piece; to the one before it if it is of its kind, or if but a joint is between them."""
+    """Adds a piece; merges it into the previous one if both are of one kind, or only a separator is between them."""
     if not (piece.old or piece.new):
         return
     if len(pieces) > 1 and piece.is_changed and pieces[-2].is_changed and pieces[-1].new in _JOINTS:

@@ -1,4 +1,4 @@
-"""Facts: a few labelled lines that say how much there is of what."""
+"""Facts: labeled lines with amounts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line: a label, amounts that align with those above and below, and a remark.
+    """One line: a label, amounts aligned with those of other lines, and a remark.
 
     >>> Fact("arguments", (Amount("count", 63),), "61 are overwritten").label
     'arguments'
@@ -38,7 +38,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Several facts under each other.
+    """A list of facts.
 
     >>> Facts("module", (Fact("results", (Amount("count", 62),)),)).as_table().rows
     (('results', 62, ''),)
@@ -50,7 +50,7 @@ class Facts:
     title: str = ""
 
     def as_table(self) -> Table:
-        """One row a fact, one column for every amount that any of them has."""
+        """One row for each fact, one column for every amount that any of them has."""
         units = {amount.name: amount.unit for fact in self.facts for amount in fact.amounts}
         amounts = tuple(Column(name, name, unit) for name, unit in units.items())
         columns = (Column("fact", "fact"), *amounts, Column("remark", "remark"))

@@ -1,4 +1,4 @@
-"""Drawings: lines of glyphs for the eye, and the data behind them for everything else."""
+"""Figures: lines of glyphs for people, and their data for machines."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Draw: TypeAlias = Callable[[int], tuple[Line, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Something drawn. `draw(room)` gives its lines, as wide as it likes up to `room` cells.
+    """A drawing. `draw(room)` returns its lines, at most `room` cells wide; wider lines are cut.
 
-    `data` says the same to machines; without it they get the lines. Lines that come out wider are cut.
+    `data` is the content for machine formats; without it they get the lines.
 
     >>> figure = Figure("tile", fixed("0 1", "2 3"))
     >>> [run.text for line in figure.draw(80) for run in line]
@@ -31,7 +31,7 @@ class Figure:
     data: Mapping[str, Cell] = field(default_factory=dict)
 
     def as_table(self) -> None:
-        """Nothing: a figure has no rows."""
+        """None: a figure has no rows."""
 
 
 def fixed(*lines: Text) -> Draw:

@@ -1,4 +1,4 @@
-"""A finding: what a rule says of one place of a module. Rules make it, and every renderer reads it as it is."""
+"""A finding: the diagnostic of a rule at one place of a module, made by rules and read by all renderers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LENGTH: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Finding(Diagnostic):
-    """A diagnostic of a rule, with what is known of its instruction, or of its computation.
+    """A diagnostic of a rule, with facts about its instruction or computation.
 
-    Names, and what the metadata says of the user's program, are read once, when a rule makes it: with an excerpt of its
-    text it outlives the module, and goes from one process to another. `structure` is what stays the same when
-    instructions have other names, numbers and lines; `expectation` is what a team stated, where that is what is not
-    met; `nth` counts findings of one fingerprint.
+    Names and metadata are read once, when a rule makes it: with an excerpt of its text, it outlives the module and can
+    be sent to another process. `structure` is the identity that does not change when instructions are renamed,
+    renumbered, or moved; `expectation` is the team's assertion that failed, if any; `nth` counts findings with the
+    same fingerprint.
 
     >>> finding = Finding("error", "nothing waits for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -40,7 +40,7 @@ class Finding(Diagnostic):
 
     @property
     def where(self) -> str:
-        """The place as compilers write it; where there is no text to point into, as of a proto, by name."""
+        """The place as `file:line:column`; by name if there is no text, such as for a proto."""
         place = self.position
         if place is not None:
             return f"{self.path}:{place.line}:{place.column}"
@@ -48,13 +48,13 @@ class Finding(Diagnostic):
 
     @property
     def named_message(self) -> str:
-        """The message, after the name of what it is about where no place in a text tells."""
+        """The message, preceded by the name of the instruction if there is no place in a text."""
         return f"{self.name}: {self.message}" if self.name and self.position is None else self.message
 
     @property
     def fingerprint(self) -> str:
-        """By what the finding is known again: the rule and the structure, so text and proto of a module agree."""
-        from hashlib import sha256  # loads all of OpenSSL, which a clean module need not wait for
+        """A hash of the rule and the structure, the same for text and proto of a module."""
+        from hashlib import sha256  # loads all of OpenSSL, which a clean module does not need
 
         known = f"{self.code}\n{self.structure}"
         return sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]

@@ -1,4 +1,4 @@
-"""Findings: what the rules of a linter have to say, place by place."""
+"""Findings: the diagnostics of lint rules, place by place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 _NAMED: Final = 3
-"""How many rules a summary names."""
+"""The number of rules that a summary names."""
 _COLUMNS: Final = (
     Column("code", "rule"), Column("severity", "severity", rank=3),
     Column("path", "path", "source"), Column("line", "line", "line"), Column("column", "column", "line", rank=1),
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RuleWords:
-    """What there is to say of a rule wherever its findings go: a name of a few words, what it is about, what helps."""
+    """The texts of a rule for all formats: a short name, a description, and a fix."""
 
     code: str
     name: str
@@ -43,7 +43,7 @@ class RuleWords:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something a team states of an input that there is no finding of: it is met, or `remark` says why nobody asked."""
+    """An expectation without a finding: met, or not checked, for the reason in `remark`."""
 
     expectation: str
     path: str
@@ -53,9 +53,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All findings in the order of the text, the rules they break, and the inputs that were looked through.
+    """All findings in the order of the text, their rules, and the checked inputs.
 
-    `checks` are those expectations that are no findings.
+    `checks` are the expectations without findings.
 
     >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
@@ -72,7 +72,7 @@ class Findings:
     checks: tuple[Check, ...] = ()
 
     def first(self, most: int | None) -> tuple[Finding, ...]:
-        """The first so many findings; all of them for 0 and None.
+        """The first `most` findings; all of them for 0 and None.
 
         >>> len(Findings("findings", (Finding("note", ""),) * 3, ()).first(2))
         2
@@ -81,7 +81,7 @@ class Findings:
 
     @property
     def summary(self) -> str:
-        """How many there are of each severity, and of the rules that have most."""
+        """The number of findings of each severity, and of the most frequent rules."""
         by_severity = Counter(each.severity for each in self.found)
         total = ", ".join(_counted(by_severity[severity], severity) for severity in SEVERITIES if by_severity[severity])
         names = {rule.code: rule.name for rule in self.rules}
@@ -92,13 +92,13 @@ class Findings:
         return f"{total}: {', '.join(rules)}" if total else ""
 
     def as_table(self) -> Table:
-        """One row a finding; where some have no place in a text, a person sees their names too."""
+        """One row for each finding; the name columns are shown to people if a finding has no place in a text."""
         nameless = all(each.position is not None or not each.name for each in self.found)
         columns = _COLUMNS if nameless else tuple(map(_seen_named, _COLUMNS))
         return Table(self.name, columns, tuple(map(_row, self.found)), noun="findings")
 
     def statistics(self) -> Table:
-        """One row a rule that found something, the most frequent first."""
+        """One row for each rule with findings, the most frequent first."""
         rules = {rule.code: rule for rule in self.rules}
         worst = {each.code: each.severity for each in self.found}
         rows = tuple(
@@ -118,7 +118,7 @@ class Findings:
 
 
 def stopped_by(error: Diagnostic) -> str:
-    """What an error means for what was asked, in a few words: an input is not read, or nothing is done at all.
+    """The consequence of an error in a few words: one input was not checked, or the command did not run.
 
     >>> stopped_by(Diagnostic("error", "no option --hlep"))
     'not looked through'
@@ -127,7 +127,7 @@ def stopped_by(error: Diagnostic) -> str:
 
 
 def _seen_named(column: Column) -> Column:
-    """The column as people see it beside findings that have names alone."""
+    """The column as shown to people if a finding has a name but no place."""
     return replace(column, person=True) if column.name in ("instruction", "computation") else column
 
 

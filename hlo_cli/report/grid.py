@@ -1,6 +1,6 @@
-"""Grids: an array drawn as cells in boxes, as the figures of XLA's page on tiled layout do.
+"""Grids: an array drawn as cells in boxes, like the figures of XLA's page on tiled layout.
 
-A grid says what stands in each cell and what between the cells; this file gives it its lines.
+A grid has the content of each cell and the separators between cells; this file draws its lines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Joint = Literal["none", "part", "tile", "gap"]
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """One slot of memory: its number, whether it is padding, was asked for, and which colour of the chessboard it has.
+    """One element of memory: its linear index, whether it is padding or marked, and its color in the checkerboard.
 
     >>> GridCell(9, is_padding=True).text, GridCell(17, is_marked=True).text
     ('·9', '[17]')
@@ -29,13 +29,13 @@ class GridCell:
 
     @property
     def text(self) -> str:
-        """The number with a dot before padding and brackets around what was asked for."""
+        """The index, with a dot if it is padding and in brackets if it is marked."""
         text = f"·{self.number}" if self.is_padding else str(self.number)
         return f"[{text}]" if self.is_marked else text
 
     @property
     def role(self) -> Role:
-        """Why it stands out."""
+        """The role that selects its style."""
         if self.is_marked:
             return "strong"
         return "waste" if self.is_padding else "odd" if self.is_odd else "even"
@@ -43,7 +43,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The labels along one side of a grid, and what stands between neighbours; one joint less than labels."""
+    """The labels along one side of a grid, and the joints between neighbors, one fewer than labels."""
 
     name: str
     labels: tuple[str, ...]
@@ -52,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows of cells with the names and positions along both sides. `has_parts` makes room for the marks between parts.
+    """Rows of cells with the names and positions along both sides. `has_parts` adds space for the marks between parts.
 
     >>> from hlo_cli.report.text import plain_text
     >>> rows = Side("y", ("0", "·1"), ("none",))
@@ -74,16 +74,16 @@ class Grid:
 
     @property
     def width(self) -> int:
-        """How many cells of the screen the widest line takes."""
+        """The width of the widest line in screen cells."""
         return len(self._frame("┌", "┬", "┐")) + self._margin
 
     @property
     def height(self) -> int:
-        """How many lines it takes."""
+        """The number of lines."""
         return 3 + len(self.rows.labels) + sum(joint in self._ruled for joint in self.rows.joints)
 
     def lines(self) -> Iterator[Line]:
-        """The drawing: column labels, the frame, a line a row, rules between tiles and dots for rows left out."""
+        """The drawing: column labels, the frame, a line per row, rules between tiles, and dots for omitted rows."""
         yield self._header()
         name = Run(f" {self.rows.name}".ljust(self._margin))
         yield (name, Run(self._frame("┌", "┬", "┐")))
@@ -103,7 +103,7 @@ class Grid:
 
     @property
     def _cell_width(self) -> int:
-        """All cells are as wide as the widest; those without the dot of padding leave its place free."""
+        """The width of all cells: that of the widest, with space for the dot of padding."""
         digits = max(len(cell.text) - cell.is_padding for row in self.cells for cell in row)
         dotted = self.has_parts or any(cell.is_padding for row in self.cells for cell in row)
         return max(digits + dotted, *(len(label) for label in self.columns.labels))
@@ -117,7 +117,7 @@ class Grid:
         return {"none": after, "part": " ┊", "tile": " │", "gap": "  …" + after}[joint]
 
     def _blocks(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """For each column what stands before its cell, and the cell."""
+        """For each column, the separator before its cell, and the cell."""
         for at, text in enumerate(texts):
             yield (self._joint(self.columns.joints[at - 1]) if at else "") + self._lead, text.rjust(self._cell_width)
 
@@ -159,7 +159,7 @@ class Grid:
 
 
 def _dashed(line: str) -> str:
-    """Every other blank of a line as a dash; what stands in it keeps a blank on both sides."""
+    """The line with every other blank replaced by a dash; other characters keep a blank on both sides."""
     dashed = [
         "─" if glyph == " " and at % 2 == 0 and line[at - 1] == line[at + 1] == " " else glyph
         for at, glyph in enumerate(line[:-1])

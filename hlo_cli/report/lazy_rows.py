@@ -1,4 +1,4 @@
-"""Rows and the like that are made when somebody reads them: there may be more than fit in memory, or nobody may ask."""
+"""Rows generated on demand: there may be more than fit in memory, or they may never be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Item = TypeVar("Item", covariant=True)
 
 
 class LazyRows(Sequence[Item]):
-    """As many rows, or other items, as `count` says, made anew by `make` each time they are read from the first on.
+    """`count` rows or other items, generated again by `make` on each iteration.
 
     >>> rows = LazyRows(10**12, lambda: ((n,) for n in range(10**12)))
     >>> len(rows), rows[:2], rows[1]
@@ -18,7 +18,7 @@ class LazyRows(Sequence[Item]):
     """
 
     def __init__(self, count: int, make: Callable[[], Iterator[Item]]) -> None:
-        """`make` gives an iterator over all of them."""
+        """`make` returns an iterator over all items."""
         self._count = count
         self._make = make
 

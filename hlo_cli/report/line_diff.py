@@ -1,4 +1,4 @@
-"""The diff of two texts, from their lines alone."""
+"""The diff of two texts, computed from their lines."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def line_diff(
     old_name: str = "old",
     new_name: str = "new",
 ) -> Diff:
-    """The diff of two sequences of lines, with `context` unchanged lines around what changed.
+    """The diff of two sequences of lines, with `context` unchanged lines around changes.
 
     Lines with the same `key`, such as the name of an instruction, are one line that changed or moved; a line
-    without one is added or removed, or moved if it is the only one of its kind. `heading` says of a line what it
-    begins, such as a computation.
+    without a key is added or removed, or moved if its text is unique. `heading` returns the name of the block that a
+    line begins, such as a computation.
 
     >>> old, new = ["a = 1", "b = 2", "c = 3", "d = 4"], ["b = 2", "c = 5", "a = 1", "e = 6"]
     >>> for hunk in line_diff("text", old, new, key=lambda line: line[0]).hunks:
@@ -50,7 +50,7 @@ def line_diff(
 
 
 def _by_key(old: Sequence[str], new: Sequence[str], same: Sequence[Pair], key: Named) -> list[Pair]:
-    """Lines that changed: between those that did not, the pairs with the same key."""
+    """Changed lines: pairs with the same key between unchanged lines."""
     found: list[Pair] = []
     at = new_at = 0
     for next_at, next_new in [*same, (len(old), len(new))]:
@@ -63,13 +63,13 @@ def _by_key(old: Sequence[str], new: Sequence[str], same: Sequence[Pair], key: N
 
 
 def _key_or_none(line: str, key: Named, side: int, place: int) -> Hashable:
-    """The key, or what is like no other."""
+    """The key, or a unique value if the line has none."""
     found = key(line)
     return (side, place) if found is None else found
 
 
 def _moved(old: Sequence[str], new: Sequence[str], stays: Sequence[Pair], key: Named) -> list[Pair]:
-    """Lines that went elsewhere: the same key, or the same text, once among what is gone and once among what is new."""
+    """Moved lines: pairs whose key, or text, occurs exactly once among removed and once among added lines."""
     kept, new_kept = {pair[0] for pair in stays}, {pair[1] for pair in stays}
     gone = _single((at, old[at]) for at in range(len(old)) if at not in kept)
     come = _single((at, new[at]) for at in range(len(new)) if at not in new_kept)
@@ -81,7 +81,7 @@ def _moved(old: Sequence[str], new: Sequence[str], stays: Sequence[Pair], key: N
 
 
 def _single(places: Iterable[tuple[int, str]]) -> dict[str, int]:
-    """Where each text is that occurs once."""
+    """The position of each text that occurs exactly once."""
     found: dict[str, int] = {}
     several: set[str] = set()
     for place, text in places:
@@ -92,7 +92,7 @@ def _single(places: Iterable[tuple[int, str]]) -> dict[str, int]:
 
 
 def _merged(old: Sequence[str], new: Sequence[str], stays: Sequence[Pair], moved: Sequence[Pair]) -> Iterator[DiffLine]:
-    """All lines of both texts; between two that stay first what is gone, then what came."""
+    """All lines of both texts; between two unmoved lines, removed lines come before added ones."""
     went, came = dict(moved), {there: here for here, there in moved}
     at = new_at = 0
     for next_at, next_new in [*stays, (len(old), len(new))]:
@@ -115,14 +115,14 @@ def _merged(old: Sequence[str], new: Sequence[str], stays: Sequence[Pair], moved
 
 
 def _headings(lines: Sequence[str], heading: Named) -> list[str]:
-    """For each line the last heading up to it."""
+    """For each line, the last heading up to it."""
     return list(accumulate(lines, lambda last, line: heading(line) or last, initial=""))[1:]
 
 
 def _hunks(
     lines: Sequence[DiffLine], headings: tuple[Sequence[str], Sequence[str]], context: int
 ) -> tuple[tuple[Hunk, ...], int]:
-    """The lines near a change, in stretches that stand together, and how many there are behind the last."""
+    """The lines near changes as hunks, and the number of lines after the last."""
     hunks: list[Hunk] = []
     changed = [at for at, line in enumerate(lines) if line.sign != " "]
     end = 0
@@ -140,7 +140,7 @@ def _heading(line: DiffLine, old: Sequence[str], new: Sequence[str]) -> str:
 
 
 def _stretches(places: Sequence[int], between: int) -> Iterator[Pair]:
-    """The first and the last of places that have no more than so many others between them."""
+    """Groups positions with at most `between` others between neighbors; yields first and last."""
     first = 0
     for at, place in enumerate(places):
         if at + 1 == len(places) or places[at + 1] - place > between + 1:

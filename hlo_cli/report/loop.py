@@ -1,4 +1,4 @@
-"""Loops, as pictures of a schedule bracket them."""
+"""Loops, for the brackets below charts of a schedule."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hlo_cli.report.cell import Unknown
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Steps `start` to `end` that run in a loop; `trips` is how often, UNKNOWN where that is computed.
+    """Steps `start` to `end` that run in a loop; `trips` is the trip count, UNKNOWN if it is computed at run time.
 
-    A call or a branch, which is run once, has no trips. Loops may lie within each other.
+    A call or a branch runs once and has no trips. Loops may be nested.
 
     >>> Loop("while.10", 4, 20, 32).trips
     32

@@ -1,4 +1,4 @@
-"""Numbers for people, in sentences and in columns; machines get them raw."""
+"""Formatting of numbers for people, in sentences and in columns; machine formats get raw values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SECOND_UNITS: Final = ("ns", "µs", "ms", "s")
 _IN_A_SECOND: Final = (1e9, 1e6, 1e3, 1.0)
 ROUNDING: Final = 1e-9
-"""What sums of fractions may lack."""
+"""The tolerance for rounding errors in sums of fractions."""
 
 
 def format_scaled(value: int | float, divisor: int = 1, decimals: int = 0) -> str:
-    """A number divided, rounded half up, with thousands commas; what rounds to nothing is not `0`.
+    """A number divided, rounded half up, with thousands commas; a nonzero number is never shown as `0`.
 
     >>> format_scaled(9804 * 1024, 1024), format_scaled(3676160, 1024, 1)
     ('9,804', '3,590.0')
@@ -46,7 +46,7 @@ def count(value: int | float) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """A number and what is counted; the noun is given in the plural.
+    """A number and a noun, which is given in the plural.
 
     >>> format_count(3652, "instructions"), format_count(1, "copies"), format_count(1, "branches")
     ('3,652 instructions', '1 copy', '1 branch')
@@ -55,7 +55,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def singular(noun: str) -> str:
-    """One of what a plural noun names.
+    """The singular of a plural noun.
 
     >>> [singular(noun) for noun in ("shapes", "copies", "branches", "losses", "bytes", "S")]
     ['shape', 'copy', 'branch', 'loss', 'byte', 'S']
@@ -68,7 +68,7 @@ def singular(noun: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """Several of what a noun names; `singular` undoes it.
+    """The plural of a noun, the inverse of `singular`.
 
     >>> [plural(noun) for noun in ("fusion", "copy", "batch")]
     ['fusions', 'copies', 'batches']
@@ -79,7 +79,7 @@ def plural(noun: str) -> str:
 
 
 def byte_unit(largest: int | float) -> int:
-    """Which of BYTE_UNITS a column takes, so that its largest value has at most four digits before the point.
+    """The index in BYTE_UNITS for a column, so that its largest value has at most four digits before the point.
 
     >>> BYTE_UNITS[byte_unit(9804 * 1024)], BYTE_UNITS[byte_unit(9999)], BYTE_UNITS[byte_unit(16 * 1024**3)]
     ('KiB', 'B', 'GiB')
@@ -90,7 +90,7 @@ def byte_unit(largest: int | float) -> int:
 
 
 def axis_unit(largest: int | float) -> int:
-    """Which of BYTE_UNITS an axis or a sentence takes, so that there are at most three digits before the point.
+    """The index in BYTE_UNITS for an axis or a sentence, so that there are at most three digits before the point.
 
     >>> BYTE_UNITS[axis_unit(3594 * 1024)], BYTE_UNITS[axis_unit(1023)]
     ('MiB', 'B')
@@ -112,7 +112,7 @@ def format_bytes(value: int | float) -> str:
 
 
 def format_part(part: int, whole: int) -> str:
-    """A number of bytes out of another, in one unit unless it is too little for that.
+    """A number of bytes out of another, in one unit unless the part is too small for it.
 
     >>> format_part(1052672, 3141636), format_part(100, 200), format_part(100, 1 << 20)
     ('1.0 of 3.0 MiB', '100 of 200 B', '100 B of 1 MiB')
@@ -126,7 +126,7 @@ def format_part(part: int, whole: int) -> str:
 
 
 def second_unit(largest: float) -> int:
-    """Which of SECOND_UNITS a column takes, so that its largest value has at most four digits before the point.
+    """The index in SECOND_UNITS for a column, so that its largest value has at most four digits before the point.
 
     >>> SECOND_UNITS[second_unit(2e-6)], SECOND_UNITS[second_unit(0.2)], SECOND_UNITS[second_unit(12_000)]
     ('ns', 'ms', 's')
@@ -154,7 +154,7 @@ def format_seconds(value: float) -> str:
 
 
 def format_rate(per_second: float, noun: str) -> str:
-    """How much of something a second, in thousands, millions … as vendors say it; `noun` is short.
+    """A rate per second with a decimal prefix, as in vendors' data sheets; `noun` is a short unit.
 
     >>> format_rate(989.4e12, "flop"), format_rate(819e9, "B"), format_rate(7, "B")
     ('989.4 Tflop/s', '819 GB/s', '7 B/s')
@@ -166,7 +166,7 @@ def format_rate(per_second: float, noun: str) -> str:
 
 
 def format_percent(fraction: float) -> str:
-    """A fraction as a whole number of hundredths, without the sign; 0 and 100 only where they are exact.
+    """A fraction in whole percent, without the sign; 0 and 100 only if exact.
 
     >>> [format_percent(fraction) for fraction in (0.9346, 0.001, 0.999, 1, 0, sum([0.1] * 10))]
     ['93', '<1', '>99', '100', '0', '100']
@@ -177,7 +177,7 @@ def format_percent(fraction: float) -> str:
 
 
 def format_ratio(factor: float) -> str:
-    """How many times as much, with the sign.
+    """A factor with a times sign.
 
     >>> format_ratio(9.166), format_ratio(1000)
     ('× 9.2', '× 1,000.0')
@@ -186,7 +186,7 @@ def format_ratio(factor: float) -> str:
 
 
 def format_amount(number: int | float, kind: str) -> str:
-    """What a field of some kind says, for a sentence: bytes as a size, a share in hundredths, else a number.
+    """The value of a field for a sentence: bytes as a size, a share in percent, other kinds as a number.
 
     >>> format_amount(2048, "bytes"), format_amount(0.5, "share"), format_amount(1200, "count")
     ('2 KiB', '50%', '1,200')

@@ -1,4 +1,4 @@
-"""The report: what a command found, in words that every renderer knows."""
+"""The report: the results of a command, for all renderers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
 from hlo_cli.source import Diagnostic, HloError
 
-if TYPE_CHECKING:  # a part says its kind, so that no report loads the kinds that it does not have
+if TYPE_CHECKING:  # each part names its kind, so that kinds that a report does not have are not imported
     from hlo_cli.report.anatomy import Anatomy
     from hlo_cli.report.diff import Diff
     from hlo_cli.report.facts import Facts
@@ -26,10 +26,10 @@ Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An answer in one sentence, its numbers, and the parts that prove it.
+    """An answer in one sentence, its numbers, and the parts that support it.
 
-    `next` are commands that can be pasted, `notes` facts about the reading, `errors` what could not be read, `input`
-    says what was read.
+    `next` are commands to run next, `notes` remarks on the inputs, `errors` the inputs that could not be read, and
+    `input` describes what was read.
 
     >>> report = Report("layout", "no padding in 3 values", numbers={"values": 3, "padding_bytes": 0})
     >>> report.schema
@@ -49,12 +49,12 @@ class Report:
 
     @property
     def schema(self) -> str:
-        """The name and version of what JSON readers get; the version grows when a field changes its meaning."""
+        """The name and version of the JSON output; the version grows when a field changes its meaning."""
         return f"hlo.{self.command}/{self.version}"
 
     @property
     def seen_parts(self) -> tuple[Part, ...]:
-        """The parts that a person sees: no tables for machines, and nothing without rows, changes or findings."""
+        """The parts shown to people: no tables for machines, and no parts without rows, changes, or findings."""
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property
@@ -64,20 +64,20 @@ class Report:
 
     @property
     def has_findings(self) -> bool:
-        """Whether a part of it is what a linter found, for which there are formats of its own."""
+        """Whether it has lint findings, which have their own formats."""
         return any(part.kind == "findings" for part in self.parts)
 
     @property
     def main_table(self) -> Table:
-        """The table that row formats write: the first main one, else the rows of the first part that has rows."""
+        """The table for row formats: the first main one, else the rows of the first part that has rows."""
         for table in sorted(self.tables, key=lambda table: not table.main):
             return table
         raise HloError(f"{self.command} found no rows to write here", hint="--format json has what it found")
 
     def arrange(self, *, columns: Iterable[str] = (), sort: str | None = None) -> Report:
-        """The same report with its main table sorted and reduced to some columns, as the user asked.
+        """The report with its main table sorted and reduced to the given columns.
 
-        A minus before the name of the column turns its order round.
+        A minus before the name of the sort column reverses the order.
 
         >>> Report("schedule", "nothing waits").arrange(sort="bytes")
         Traceback (most recent call last):

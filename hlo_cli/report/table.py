@@ -1,4 +1,4 @@
-"""Tables: columns, rows of raw cells, and the sums that stand for rows left out."""
+"""Tables: columns, rows of raw cells, and sums for omitted rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ NAMING = frozenset(("name", "shape", "opcode", "op_name", "source"))
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of everything that was found; a renderer decides how many rows it shows.
+    """A table with all rows; a renderer decides how many it shows.
 
-    `noun` is what the rows are, in the plural. `limit` is how many a person gets unless they ask for more;
-    `total_row` replaces the computed row `all`. `marked` rows are those that decide the answer. A report's
-    first table with `main` is the one that `--columns`, `--sort`, CSV and jsonl mean. A table with
-    `person=False` is for machines alone. `notes` are facts about how its rows were chosen, which a report tells with
-    its own.
+    `noun` names the rows, in the plural. `limit` is the number of rows that a screen shows by default;
+    `total_row` replaces the computed row `all`. `marked` rows are those that decide the answer. `--columns`,
+    `--sort`, CSV, and jsonl apply to a report's first table with `main`. A table with `person=False` is only for
+    machine formats. `notes` explain how its rows were selected and are added to the notes of the report.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 8)))
     >>> table.sort("bytes").rows
@@ -51,39 +50,39 @@ class Table:
     notes: tuple[Diagnostic, ...] = ()
 
     def as_table(self) -> Table:
-        """Itself, as every part of a report that has rows can say."""
+        """Itself; every part of a report has this method."""
         return self
 
     def column_index(self, name: str) -> int:
-        """Where the column of that name stands; an error that lists the names if there is none."""
+        """The index of the column with that name; an error that lists the names if there is none."""
         for index, column in enumerate(self.columns):
             if column.name == name:
                 return index
         raise unknown_choice_error("column", name, (column.name for column in self.columns))
 
     def visible(self, *, person: bool) -> tuple[int, ...]:
-        """Which columns a reader gets: the selected ones, else those meant for people or for machines."""
+        """The indices of the shown columns: the selected ones, else those for people or for machines."""
         if self.selected:
             return tuple(self.column_index(name) for name in self.selected)
         return tuple(i for i, column in enumerate(self.columns) if (column.person if person else column.machine))
 
     def alike(self, at: int, rows: Iterable[Row]) -> list[Cell]:
-        """The cells of the other columns that share a unit with one."""
+        """The cells of the other columns that share a unit with the given column."""
         name = self.columns[at].like or self.columns[at].name
         others = [n for n, column in enumerate(self.columns) if n != at and name in (column.like, column.name)]
         return [row[n] for row in rows for n in others]
 
     def select(self, names: Iterable[str]) -> Table:
-        """The same table showing only these columns, in this order."""
+        """The table with only these columns, in this order."""
         wanted = tuple(dict.fromkeys(names))
         for name in wanted:
             self.column_index(name)
         return replace(self, selected=wanted)
 
     def sort(self, name: str, *, turned: bool = False) -> Table:
-        """The same table in the order of a column: numbers fall and texts rise; `turned`, it is the other way round.
+        """The table sorted by a column: numbers descending and texts ascending; `turned` reverses the order.
 
-        Ties go by the label column; cells without a value come last either way.
+        Ties are sorted by the label column; cells without a value always come last.
         """
         rows, at = tuple(self.rows), self.column_index(name)
         falls = self.columns[at].is_numeric != turned
@@ -96,7 +95,7 @@ class Table:
         return replace(self, rows=tuple(rows[row] for row in placed), sorted_by=name, marked=marked)
 
     def label_index(self, indices: Iterable[int]) -> int | None:
-        """Of the given columns the one that says what a row is: the first that names something, else the first text."""
+        """The column that labels the rows: of the given ones, the first with names, else the first with text."""
         among = tuple(indices)
         named = [i for i in among if self.columns[i].unit in NAMING]
         texts = [i for i in among if not self.columns[i].is_numeric and self.columns[i].unit not in ("change", "span")]
@@ -108,7 +107,7 @@ class Table:
         return any(column.total is not None for column in self.columns)
 
     def total_of(self, rows: Sequence[Row]) -> Row:
-        """The sums of the columns over some rows; None where a column has none, unknown if any part of it is."""
+        """The sums of the columns over some rows; None for a column without a sum, unknown if any cell is."""
         sums: dict[str, Cell] = {}
 
         def sum_of(name: str) -> Cell:

@@ -1,4 +1,4 @@
-"""Words with a meaning attached to some of them, and paragraphs of such words."""
+"""Text with roles attached to some of its words, and paragraphs of such text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, TypeAlias
 from hlo_cli.dataclass import dataclass
 
 Role = Literal["plain", "strong", "quiet", "name", "waste", "alarm", "saving", "even", "odd"]
-"""Why a piece of text stands out: `name` can be typed back into a command, `alarm` is an error, a peak or
-something removed, `even` and `odd` are neighbours in a figure."""
+"""The role of a piece of text: `name` is a name that commands accept, `alarm` is an error, a peak, or
+something removed, `even` and `odd` are neighbors in a figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Run:
 
 Line: TypeAlias = tuple[Run, ...]
 Text: TypeAlias = str | tuple[str | Run, ...]
-"""What prose is given as: one string, or strings and runs in a row."""
+"""Prose: one string, or a sequence of strings and runs."""
 
 
 def line_of(text: Text) -> Line:
-    """The runs of a text, plain where no role was given.
+    """The runs of a text, in the role `plain` by default.
 
     >>> line_of((Run("fusion.2", "name"), " takes 352 KiB"))
     (Run(text='fusion.2', role='name'), Run(text=' takes 352 KiB', role='plain'))
@@ -51,9 +51,9 @@ def plain_text(line: Iterable[Run]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Prose for a person: what the numbers mean, or what to do. One text a paragraph, each begins a line.
+    """Prose for people, such as explanations or advice. Each text is a paragraph.
 
-    `is_answer` says that the prose is what was asked for, so that a pipe gets it too.
+    With `is_answer`, the prose is the requested result and is written to pipes too.
 
     >>> Passage("advice", ("copy.12 copies it into that order four steps later.",)).name
     'advice'
@@ -66,4 +66,4 @@ class Passage:
     is_answer: bool = False
 
     def as_table(self) -> None:
-        """Nothing: prose has no rows."""
+        """None: prose has no rows."""

@@ -1,4 +1,4 @@
-"""Timelines: what is alive at every step of a schedule, and which loops the steps belong to."""
+"""Timelines: the buffers live at every step of a schedule, and the loops of the steps."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BAND_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """One buffer that is alive from step `start` to step `end`, both among them; what it is tells the rest.
+    """One buffer that is live from step `start` to step `end`, inclusive; the other fields describe it.
 
-    Where another takes its place, that is `next`, and has the step behind the end.
+    `next` is the buffer that reuses its memory in the step after the end, if any.
 
     >>> Band("fusion.2", 17, 21, 2883584, kind="temp", shape="f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}").end
     21
@@ -51,7 +51,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A step to point at; the peak of a track is marked without it.
+    """A marked step; the peak of a track is always marked.
 
     >>> Mark(3, "copy.10").step
     3
@@ -63,9 +63,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The bytes in use of one memory at every step, the buffers that make them up, and how much there may be.
+    """The bytes in use of one memory space at every step, the buffers that occupy them, and the limit.
 
-    What `totals` hold beyond the bands is drawn as the rest.
+    The part of `totals` not covered by bands is drawn as the rest.
 
     >>> Track("VMEM", (0, 64, 96, 96, 32)).peak_step
     2
@@ -80,21 +80,21 @@ class Track:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that is in use at any step."""
+        """The largest number of bytes in use at any step."""
         return max(self.totals, default=0)
 
     @property
     def peak_step(self) -> int | None:
-        """The first step at which that much is in use; None where nothing ever is."""
+        """The first step with the peak usage; None if no step has any."""
         peak = self.peak_bytes
         return self.totals.index(peak) if peak > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The steps of a schedule, 0 and on, and one track or more over them, with a total for every step each.
+    """The steps of a schedule, from 0, and one or more tracks, each with a total for every step.
 
-    `instructions` names the instruction of each step, if that is known.
+    `instructions` are the names of the instructions of the steps, if known.
 
     >>> bands = (Band("a", 0, 2, 64), Band("b", 1, 1, 32))
     >>> timeline = Timeline("memory", (Track("HBM", totals_of(bands, 4), bands),), (Loop("while.10", 1, 2, 32),))
@@ -113,11 +113,11 @@ class Timeline:
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return max((len(track.totals) for track in self.tracks), default=0)
 
     def as_table(self) -> Table | None:
-        """One row a buffer; nothing where only totals are known."""
+        """One row for each buffer; None if only totals are known."""
         if not any(track.bands for track in self.tracks):
             return None
         rows = tuple(
@@ -129,7 +129,7 @@ class Timeline:
 
     @property
     def data(self) -> Mapping[str, Cell]:
-        """What the rows do not say: loops, limits, marks, and the totals as the steps at which they change.
+        """Data that is not in the rows: loops, limits, marks, and the totals as the steps at which they change.
 
         >>> Timeline("memory", (Track("HBM", (5, 5, 8)),)).data["tracks"][0]["totals"]
         ((0, 5), (2, 8))
@@ -143,7 +143,7 @@ def _said(band: Band) -> tuple[str, str, str]:
 
 
 def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:
-    """The bytes that bands take together at each step.
+    """The sum of the bytes of all bands at each step.
 
     >>> totals_of((Band("a", 0, 2, 64), Band("b", 1, 9, 32)), 4)
     (64, 96, 96, 32)
@@ -157,7 +157,7 @@ def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:
 
 
 def changes_of(totals: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first step and every step at which the value is another than before, with its value.
+    """The first step and every step at which the total changes, with the new total.
 
     >>> list(changes_of((5, 5, 8, 8, 5)))
     [(0, 5), (2, 8), (4, 5)]

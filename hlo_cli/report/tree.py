@@ -1,4 +1,4 @@
-"""Trees: a table whose first column is drawn with its depth."""
+"""Trees: tables whose first column is indented by depth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPTH = Column("depth", "depth", "count", person=False)
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One row of a tree and what hangs below it.
+    """One row of a tree and its children.
 
     >>> Branch(("main",), (Branch(("while.10",)), Branch(("cond.2",)))).size
     3
@@ -27,13 +27,13 @@ class Branch:
 
     @property
     def size(self) -> int:
-        """How many rows it has, itself among them."""
+        """The number of rows, including itself."""
         return sum(1 for _ in walk((self,)))
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Rows that contain each other. A person gets `limit` rows, those nearest to the roots.
+    """Nested rows. A screen shows `limit` rows, those nearest to the roots.
 
     >>> tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
     >>> tree.as_table().rows
@@ -50,7 +50,7 @@ class Tree:
     limit: int = ROWS_FOR_A_PERSON
 
     def as_table(self) -> Table:
-        """All rows in the order they are drawn, with their depth in front."""
+        """All rows in the order of drawing, each preceded by its depth."""
         rows = tuple((depth, *branch.cells) for depth, branch in walk(self.roots))
         return Table(self.name, (DEPTH, *self.columns), rows, title=self.title, noun=self.noun, limit=self.limit)
 

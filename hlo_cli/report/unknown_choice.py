@@ -8,7 +8,7 @@ from hlo_cli.source import HloError, nearest
 
 
 def unknown_choice_error(noun: str, given: str, known: Iterable[str]) -> HloError:
-    """An error that says what was asked for, the nearest name there is, and all of them as its hint.
+    """An error with the given name, the nearest known name, and all known names as its hint.
 
     >>> error = unknown_choice_error("column", "padded", ("shape", "padded_bytes"))
     >>> error.diagnostic.message

@@ -27,11 +27,6 @@ class AliasSets:
     buffer: Mapping[int, int]
     members: Mapping[int, tuple[int, ...]]
 
-    def set_of(self, value: int) -> tuple[int, ...]:
-        """Returns all values in the alias set of `value`, itself included."""
-        buffer = self.buffer[value]
-        return self.members.get(buffer, (buffer,))
-
 
 def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSets:
     """Computes the alias sets of a module by union of aliased places."""

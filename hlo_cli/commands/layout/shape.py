@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
@@ -37,9 +36,6 @@ from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.report import Part, Report
 from hlo_cli.source import Diagnostic
-
-_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
-_OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
 
 Elements = Sequence[tuple[int, ...]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
 from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
 from hlo_cli.commands.shared.shape_parts import shape_numbers
+from hlo_cli.commands.shared.typed_shape import NAMED
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -26,7 +26,6 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.text.parser import parse_module
 
-_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
 _DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))
 _OPERANDS: Final = (
     Column("operand", "operand", "name"),
@@ -62,7 +61,7 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
         raise HloError.of(module.errors)
     instruction = module.entry.root or module.entry.instructions[-1]
     setting = ExplainContext(module, target_of(module), is_alone=True, most_operands=most_operands)
-    return _report(instruction, setting, is_named=bool(_NAMED.match(text)))
+    return _report(instruction, setting, is_named=bool(NAMED.match(text)))
 
 
 def _report(instruction: Instruction, setting: ExplainContext, *, is_named: bool) -> Report:

@@ -15,7 +15,8 @@ from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
 
-_NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+NAMED = re.compile(r"[ \t\n\r]*+(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*+=")
+"""The name of an instruction, as its text begins."""
 _OPERATION = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*+[ \t\n\r]*+\(")
 
 
@@ -63,7 +64,7 @@ def has_layout(shape: Shape, text: str) -> bool:
 def _read(source: Source) -> Shape:
     """The shape in a text that is a shape, or an instruction of that shape."""
     scanner = Scanner(source)
-    if not _NAMED.match(source.text):
+    if not NAMED.match(source.text):
         shape = read_shape(scanner)
         if scanner.at_end():
             return shape

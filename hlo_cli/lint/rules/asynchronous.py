@@ -17,7 +17,7 @@ _NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_conf
 
 
 @rule("HLO060", "asynchronous operation is not paired as it must be")
-def async_rules(subject: LintContext) -> Iterator[Finding]:
+def async_rules(context: LintContext) -> Iterator[Finding]:
     """A start has no done or two, a done has no start, or both disagree on what runs.
 
     Why: a start hands work over, and exactly one done takes the result back; what lies between has been given to the
@@ -30,11 +30,11 @@ def async_rules(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from subject.told(subject.async_problems, "error")
+    yield from context.told(context.async_problems, "error")
 
 
 @rule("HLO063", "asynchronous operation that newer XLA may reject", severity="warning")
-def async_doubts(subject: LintContext) -> Iterator[Finding]:
+def async_doubts(context: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
 
     Why: a dump that one version wrote is often read by another.
@@ -54,11 +54,11 @@ def async_doubts(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from subject.told(subject.async_problems, "warning")
+    yield from context.told(context.async_problems, "warning")
 
 
 @rule("HLO064", "asynchronous operation that older XLA rejects", severity="note")
-def async_news(subject: LintContext) -> Iterator[Finding]:
+def async_news(context: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is written in a way that newer versions of XLA take and older ones reject.
 
     Why: a dump that one version wrote is often read by another, as by the one in jaxlib 0.10.2.
@@ -74,11 +74,11 @@ def async_news(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
     """
-    yield from subject.told(subject.async_problems, "note")
+    yield from context.told(context.async_problems, "note")
 
 
 @rule("HLO061", "transfers with the host that share a channel differ")
-def host_channel(subject: LintContext) -> Iterator[Finding]:
+def host_channel(context: LintContext) -> Iterator[Finding]:
     """Two sends to the host, or two receives from it, have one channel, but not one shape and the same attributes.
 
     Why: the host serves a channel in one way, whichever of them the program comes to.
@@ -92,18 +92,18 @@ def host_channel(subject: LintContext) -> Iterator[Finding]:
     Reference: VerifyChannels in xla/service/hlo_verifier.cc
     """
     first: dict[tuple[str, int], Instruction] = {}
-    for transfer in subject.of(opcodes.SEND, opcodes.RECV):
+    for transfer in context.of(opcodes.SEND, opcodes.RECV):
         number = transfer.integer("channel_id")
         if number is None or not transfer.flag("is_host_transfer"):
             continue
         other = first.setdefault((transfer.opcode, number), transfer)
         if _says(other) != _says(transfer):
             message = f"{transfer.name} shares channel {number} with {other.name}, but differs from it"
-            yield subject.finding(message, transfer, attribute_span(transfer, "channel_id"))
+            yield context.finding(message, transfer, attribute_span(transfer, "channel_id"))
 
 
 @rule("HLO062", "sends and receives may wait for each other for ever", is_default=False)
-def deadlock(subject: LintContext) -> Iterator[Finding]:
+def deadlock(context: LintContext) -> Iterator[Finding]:
     """In the order of the schedule, sends and receives between devices do not meet, or form a circle.
 
     Why: a device that waits for a send that another starts only later, or that a third one holds up, never goes on.
@@ -118,8 +118,8 @@ def deadlock(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyNoCollectiveDeadlocks in xla/service/hlo_verifier.cc
     """
-    for problem in deadlocks(subject.module):
-        yield subject.finding(problem.message, problem.at, hint=problem.hint)
+    for problem in deadlocks(context.module):
+        yield context.finding(problem.message, problem.at, hint=problem.hint)
 
 
 def _says(transfer: Instruction) -> tuple[str, frozenset[str]]:

@@ -34,7 +34,7 @@ _TURNING: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
 @rule("HLO040", "buffer where none can be")
-def misplaced_buffer(subject: LintContext) -> Iterator[Finding]:
+def misplaced_buffer(context: LintContext) -> Iterator[Finding]:
     """A buffer value is a parameter of the entry, or goes through an opcode that cannot hand it on.
 
     Why: a buffer is memory, not a value: it can be created, pinned, written by a custom call or a
@@ -47,17 +47,17 @@ def misplaced_buffer(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    for instruction in subject.with_buffers:
+    for instruction in context.with_buffers:
         opcode = instruction.opcode
         if opcode == opcodes.PARAMETER and instruction.computation.is_entry:
             message = f"{instruction.name} is a buffer; the entry takes none"
-            yield subject.finding(message, instruction, shape_span(subject.module, instruction))
+            yield context.finding(message, instruction, shape_span(context.module, instruction))
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
-            yield subject.finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
+            yield context.finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
 
 
 @rule("HLO041", "buffer written twice")
-def two_writers(subject: LintContext) -> Iterator[Finding]:
+def two_writers(context: LintContext) -> Iterator[Finding]:
     """Two instructions take the same buffer and may write to it.
 
     Why: each writes in place and gives the buffer on under a new name; of two, either would see what the other wrote.
@@ -72,19 +72,19 @@ def two_writers(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    for instruction in subject.with_buffers:
+    for instruction in context.with_buffers:
         for index, leaf in instruction.shape.leaves:
             if isinstance(leaf, BufferShape) and instruction.opcode not in (opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT):
-                writers = list(_writers(subject, instruction, index))
+                writers = list(_writers(context, instruction, index))
                 for second in writers[1:]:
                     first = writers[0].name
-                    yield subject.finding(
+                    yield context.finding(
                         f"{second.name} takes the buffer of {instruction.name}, as {first} does", second
                     )
 
 
 @rule("HLO042", "custom call loses a buffer")
-def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
+def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
     """A custom call takes a buffer without giving it on, or gives one that it was not given.
 
     Why: a buffer is written in place, so each one that goes in must come out, in the same memory: one entry of
@@ -98,30 +98,30 @@ def unaliased_buffer(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
-    starts = (start for start in subject.of(opcodes.ASYNC_START) if start.attribute("output_to_operand_aliasing"))
-    aliased = {called for start in starts for called in start.called_computations}  # the start says it for the call
-    for call in subject.with_buffers:
+    starts = (start for start in context.of(opcodes.ASYNC_START) if start.attribute("output_to_operand_aliasing"))
+    aliased = {called for start in starts for called in start.called_computations}  # starts hold it
+    for call in context.with_buffers:
         if call.opcode not in (opcodes.CUSTOM_CALL, "custom-call-start") or call.computation in aliased:
             continue
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
-        start = start_around(subject.module, call)  # of both, the one that a text with sugar has
+        start = start_around(context.module, call)  # the only one of both in a text with short forms
         told = start if start is not None and len(start.operands) == len(call.operands) else call
         is_turning = target in _TURNING
-        message = _turning_problem(subject, told, target, aliases) if is_turning else _lost(told, aliases)
+        message = _turning_problem(context, told, target, aliases) if is_turning else _lost(told, aliases)
         if message is not None:
-            yield subject.finding(f"{told.name} {message}", told)
+            yield context.finding(f"{told.name} {message}", told)
 
 
-def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
-    """Who takes a buffer and may write to it, also behind tuples; the root of a loop's body, for the next round."""
-    bodies = {loop.called_computations[0] for loop in subject.of(opcodes.WHILE) if loop.called_computations}
+def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
+    """Users that may write to a buffer, also through tuples; the root of a loop's body, for the next iteration."""
+    bodies = {loop.called_computations[0] for loop in context.of(opcodes.WHILE) if loop.called_computations}
     waiting, seen = [(maker, index)], {(maker, index)}
     while waiting:
         instruction, at = waiting.pop()
         if instruction.is_root and instruction.computation in bodies:
             yield instruction
-        for user in subject.users.get(instruction, ()):
+        for user in context.users.get(instruction, ()):
             for position, operand in enumerate(user.operands):
                 if operand is not instruction:
                     continue
@@ -143,9 +143,9 @@ def _writers(subject: LintContext, maker: Instruction, index: ShapeIndex) -> Ite
 
 
 def _turning_problem(
-    subject: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
+    context: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
 ) -> str | None:
-    """What is wrong with a call that makes a buffer of an array, or an array of a buffer."""
+    """The problem of a call that converts an array to a buffer, or a buffer to an array."""
     wanted = _TURNING[target]
     if len(call.operands) != wanted:
         return (
@@ -162,7 +162,7 @@ def _turning_problem(
         return f"is {target}, but takes {operand}"
     if len(aliases) != 1:
         return f"is {target}, which aliases its operand once, not {len(aliases)} times"
-    is_alike = same_layout if subject.is_layout_sensitive else compatible
+    is_alike = same_layout if context.is_layout_sensitive else compatible
     fits = is_alike(_bare(operand), _bare(result))
     return None if fits else f"is {target}, but makes {result} of {operand}"
 
@@ -183,7 +183,7 @@ def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | N
 
 
 def _result_of(call: Instruction) -> Shape | None:
-    """What a call gives, or will have given when it ends, of what begins one; None if it has no such shape."""
+    """The result shape of a call; for an async-start, the result of its done, None if it has no such shape."""
     return call.shape if call.opcode == opcodes.CUSTOM_CALL else subshape(call.shape, (1,))
 
 

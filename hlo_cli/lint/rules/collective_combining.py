@@ -16,11 +16,11 @@ _COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATT
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
 
 Key = tuple[Computation, str, str]
-"""Where, what, and between whom."""
+"""Computation, opcode, and the attributes that must agree."""
 
 
 @rule("HLO508", "small collectives that could be one", severity="note")
-def uncombined(subject: LintContext) -> Iterator[Finding]:
+def uncombined(context: LintContext) -> Iterator[Finding]:
     """Several small collective operations of one kind, between the same devices, do not depend on each other.
 
     Why: each waits for the slowest device and for the way there and back, which takes longer than its bytes do
@@ -37,28 +37,28 @@ def uncombined(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; hlo schedule DUMP
     """
-    if not subject.module.is_scheduled:
+    if not context.module.is_scheduled:
         return
-    for (_, opcode, _), members in _alike(subject).items():
-        if len(members) < subject.settings.combined_count:
+    for (_, opcode, _), members in _alike(context).items():
+        if len(members) < context.settings.combined_count:
             continue
         for together in _independent(members):
-            if len(together) >= subject.settings.combined_count:
+            if len(together) >= context.settings.combined_count:
                 moved = format_bytes(sum(each.shape.padded_bytes for each in together))
-                yield subject.finding(
+                yield context.finding(
                     f"{together[0].name} and {len(together) - 1} other {opcode}s of {moved} in all could be one",
                     together[0],
                     hint=f"the last of them is {together[-1].name}",
                 )
 
 
-def _alike(subject: LintContext) -> dict[Key, list[Instruction]]:
-    """Small collectives that run step by step, by where they are, what they do and between whom."""
+def _alike(context: LintContext) -> dict[Key, list[Instruction]]:
+    """Small collectives in executed computations, by computation, opcode, and attributes."""
     found: dict[Key, list[Instruction]] = {}
     for opcode in _COMBINED:
-        for each in subject.of(opcode, f"{opcode}-start"):
-            is_small = each.shape.padded_bytes < subject.settings.transfer_bytes
-            if is_small and each.computation in subject.analyses.times:
+        for each in context.of(opcode, f"{opcode}-start"):
+            is_small = each.shape.padded_bytes < context.settings.transfer_bytes
+            if is_small and each.computation in context.analyses.times:
                 root = each.called_computations[0].root if each.called_computations else None
                 same = [each.attribute(name) for name in _SAME] + [root.opcode if root is not None else None]
                 found.setdefault((each.computation, opcode, str(same)), []).append(each)
@@ -66,9 +66,9 @@ def _alike(subject: LintContext) -> dict[Key, list[Instruction]]:
 
 
 def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
-    """The members by how many others stand before each on the longest way to it: those of one number are independent.
+    """The members grouped by the number of others on the longest path to each: those of one group are independent.
 
-    Users stand behind operands, as in every schedule.
+    Users come after operands, as in every schedule.
     """
     wanted, depth = set(members), dict[Instruction, int]()
     levels: dict[int, list[Instruction]] = {}

@@ -32,7 +32,7 @@ _HANDED_ON: Final = MOVES - {opcodes.BROADCAST} | {
 
 
 @rule("HLO501", "gathers what it then slices", severity="warning")
-def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
+def gathered_then_sliced(context: LintContext) -> Iterator[Finding]:
     """All that is done with the result of an all-gather is to take a part of it (transfer_bytes and more).
 
     Why: every device fetches the whole and drops most of it. Where each wants its own part, this changes one sharding
@@ -47,22 +47,22 @@ def gathered_then_sliced(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/spmd/spmd_partitioner.cc; https://openxla.org/shardy
     """
-    for gather in subject.of(opcodes.ALL_GATHER, opcodes.ALL_GATHER_START):
+    for gather in context.of(opcodes.ALL_GATHER, opcodes.ALL_GATHER_START):
         given, moved = _operand_bytes(gather), _moved(gather)
-        if moved < subject.settings.transfer_bytes or gather.computation in subject.fused:
+        if moved < context.settings.transfer_bytes or gather.computation in context.fused:
             continue
-        uses = list(transitive_uses(_done(subject, gather), subject.users))
+        uses = list(transitive_uses(_done(context, gather), context.users))
         if uses and all(use.instruction.opcode in _SLICES for use in uses):
             kept = max(use.instruction.shape.padded_bytes for use in uses)
             if kept <= given:
                 names = uses[0].instruction.name
-                yield subject.finding(
+                yield context.finding(
                     f"{gather.name} gathers {format_bytes(moved)} of which {names} takes {format_bytes(kept)}", gather
                 )
 
 
 @rule("HLO502", "reduces what it then slices", severity="warning")
-def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
+def reduced_then_sliced(context: LintContext) -> Iterator[Finding]:
     """All that is done with the result of an all-reduce is to take a part of it (transfer_bytes and more).
 
     Why: a reduce-scatter gives each device its part and moves half as much. In fusions the two are left alone: that is
@@ -77,15 +77,15 @@ def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
 
     Reference: ReduceScatterCreator in xla/service/gpu/transforms
     """
-    for reduce in subject.of(opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START):
+    for reduce in context.of(opcodes.ALL_REDUCE, opcodes.ALL_REDUCE_START):
         moved = _moved(reduce)
-        if moved < subject.settings.transfer_bytes or reduce.computation in subject.fused:
+        if moved < context.settings.transfer_bytes or reduce.computation in context.fused:
             continue
-        uses = list(transitive_uses(_done(subject, reduce), subject.users))
-        members = _group_size(reduce, subject.module) or 1
+        uses = list(transitive_uses(_done(context, reduce), context.users))
+        members = _group_size(reduce, context.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
             first = uses[0].instruction
-            yield subject.finding(
+            yield context.finding(
                 f"{reduce.name} sums {format_bytes(moved)} of which {first.name} takes "
                 f"{format_bytes(first.shape.padded_bytes)}",
                 reduce,
@@ -93,7 +93,7 @@ def reduced_then_sliced(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO503", "resharded twice in a row", severity="warning")
-def resharded_twice(subject: LintContext) -> Iterator[Finding]:
+def resharded_twice(context: LintContext) -> Iterator[Finding]:
     """What an all-to-all or a collective-permute gives goes, with nothing computed in between, into another one.
 
     Why: one exchange could bring everything to its last place, or two of them undo each other (transfer_bytes).
@@ -106,20 +106,20 @@ def resharded_twice(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/spmd/spmd_partitioner.cc
     """
-    for last in subject.of(*_RESHARDING, *(f"{opcode}-start" for opcode in _RESHARDING)):
-        if _moved(last) < subject.settings.transfer_bytes or len(last.operands) != 1:
+    for last in context.of(*_RESHARDING, *(f"{opcode}-start" for opcode in _RESHARDING)):
+        if _moved(last) < context.settings.transfer_bytes or len(last.operands) != 1:
             continue
-        first = origin_of(subject, last.operands[0], _HANDED_ON)
+        first = origin_of(context, last.operands[0], _HANDED_ON)
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
-            yield subject.finding(
+            yield context.finding(
                 f"{last.name} exchanges {format_bytes(_moved(last))} that {first.name} has just exchanged",
                 last,
             )
 
 
 @rule("HLO505", "collective computes the same in every round", severity="warning")
-def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
+def unchanging_collective(context: LintContext) -> Iterator[Finding]:
     """A collective operation in a loop is given what no round changes (transfer_bytes in all rounds).
 
     Why: it brings the same result each time. Before the loop it would run once, if there is memory for the result.
@@ -134,16 +134,16 @@ def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/while_loop_invariant_code_motion.h
     """
-    for loop in subject.of(opcodes.WHILE):
+    for loop in context.of(opcodes.WHILE):
         body = loop.called_computations[0] if loop.called_computations else None
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
             continue
-        same, rounds = is_loop_invariant(body), subject.analyses.times.get(body) or 1
+        same, rounds = is_loop_invariant(body), context.analyses.times.get(body) or 1
         for collective in inner:
-            if collective in same and _moved(collective) * rounds >= subject.settings.transfer_bytes:
+            if collective in same and _moved(collective) * rounds >= context.settings.transfer_bytes:
                 times = f" in {rounds:,} rounds" if rounds > 1 else " each time"
-                yield subject.finding(
+                yield context.finding(
                     f"{collective.name} moves the same in every round of {loop.name}, "
                     f"{format_bytes(_moved(collective) * rounds)}{times}",
                     collective,
@@ -151,7 +151,7 @@ def unchanging_collective(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO506", "collective of one device alone", severity="warning")
-def lonely(subject: LintContext) -> Iterator[Finding]:
+def lonely(context: LintContext) -> Iterator[Finding]:
     """The groups of a collective operation hold one device each.
 
     Why: nothing is exchanged, but the operation is there, and keeps others from being fused across it.
@@ -163,12 +163,12 @@ def lonely(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
-    for collective in subject.of(*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS):
-        if _operation(collective) == "collective-permute" or _group_size(collective, subject.module) != 1:
+    for collective in context.of(*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS):
+        if _operation(collective) == "collective-permute" or _group_size(collective, context.module) != 1:
             continue
-        devices = subject.replica_count * subject.num_partitions
+        devices = context.replica_count * context.num_partitions
         if devices > 1:
-            yield subject.finding(
+            yield context.finding(
                 f"{collective.name} exchanges nothing: each of its groups is one of {devices} devices",
                 collective,
                 attribute_span(collective, "replica_groups"),
@@ -176,7 +176,7 @@ def lonely(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO507", "moved wider than it was made", severity="warning")
-def moved_wide(subject: LintContext) -> Iterator[Finding]:
+def moved_wide(context: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type and then sent to other devices (transfer_bytes and more).
 
     Why: it could be sent as it was, and converted where it arrives: half the bytes. Sums are left alone, for they may
@@ -190,19 +190,19 @@ def moved_wide(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/convert_mover.h
     """
-    for collective in subject.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)):
-        if _moved(collective) < subject.settings.transfer_bytes or len(collective.operands) != 1:
+    for collective in context.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)):
+        if _moved(collective) < context.settings.transfer_bytes or len(collective.operands) != 1:
             continue
-        if subject.target == "cpu":
+        if context.target == "cpu":
             break
-        made = origin_of(subject, collective.operands[0], MOVES)
+        made = origin_of(context, collective.operands[0], MOVES)
         if made.opcode != opcodes.CONVERT or not made.operands:
             continue
         narrow, wide = made.operand_shape(0), made.shape
         if not isinstance(narrow, ArrayShape) or not isinstance(wide, ArrayShape):
             continue
         if narrow.element_type.bits < wide.element_type.bits:
-            yield subject.finding(
+            yield context.finding(
                 f"{collective.name} moves {format_bytes(_moved(collective))} of {wide.element_type} that {made.name} "
                 f"made of {narrow.element_type}",
                 collective,
@@ -214,7 +214,7 @@ def _operation(instruction: Instruction) -> str:
 
 
 def _moved(collective: Instruction) -> int:
-    """The larger of what is given and what comes out."""
+    """The larger of operand bytes and result bytes."""
     return max(_operand_bytes(collective), _largest(collective.shape))
 
 
@@ -230,21 +230,21 @@ def _largest(shape: Shape) -> int:
     )
 
 
-def _done(subject: LintContext, collective: Instruction) -> Instruction:
-    """What gives the result of a collective: its done, where it has one."""
-    users: Sequence[Instruction] = subject.users[collective] if collective.opcode.endswith("-start") else ()
+def _done(context: LintContext, collective: Instruction) -> Instruction:
+    """The instruction with the result of a collective: its done, if it has one."""
+    users: Sequence[Instruction] = context.users[collective] if collective.opcode.endswith("-start") else ()
     return users[0] if len(users) == 1 and users[0].opcode.endswith("-done") else collective
 
 
 def _group_size(collective: Instruction, module: Module) -> int | None:
     try:
         return subgroup_size(collective, module)
-    except HloError:  # what other rules tell
+    except HloError:  # reported by other rules
         return None
 
 
 def _is_share(use: Use, members: int) -> bool:
-    """Whether a use takes one device's share of a value at a place that is computed."""
+    """Whether a use is a dynamic-slice that takes at most one device's share of a value."""
     if use.instruction.opcode != opcodes.DYNAMIC_SLICE or use.instruction.operands[0] is not use.value:
         return False
     whole, part = use.value.shape, use.instruction.shape

@@ -33,7 +33,7 @@ _NUMBERS: Final = {
 
 
 @rule("HLO050", "replica groups do not divide the devices")
-def replica_groups(subject: LintContext) -> Iterator[Finding]:
+def replica_groups(context: LintContext) -> Iterator[Finding]:
     """The groups of a collective operation leave out a device, name one twice, or are of different sizes.
 
     Why: every device must know with whom it exchanges data, or the program waits for ever. Without channel_id the
@@ -48,19 +48,19 @@ def replica_groups(subject: LintContext) -> Iterator[Finding]:
     Reference: CheckReplicaGroups in xla/service/hlo_verifier.cc
     """
     problems: dict[tuple[str, str, str | None, bool], str | None] = {}
-    for instruction in subject.of(*_GROUPED):
+    for instruction in context.of(*_GROUPED):
         text = instruction.attribute("replica_groups") or ""
         key = (instruction.opcode, text, instruction.attribute("channel_id"), instruction.flag("use_global_device_ids"))
         if key not in problems:
-            problems[key] = _groups_problem(subject, instruction)
+            problems[key] = _groups_problem(context, instruction)
         if (message := problems[key]) is not None:
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name}: {message}", instruction, attribute_span(instruction, "replica_groups")
             )
 
 
 @rule("HLO051", "global device ids without what they need")
-def global_ids(subject: LintContext) -> Iterator[Finding]:
+def global_ids(context: LintContext) -> Iterator[Finding]:
     """A collective operation counts devices globally, but has no channel_id, or names no groups.
 
     Why: use_global_device_ids=true says that groups list devices over replicas and partitions, which only operations
@@ -73,22 +73,22 @@ def global_ids(subject: LintContext) -> Iterator[Finding]:
 
     Reference: GetCollectiveOpGroupMode in xla/service/collective_ops_utils.cc
     """
-    for instruction in subject.of(*_GROUPED):
+    for instruction in context.of(*_GROUPED):
         if not instruction.flag("use_global_device_ids"):
             continue
         place = attribute_span(instruction, "use_global_device_ids")
         if instruction.attribute("channel_id") is None:
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name} has use_global_device_ids=true, but no channel_id", instruction, place
             )
         elif not lists_groups(instruction):
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name} has use_global_device_ids=true, but no groups", instruction, place
             )
 
 
 @rule("HLO052", "a device sends or receives twice")
-def permute_pairs(subject: LintContext) -> Iterator[Finding]:
+def permute_pairs(context: LintContext) -> Iterator[Finding]:
     """A collective-permute names a source or a target twice, or one that is not there.
 
     Why: each device sends once at most and receives once at most; an exchange in place may do both twice.
@@ -100,26 +100,26 @@ def permute_pairs(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*PERMUTES):
+    for instruction in context.of(*PERMUTES):
         pairs = [pair for pair in instruction.integer_lists("source_target_pairs") if len(pair) == 2]
         has_channel = instruction.attribute("channel_id") is not None
-        count = subject.num_partitions if has_channel else subject.replica_count
+        count = context.num_partitions if has_channel else context.replica_count
         noun = "partitions" if has_channel else "replicas"
         times = 2 if instruction.integer_lists("slice_sizes") else 1
         place = attribute_span(instruction, "source_target_pairs")
         for position, role in enumerate(("source", "target")):
             for number, found in Counter(pair[position] for pair in pairs).items():
                 if found > times:
-                    yield subject.finding(
+                    yield context.finding(
                         f"{instruction.name}: {role} {number} stands there {found} times", instruction, place
                     )
                 if number < 0 or (number >= count > 1):
                     message = f"{instruction.name}: there is no {role} {number}, there are {count} {noun}"
-                    yield subject.finding(message, instruction, place)
+                    yield context.finding(message, instruction, place)
 
 
 @rule("HLO053", "channel that is no channel")
-def channel_id(subject: LintContext) -> Iterator[Finding]:
+def channel_id(context: LintContext) -> Iterator[Finding]:
     """An all-reduce has a channel_id that is not above 0.
 
     Why: operations of one channel find each other by its number; 0 and less stand for none.
@@ -131,17 +131,17 @@ def channel_id(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleAllReduce in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*_ANY_SIZE):
+    for instruction in context.of(*_ANY_SIZE):
         number = instruction.integer("channel_id")
         if number is not None and number <= 0:
             place = attribute_span(instruction, "channel_id")
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name} has channel_id={number}; channels count from 1", instruction, place
             )
 
 
 @rule("HLO054", "all-reduces with and without layout constraints")
-def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
+def mixed_constraints(context: LintContext) -> Iterator[Finding]:
     """Some all-reduces of a module have constrain_layout=true, and some do not.
 
     Why: programs that were compiled separately must agree on the layouts of what they reduce together; in one module
@@ -155,16 +155,16 @@ def mixed_constraints(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyLayoutConstrainedAllReduce in xla/service/hlo_verifier.cc
     """
-    found = list(subject.of(opcodes.ALL_REDUCE))
+    found = list(context.of(opcodes.ALL_REDUCE))
     constrained = [each for each in found if each.flag("constrain_layout")]
     if constrained and len(constrained) < len(found):
         free = next(each for each in found if each not in constrained)
         message = f"{constrained[0].name} keeps its layout, but {free.name} and others do not"
-        yield subject.finding(message, constrained[0], attribute_span(constrained[0], "constrain_layout"))
+        yield context.finding(message, constrained[0], attribute_span(constrained[0], "constrain_layout"))
 
 
 @rule("HLO055", "offsets of an exchange in place do not fit")
-def in_place_offsets(subject: LintContext) -> Iterator[Finding]:
+def in_place_offsets(context: LintContext) -> Iterator[Finding]:
     """A collective-permute with slice_sizes has offsets of another number than its buffers have dimensions.
 
     Why: the offsets say where in each buffer a slice begins, one scalar a dimension; for several slices or buffers
@@ -177,17 +177,17 @@ def in_place_offsets(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckInplaceCollectivePermute in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(*PERMUTES):
+    for instruction in context.of(*PERMUTES):
         if not instruction.integer_lists("slice_sizes") or len(instruction.operands) != 4:
             continue
         for position, role in ((0, "input"), (1, "output")):
             buffer, offsets = instruction.operand_shape(position), instruction.operand_shape(position + 2)
             if not _offsets_fit(buffer, offsets):
                 message = f"{instruction.name}: the {role} is {buffer}, the offsets into it are {offsets}"
-                yield subject.finding(message, instruction)
+                yield context.finding(message, instruction)
 
 
-def _groups_problem(subject: LintContext, instruction: Instruction) -> str | None:
+def _groups_problem(context: LintContext, instruction: Instruction) -> str | None:
     groups = instruction.replica_groups
     if groups is None or not lists_groups(instruction):
         return None
@@ -197,7 +197,7 @@ def _groups_problem(subject: LintContext, instruction: Instruction) -> str | Non
     except HloError as error:
         return None if instruction.flag("use_global_device_ids") else error.diagnostic.message
     opcode = instruction.opcode
-    return _uneven(listed, opcode) or _unnamed(listed) or _miscounted(subject, listed, mode)
+    return _uneven(listed, opcode) or _unnamed(listed) or _miscounted(context, listed, mode)
 
 
 def _uneven(groups: Groups, opcode: str) -> str | None:
@@ -217,17 +217,17 @@ def _unnamed(groups: Groups) -> str | None:
     return f"{missing} stands in no group" if missing is not None else None
 
 
-def _miscounted(subject: LintContext, groups: Groups, mode: CollectiveOpGroupMode) -> str | None:
+def _miscounted(context: LintContext, groups: Groups, mode: CollectiveOpGroupMode) -> str | None:
     count = {
-        CollectiveOpGroupMode.CROSS_PARTITION: subject.num_partitions,
-        CollectiveOpGroupMode.FLATTENED_ID: subject.replica_count * subject.num_partitions,
-    }.get(mode, subject.replica_count)
+        CollectiveOpGroupMode.CROSS_PARTITION: context.num_partitions,
+        CollectiveOpGroupMode.FLATTENED_ID: context.replica_count * context.num_partitions,
+    }.get(mode, context.replica_count)
     named = sum(map(len, groups))
     return f"{named} {_NUMBERS[mode]} stand in its groups, there are {count}" if count not in (1, named) else None
 
 
 def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:
-    """Whether there is an offset, or a tuple of them for each slice, for every array of a buffer."""
+    """Whether every array of a buffer has offsets, one per dimension, or a tuple of them for each slice."""
     if isinstance(buffer, TupleShape):
         if not isinstance(offsets, TupleShape) or len(offsets.elements) != len(buffer.elements):
             return False

@@ -24,7 +24,7 @@ _REARRANGING: Final = ("copy", "reshape", "transpose")
 
 
 @rule("HLO103", "kernel only rearranges", severity="warning")
-def rearranging_kernel(subject: LintContext) -> Iterator[Finding]:
+def rearranging_kernel(context: LintContext) -> Iterator[Finding]:
     """A kernel does nothing but transpose, or copy into another layout (copy_bytes and more).
 
     Why: it computes nothing and reads and writes all of the array. A copy that stands by itself is HLO102.
@@ -37,24 +37,24 @@ def rearranging_kernel(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/layout_assignment.h; hlo fuse DUMP
     """
-    if not subject.module.is_scheduled:
+    if not context.module.is_scheduled:
         return
-    for kernel in subject.analyses.kernels:
+    for kernel in context.analyses.kernels:
         shape = kernel.shape
         if kernel.opcode == "copy" or not isinstance(shape, ArrayShape) or not kernel.operands:
             continue
-        if shape.padded_bytes >= subject.settings.copy_bytes and _only_rearranges(subject, kernel):
-            opcodes = dict.fromkeys(each.opcode for each in subject.analyses.operations(kernel))
-            yield subject.finding(
+        if shape.padded_bytes >= context.settings.copy_bytes and _only_rearranges(context, kernel):
+            opcodes = dict.fromkeys(each.opcode for each in context.analyses.operations(kernel))
+            yield context.finding(
                 f"{kernel.name} does nothing but {' and '.join(opcodes)} {format_bytes(shape.padded_bytes)}",
                 kernel,
-                shape_span(subject.module, kernel),
+                shape_span(context.module, kernel),
                 hint=f"{producer_of(kernel.operands[0]).name} could be made in the layout that is wanted",
             )
 
 
 @rule("HLO104", "dimensions too small for tiles", severity="warning", needs="text")
-def small_dimensions(subject: LintContext) -> Iterator[Finding]:
+def small_dimensions(context: LintContext) -> Iterator[Finding]:
     """An argument of a module that is not compiled yet will be mostly padding on the TPU that is named (chip).
 
     Why: a TPU keeps arrays in tiles of 8 by 128 or so, along the two dimensions that pad least. Where the last
@@ -69,10 +69,10 @@ def small_dimensions(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/tiled_layout; hlo layout SHAPE --target v5e
     """
-    generation = find_chip(subject.settings.chip).generation if subject.settings.chip is not None else None
-    if generation is None or subject.target is not None:
+    generation = find_chip(context.settings.chip).generation if context.settings.chip is not None else None
+    if generation is None or context.target is not None:
         return
-    for parameter in subject.module.entry.parameters:
+    for parameter in context.module.entry.parameters:
         for _, leaf in parameter.shape.leaves:
             order = default_order(leaf, generation=generation) if isinstance(leaf, ArrayShape) else None
             if not isinstance(leaf, ArrayShape) or order is None:
@@ -80,19 +80,19 @@ def small_dimensions(subject: LintContext) -> Iterator[Finding]:
             layout = default_layout(leaf, generation=generation, minor_to_major=order)
             taken = replace(leaf, layout=layout).padded_bytes
             padding = taken - leaf.logical_bytes
-            is_much = padding > subject.settings.padding_fraction * taken
-            if is_much and padding >= subject.settings.padding_bytes:
-                yield subject.finding(
+            is_much = padding > context.settings.padding_fraction * taken
+            if is_much and padding >= context.settings.padding_bytes:
+                yield context.finding(
                     f"{format_percent(padding / taken)}% of {parameter.name} will be padding on "
-                    f"{subject.settings.chip}, {format_bytes(padding)} of {format_bytes(taken)}",
+                    f"{context.settings.chip}, {format_bytes(padding)} of {format_bytes(taken)}",
                     parameter,
-                    shape_span(subject.module, parameter),
+                    shape_span(context.module, parameter),
                     hint=f"its layout will be {layout}",
                 )
 
 
 @rule("HLO105", "layout changes there and back", severity="warning")
-def there_and_back(subject: LintContext) -> Iterator[Finding]:
+def there_and_back(context: LintContext) -> Iterator[Finding]:
     """A value is copied into another layout, and from there into the one that it had (copy_bytes and more).
 
     Why: what needs the first layout could have read the value before both copies; and if nothing in between needs the
@@ -106,25 +106,25 @@ def there_and_back(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/layout_assignment.h; hlo layout DUMP
     """
-    for last in subject.of("copy", "copy-start"):
+    for last in context.of("copy", "copy-start"):
         first = producer_of(last.operands[0]) if last.operands else last
         if first.opcode not in ("copy", "copy-start") or not first.operands:
             continue
         begun, between, ended = _of(first.operands[0]), _written(first), _written(last)
-        if begun is None or between is None or ended is None or ended.padded_bytes < subject.settings.copy_bytes:
+        if begun is None or between is None or ended is None or ended.padded_bytes < context.settings.copy_bytes:
             continue
         if _placing(begun) == _placing(ended) != _placing(between):
-            yield subject.finding(
+            yield context.finding(
                 f"{last.name} turns {format_bytes(ended.padded_bytes)} back into the layout that {first.name} "
                 "turned it from",
                 last,
-                shape_span(subject.module, last),
+                shape_span(context.module, last),
                 hint=f"read {producer_of(first.operands[0]).name}",
             )
 
 
 @rule("HLO106", "producer and consumer differ in tiles", severity="note")
-def other_tiles(subject: LintContext) -> Iterator[Finding]:
+def other_tiles(context: LintContext) -> Iterator[Finding]:
     """A kernel reads an array in one layout and writes one of the same sizes in another, element by element.
 
     Why: elements that stand together in the operand stand apart in the result, so that the kernel must sort them anew
@@ -138,11 +138,11 @@ def other_tiles(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
     """
-    for kernel in subject.analyses.kernels if subject.module.is_scheduled else ():
+    for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         written = kernel.shape
-        if not isinstance(written, ArrayShape) or written.padded_bytes < subject.settings.copy_bytes:
+        if not isinstance(written, ArrayShape) or written.padded_bytes < context.settings.copy_bytes:
             continue
-        if _only_rearranges(subject, kernel):
+        if _only_rearranges(context, kernel):
             continue
         for position, operand in enumerate(kernel.operands):
             read = kernel.operand_shape(position)
@@ -150,19 +150,19 @@ def other_tiles(subject: LintContext) -> Iterator[Finding]:
                 continue
             if _tiled_alike(read, written) or not is_elementwise_on(kernel, position):
                 continue
-            yield subject.finding(
+            yield context.finding(
                 f"{kernel.name} reads {operand.name} in {_short(read.layout)} and writes {_short(written.layout)}",
                 kernel,
-                shape_span(subject.module, kernel),
+                shape_span(context.module, kernel),
             )
             break
 
 
-def _only_rearranges(subject: LintContext, kernel: Instruction) -> bool:
-    if not subject.analyses.does_only(kernel, *_REARRANGING):
+def _only_rearranges(context: LintContext, kernel: Instruction) -> bool:
+    if not context.analyses.does_only(kernel, *_REARRANGING):
         return False
     return any(
-        each.opcode != "copy" or each.shape != each.operand_shape(0) for each in subject.analyses.operations(kernel)
+        each.opcode != "copy" or each.shape != each.operand_shape(0) for each in context.analyses.operations(kernel)
     )
 
 
@@ -176,12 +176,12 @@ def _written(copy: Instruction) -> ArrayShape | None:
 
 
 def _placing(shape: ArrayShape) -> tuple[object, ...]:
-    """Sizes and layout, wherever that is."""
+    """Dimensions and layout without the memory space."""
     return shape.dimensions, shape.layout.minor_to_major, shape.layout.tiles
 
 
 def _tiled_alike(read: ArrayShape, written: ArrayShape) -> bool:
-    """Whether two arrays lie alike; narrower types are packed in further tiles inside of the first."""
+    """Whether two arrays have the same layout; narrower types are packed in further tiles inside the first."""
     if read.layout.minor_to_major != written.layout.minor_to_major:
         return False
     if read.element_type.bits != written.element_type.bits:

@@ -24,12 +24,12 @@ _LAYOUT: Final = "entry_computation_layout"
 _ALIAS: Final = "input_output_alias"
 _DONOR: Final = "buffer_donor"
 _CUT_OUT: Final = "extracted"
-"""The name of what the TPU compiler cuts out for its other cores, which keeps the header of the whole."""
+"""Mark in the name of a module that the TPU compiler extracts for other cores, with the header of the whole module."""
 _RENAMED: Final = (".remat", ".clone")
 
 
 @rule("HLO070", "entry layout is not that of the entry")
-def entry_layout(subject: LintContext) -> Iterator[Finding]:
+def entry_layout(context: LintContext) -> Iterator[Finding]:
     """entry_computation_layout lists other parameters or another result than the entry computation has.
 
     Why: the runtime allocates arguments and results by the header; the program reads and writes what the entry says.
@@ -42,25 +42,25 @@ def entry_layout(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyEntryComputationLayout in xla/service/hlo_verifier.cc
     """
-    layout, entry = subject.module.entry_computation_layout, subject.module.entry
-    if layout is None or subject.module.name.startswith(_CUT_OUT):
+    layout, entry = context.module.entry_computation_layout, context.module.entry
+    if layout is None or context.module.name.startswith(_CUT_OUT):
         return
-    place = header_span(subject.module, _LAYOUT)
+    place = header_span(context.module, _LAYOUT)
     if len(layout.parameters) != len(entry.parameters):
         message = f"{_LAYOUT} has {len(layout.parameters)} parameters, {entry.name} has {len(entry.parameters)}"
-        yield subject.finding(message, span=place, about="parameters")
+        yield context.finding(message, span=place, about="parameters")
         return
     for number, (listed, parameter) in enumerate(zip(layout.parameters, entry.parameters, strict=True)):
-        if not _is_same_but_space(subject, listed, parameter.shape):
+        if not _is_same_but_space(context, listed, parameter.shape):
             message = f"{_LAYOUT} has {listed} as parameter {number}, {parameter.name} is {parameter.shape}"
-            yield subject.finding(message, span=place, about=f"parameter {number}")
-    if entry.root is not None and not _is_same_but_space(subject, layout.result, entry.root.shape):
+            yield context.finding(message, span=place, about=f"parameter {number}")
+    if entry.root is not None and not _is_same_but_space(context, layout.result, entry.root.shape):
         message = f"{_LAYOUT} has {layout.result} as result, {entry.root.name} is {entry.root.shape}"
-        yield subject.finding(message, span=place, about="result")
+        yield context.finding(message, span=place, about="result")
 
 
 @rule("HLO071", "aliased results and parameters do not fit")
-def input_output_alias(subject: LintContext) -> Iterator[Finding]:
+def input_output_alias(context: LintContext) -> Iterator[Finding]:
     """input_output_alias names a parameter or a result that is not there, is a tuple, has another size, or is taken.
 
     Why: a result that overwrites a parameter needs the same bytes, and one buffer can hold one result.
@@ -72,27 +72,27 @@ def input_output_alias(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloInputOutputAliasConfig::Verify in xla/hlo/ir/hlo_input_output_alias_config.cc
     """
-    module = subject.module
+    module = context.module
     place = header_span(module, _ALIAS)
     outputs: set[ShapeIndex] = set()
     parameters: set[tuple[int, ShapeIndex]] = set()
     for alias in module.header_items("input_output_alias", Alias):
-        message = _alias_problem(subject, alias.output_index, alias.parameter_number, alias.parameter_index)
+        message = _alias_problem(context, alias.output_index, alias.parameter_number, alias.parameter_index)
         leaf = (alias.parameter_number, alias.parameter_index)
         if message is None and alias.output_index in outputs:
             message = "the result is aliased already"
         elif message is None and leaf in parameters:
             message = "the parameter is aliased already"
         elif message is None and alias.kind == "must-alias":
-            message = _must_alias_problem(subject, alias.output_index, *leaf)
+            message = _must_alias_problem(context, alias.output_index, *leaf)
         outputs.add(alias.output_index)
         parameters.add(leaf)
         if message is not None:
-            yield subject.finding(f"{_ALIAS} {alias}: {message}", span=place, about=str(alias))
+            yield context.finding(f"{_ALIAS} {alias}: {message}", span=place, about=str(alias))
 
 
 @rule("HLO072", "donated buffer is not there")
-def buffer_donor(subject: LintContext) -> Iterator[Finding]:
+def buffer_donor(context: LintContext) -> Iterator[Finding]:
     """buffer_donor names a parameter that is not there or is a tuple, or one that input_output_alias gives away.
 
     Why: a donated buffer may be used for any result; one that is aliased is used already.
@@ -104,23 +104,23 @@ def buffer_donor(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloBufferDonorConfig::Verify in xla/hlo/ir/hlo_input_output_alias_config.cc
     """
-    module = subject.module
+    module = context.module
     aliased = {
         (alias.parameter_number, alias.parameter_index) for alias in module.header_items("input_output_alias", Alias)
     }
     for donor in module.header_items("buffer_donor", BufferDonor):
         leaf = (donor.parameter_number, donor.parameter_index)
         message = None
-        if not isinstance(_parameter_part(subject, *leaf), ArrayShape):
-            message = _no_array(subject, *leaf)
+        if not isinstance(_parameter_part(context, *leaf), ArrayShape):
+            message = _no_array(context, *leaf)
         elif leaf in aliased:
             message = "input_output_alias gives it away already"
         if message is not None:
-            yield subject.finding(f"{_DONOR} {donor}: {message}", span=header_span(module, _DONOR), about=str(donor))
+            yield context.finding(f"{_DONOR} {donor}: {message}", span=header_span(module, _DONOR), about=str(donor))
 
 
 @rule("HLO073", "used before it is made")
-def order(subject: LintContext) -> Iterator[Finding]:
+def order(context: LintContext) -> Iterator[Finding]:
     """An instruction stands before one whose value it takes, or before one that control-predecessors puts first.
 
     Why: the order of a scheduled module is the order in which it runs, and XLA's parser knows only what stands above.
@@ -133,12 +133,12 @@ def order(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloSchedule::Verify in xla/hlo/ir/hlo_schedule.cc
     """
-    for instruction in subject.module.instructions:
+    for instruction in context.module.instructions:
         for operand in instruction.operands:
             if operand.computation is instruction.computation and operand.index >= instruction.index:
-                yield subject.finding(f"{instruction.name} takes {operand.name}, which comes later", instruction)
+                yield context.finding(f"{instruction.name} takes {operand.name}, which comes later", instruction)
     names: dict[Computation, dict[str, Instruction]] = {}
-    for instruction in subject.saying("control-predecessors"):
+    for instruction in context.saying("control-predecessors"):
         computation = instruction.computation
         if computation not in names:
             names[computation] = {each.name: each for each in reversed(computation.instructions)}
@@ -146,14 +146,14 @@ def order(subject: LintContext) -> Iterator[Finding]:
             before = names[computation].get(name.removeprefix("%"))
             if before is None:
                 message = f"{instruction.name} comes after {name}, which {instruction.computation.name} does not have"
-                yield subject.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield context.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
             elif before.index >= instruction.index:
                 message = f"{instruction.name} stands before {name}, but must run after it"
-                yield subject.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
+                yield context.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
 
 
 @rule("HLO074", "origin of another structure")
-def origin(subject: LintContext) -> Iterator[Finding]:
+def origin(context: LintContext) -> Iterator[Finding]:
     """The origin of a value has other leaves than its shape.
 
     Why: it says for every array of a value which one of the original program it is.
@@ -165,15 +165,15 @@ def origin(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyOriginalValue in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.saying("origin={"):
+    for instruction in context.saying("origin={"):
         tree = _origin_tree(instruction)
         if tree is not None and not _is_alike(tree, instruction.shape):
             message = f"{instruction.name} is {instruction.shape}, but its origin is {instruction.value('origin')}"
-            yield subject.finding(message, instruction, attribute_span(instruction, "origin"))
+            yield context.finding(message, instruction, attribute_span(instruction, "origin"))
 
 
 @rule("HLO075", "scheduled under another name", severity="warning", is_default=False)
-def scheduling_name(subject: LintContext) -> Iterator[Finding]:
+def scheduling_name(context: LintContext) -> Iterator[Finding]:
     """An instruction's scheduling_name is not its name.
 
     Why: the name under which an instruction was scheduled stays while passes rename it, so profiles taken of one do
@@ -187,18 +187,18 @@ def scheduling_name(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_instruction_name_unchanged in xla/service/hlo_verifier.h
     """
-    for instruction in subject.saying("scheduling_name="):
+    for instruction in context.saying("scheduling_name="):
         name = instruction.metadata.scheduling_name
         is_other = name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED)
-        if is_other and start_around(subject.module, instruction) is None:
+        if is_other and start_around(context.module, instruction) is None:
             place = attribute_span(instruction, "metadata")
-            yield subject.finding(f"{instruction.name} was scheduled as {name}", instruction, place)
+            yield context.finding(f"{instruction.name} was scheduled as {name}", instruction, place)
 
 
-def _is_same_but_space(subject: LintContext, listed: Shape, shape: Shape) -> bool:
+def _is_same_but_space(context: LintContext, listed: Shape, shape: Shape) -> bool:
     if not compatible(listed, shape):
         return False
-    if not subject.is_layout_sensitive:
+    if not context.is_layout_sensitive:
         return True
     pairs = zip(listed.leaves, shape.leaves, strict=True)
     return all(
@@ -209,33 +209,33 @@ def _is_same_but_space(subject: LintContext, listed: Shape, shape: Shape) -> boo
     )
 
 
-def _parameter_part(subject: LintContext, number: int, index: ShapeIndex) -> Shape | None:
-    parameters = subject.module.entry.parameters
+def _parameter_part(context: LintContext, number: int, index: ShapeIndex) -> Shape | None:
+    parameters = context.module.entry.parameters
     return subshape(parameters[number].shape, index) if 0 <= number < len(parameters) else None
 
 
-def _no_array(subject: LintContext, number: int, index: ShapeIndex) -> str:
-    parameters = subject.module.entry.parameters
+def _no_array(context: LintContext, number: int, index: ShapeIndex) -> str:
+    parameters = context.module.entry.parameters
     if not 0 <= number < len(parameters):
         return f"the entry has {len(parameters)} parameters"
     return f"parameter {number} is {parameters[number].shape}, which has no array at {index_text(index)}"
 
 
-def _alias_problem(subject: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
-    root = subject.module.entry.root
+def _alias_problem(context: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
+    root = context.module.entry.root
     output = subshape(root.shape, output_index) if root is not None else None
-    parameter = _parameter_part(subject, number, index)
+    parameter = _parameter_part(context, number, index)
     if not isinstance(parameter, ArrayShape):
-        return _no_array(subject, number, index)
+        return _no_array(context, number, index)
     if not isinstance(output, ArrayShape):
         return f"the result has no array at {index_text(output_index)}"
-    if subject.is_layout_sensitive and output.padded_bytes != parameter.padded_bytes:
+    if context.is_layout_sensitive and output.padded_bytes != parameter.padded_bytes:
         return f"the result takes {output.padded_bytes} bytes, the parameter {parameter.padded_bytes}"
     return None
 
 
-def _must_alias_problem(subject: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
-    layout = subject.module.entry_computation_layout
+def _must_alias_problem(context: LintContext, output_index: ShapeIndex, number: int, index: ShapeIndex) -> str | None:
+    layout = context.module.entry_computation_layout
     if layout is None or number >= len(layout.parameters):
         return None
     result, parameter = subshape(layout.result, output_index), subshape(layout.parameters[number], index)
@@ -245,8 +245,8 @@ def _must_alias_problem(subject: LintContext, output_index: ShapeIndex, number: 
 
 
 def _origin_tree(instruction: Instruction) -> OriginalArray | OriginalTuple | None:
-    """The origins that are written, or None where what is written cannot be read."""
-    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps speak of
+    """The original values in the text, or None if they cannot be read."""
+    from hlo_cli.ir.attributes.origin import OriginalTuple, OriginalValue  # which few dumps have
 
     value = instruction.value_of("origin", OriginalValue)
     is_empty = (instruction.attribute("origin") or "").split() in (["{}"], ["{", "}"])

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _TARGETS: Final = {"tpu": "a TPU", "gpu": "this GPU module", "cpu": "this CPU module", None: "this module"}
 _NAMED: Final = 3
-"""How many instructions a message names."""
+"""The number of instructions that a message names."""
 
 
 @rule("HLO901", "expectation not met", is_default=False, needs="text")
-def not_met(subject: LintContext) -> Iterator[Finding]:
+def not_met(context: LintContext) -> Iterator[Finding]:
     """A module does not keep what a file of expectations states, which --expect names.
 
     Why: limits that a team has set itself, on memory, collectives, copies or fusions, are checked in every build;
@@ -34,17 +34,17 @@ def not_met(subject: LintContext) -> Iterator[Finding]:
 
     Reference: hlo help expect
     """
-    for verdict in subject.verdicts:
+    for verdict in context.verdicts:
         if verdict.is_met is False:
             stated = verdict.expectation
             hint = f"{stated.place} states it{f': {stated.why}' if stated.why else ''}"
             at = verdict.parts[0].instruction if verdict.parts else None
-            message = f"expected {stated}, {_found(verdict, subject.module)}"
-            yield subject.finding(message, at, hint=hint, about=str(stated), expectation=str(stated))
+            message = f"expected {stated}, {_found(verdict, context.module)}"
+            yield context.finding(message, at, hint=hint, about=str(stated), expectation=str(stated))
 
 
 @rule("HLO902", "expectation about what has another name", severity="warning", is_default=False)
-def other_names(subject: LintContext) -> Iterator[Finding]:
+def other_names(context: LintContext) -> Iterator[Finding]:
     """A file of expectations names an opcode that this module spells in another way.
 
     Why: a TPU's compiler writes dots as convolutions, and on GPUs and CPUs libraries take over products, sorts and
@@ -57,17 +57,17 @@ def other_names(subject: LintContext) -> Iterator[Finding]:
 
     Reference: hlo help expect, hlo help where
     """
-    for verdict in subject.verdicts:
+    for verdict in context.verdicts:
         for each in verdict.lowered_forms:
             stated = verdict.expectation
             number = f" ({each.count:,} here)" if each.count else ""
-            message = f"{stated} names {each.opcode}, which {_TARGETS[subject.target]} has as {each.form}{number}"
+            message = f"{stated} names {each.opcode}, which {_TARGETS[context.target]} has as {each.form}{number}"
             hint = "product is true of both" if is_product_opcode(each.opcode) else f"name {each.form} too"
-            yield subject.finding(message, each.first, hint=f"{hint}; {stated.place} states it", about=str(stated))
+            yield context.finding(message, each.first, hint=f"{hint}; {stated.place} states it", about=str(stated))
 
 
 def _found(verdict: AssertionResult, module: Module) -> str:
-    """What was found, and where: the first few instructions that count, with how much each."""
+    """The value found, and the first few instructions that contribute, with their amounts."""
     if verdict.found is None:
         return verdict.remark or "found nothing that counts"
     head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}"

@@ -26,7 +26,7 @@ _MADE_FROM_LITTLE: Final = (opcodes.BROADCAST, opcodes.IOTA)
 
 
 @rule("HLO301", "elementwise kernels in a row", severity="warning")
-def unfused_chain(subject: LintContext) -> Iterator[Finding]:
+def unfused_chain(context: LintContext) -> Iterator[Finding]:
     """Two kernels stand one behind the other that both compute each element from the one at the same place.
 
     Why: in one kernel, what goes between them would stay in registers; as it is, it is written to memory and read back
@@ -41,12 +41,12 @@ def unfused_chain(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/instruction_fusion.h; hlo fuse DUMP --why-not
     """
-    for kernel in _written(subject):
-        user = _only_user(subject, kernel)
+    for kernel in _written(context):
+        user = _only_user(context, kernel)
         if user is None or not _same_sizes(user, kernel) or not _is_elementwise(kernel):
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
-            yield subject.finding(
+            yield context.finding(
                 f"{kernel.name} and {user.name} work element by element, but "
                 f"{format_bytes(2 * kernel.shape.padded_bytes)} go through memory between them",
                 user,
@@ -54,7 +54,7 @@ def unfused_chain(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO302", "kernel only converts", severity="warning")
-def converting_kernel(subject: LintContext) -> Iterator[Finding]:
+def converting_kernel(context: LintContext) -> Iterator[Finding]:
     """A kernel does nothing but change the element type (kernel_bytes and more).
 
     Why: whoever reads the result could convert while reading, whoever writes the operand while writing: a conversion
@@ -69,26 +69,26 @@ def converting_kernel(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
     """
-    for kernel in _written(subject):
-        if subject.target == "cpu" or not subject.analyses.does_only(kernel, *_CONVERTING):
+    for kernel in _written(context):
+        if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING):
             continue
         kinds = [
-            str(element_type(each)) for each in subject.analyses.operations(kernel) if each.opcode == opcodes.CONVERT
+            str(element_type(each)) for each in context.analyses.operations(kernel) if each.opcode == opcodes.CONVERT
         ]
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
-            yield subject.finding(
+            yield context.finding(
                 f"{kernel.name} only converts {' to '.join((begun, *kinds))}, "
                 f"{format_bytes(kernel.shape.padded_bytes)}",
                 kernel,
-                shape_span(subject.module, kernel),
+                shape_span(context.module, kernel),
                 hint=f"{producer_of(kernel.operands[0]).name} could be converted where it is made or read",
             )
 
 
 @rule("HLO303", "converted up and back", severity="warning")
-def needless_upcast(subject: LintContext) -> Iterator[Finding]:
+def needless_upcast(context: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type and back, with nothing computed in between (kernel_bytes and more).
 
     Why: it comes out as it went in. What stands between, a transpose or a slice, moves twice the bytes or more. Not
@@ -103,16 +103,16 @@ def needless_upcast(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
-    if subject.target == "cpu":
+    if context.target == "cpu":
         return
-    for trip in round_trips(subject, subject.settings.kernel_bytes):
+    for trip in round_trips(context, context.settings.kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
             message = f"{trip.last.name} converts back to {trip.outer} what {trip.first.name} converted to {trip.inner}"
-            yield subject.finding(message, trip.last)
+            yield context.finding(message, trip.last)
 
 
 @rule("HLO304", "stored wider than it is used", severity="warning")
-def stored_wide(subject: LintContext) -> Iterator[Finding]:
+def stored_wide(context: LintContext) -> Iterator[Finding]:
     """A kernel writes an array of a wide type, and all that read it convert it to a narrower one (kernel_bytes).
 
     Why: written in the narrow type it would take half the memory, and half the time to write and to read. Not looked
@@ -127,28 +127,28 @@ def stored_wide(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
     """
-    for kernel in _written(subject):
+    for kernel in _written(context):
         kind = element_type(kernel)
-        if kind is None or kind.name not in _WIDE or kernel.is_root or subject.target == "cpu":
+        if kind is None or kind.name not in _WIDE or kernel.is_root or context.target == "cpu":
             continue
-        if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in subject.analyses.operations(kernel)):
+        if not _ADDING.isdisjoint(each.opcode.removesuffix("-start") for each in context.analyses.operations(kernel)):
             continue
-        uses = [use.instruction for use in transitive_uses(kernel, subject.users)]
+        uses = [use.instruction for use in transitive_uses(kernel, context.users)]
         narrow = {element_type(use) for use in uses if use.opcode == opcodes.CONVERT}
         if len(narrow) != 1 or not all(use.opcode == opcodes.CONVERT for use in uses):
             continue
         [to] = narrow
         if to is not None and to.bits < kind.bits:
-            yield subject.finding(
+            yield context.finding(
                 f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} of {kind}, "
                 f"and all that read it convert that to {to}",
                 kernel,
-                shape_span(subject.module, kernel),
+                shape_span(context.module, kernel),
             )
 
 
 @rule("HLO305", "broadcast goes through memory", severity="warning")
-def written_broadcast(subject: LintContext) -> Iterator[Finding]:
+def written_broadcast(context: LintContext) -> Iterator[Finding]:
     """A kernel writes an array that is made of little: a broadcast, or numbers counted up (kernel_bytes and more).
 
     Why: whoever reads it could make each element anew, and read next to nothing. What is handed to a loop, a library
@@ -161,29 +161,29 @@ def written_broadcast(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
     """
-    for kernel in _written(subject):
-        if not subject.analyses.does_only(kernel, *_MADE_FROM_LITTLE):
+    for kernel in _written(context):
+        if not context.analyses.does_only(kernel, *_MADE_FROM_LITTLE):
             continue
-        users = uses_of(kernel, subject.users)
+        users = uses_of(kernel, context.users)
         if users and not kernel.is_root and all(_could_make(user, kernel) for user in users):
-            yield subject.finding(
+            yield context.finding(
                 f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} that {users[0].name} "
                 "could make itself",
                 kernel,
-                shape_span(subject.module, kernel),
+                shape_span(context.module, kernel),
             )
 
 
-def _written(subject: LintContext) -> Iterator[Instruction]:
-    """The kernels of a scheduled module that write one array of kernel_bytes or more, copies apart."""
-    for kernel in subject.analyses.kernels if subject.module.is_scheduled else ():
+def _written(context: LintContext) -> Iterator[Instruction]:
+    """The kernels of a scheduled module that write one array of at least `kernel_bytes`, except copies."""
+    for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         is_array = kernel.opcode != opcodes.COPY and isinstance(kernel.shape, ArrayShape)
-        if is_array and kernel.shape.padded_bytes >= subject.settings.kernel_bytes:
+        if is_array and kernel.shape.padded_bytes >= context.settings.kernel_bytes:
             yield kernel
 
 
-def _only_user(subject: LintContext, kernel: Instruction) -> Instruction | None:
-    users = subject.users[kernel]
+def _only_user(context: LintContext, kernel: Instruction) -> Instruction | None:
+    users = context.users[kernel]
     return users[0] if len(users) == 1 and not kernel.is_root else None
 
 
@@ -199,7 +199,7 @@ def _is_elementwise(kernel: Instruction) -> bool:
 
 
 def _could_make(user: Instruction, operand: Instruction) -> bool:
-    """Whether a kernel could compute an operand itself: a fusion that does not write into it, or an operation."""
+    """Whether a kernel could compute an operand itself: a fusion or an operation that is elementwise on it."""
     if user.opcode == opcodes.FUSION:
         position = user.operands.index(operand) if operand in user.operands else 0
         return is_elementwise_on(user, position)

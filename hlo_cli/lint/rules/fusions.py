@@ -24,7 +24,7 @@ _ANY_ALIAS: Final = "xla_skip_custom_call_alias_shape_check"
 
 
 @rule("HLO030", "fusion that is none")
-def fusion_rules(subject: LintContext) -> Iterator[Finding]:
+def fusion_rules(context: LintContext) -> Iterator[Finding]:
     """A fusion does not fit its body, shares it with others, or holds what no kernel computes.
 
     Why: a fused computation is the body of one kernel: its parameters are the fusion's operands, its root the result,
@@ -42,11 +42,11 @@ def fusion_rules(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; hlo fuse DUMP
     """
-    yield from subject.told(subject.fusion_problems, "error")
+    yield from context.told(context.fusion_problems, "error")
 
 
 @rule("HLO031", "odd fusion", severity="warning", is_default=False)
-def odd_fusion(subject: LintContext) -> Iterator[Finding]:
+def odd_fusion(context: LintContext) -> Iterator[Finding]:
     """A fusion is allowed, but not as compilers make them.
 
     Why: a kind that does not fit what is inside, operands that the body does not take or results that are handed on
@@ -61,11 +61,11 @@ def odd_fusion(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; hlo fuse DUMP
     """
-    yield from subject.told(subject.fusion_problems, "warning")
+    yield from context.told(context.fusion_problems, "warning")
 
 
 @rule("HLO032", "aliases what it cannot")
-def wrong_alias(subject: LintContext) -> Iterator[Finding]:
+def wrong_alias(context: LintContext) -> Iterator[Finding]:
     """A custom call says that it writes into an operand, or a part of one, that is not there or not alike.
 
     Why: the result lies in the operand's buffer, so both must be there and of one shape; where layouts are settled, of
@@ -78,25 +78,25 @@ def wrong_alias(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.saying(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
+    for instruction in context.saying(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
         aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
         place = attribute_span(instruction, _ALIASING)
         match instruction.opcode:
             case opcodes.CUSTOM_CALL:
                 for alias in aliases:
-                    if (message := _alias_problem(subject, instruction, alias)) is not None:
-                        yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+                    if (message := _alias_problem(context, instruction, alias)) is not None:
+                        yield context.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
             case opcodes.CALL:
-                yield subject.finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
-            case opcodes.FUSION if subject.is_layout_sensitive and instruction.computation not in subject.fused:
+                yield context.finding(f"{instruction.name} is a call, which aliases nothing", instruction, place)
+            case opcodes.FUSION if context.is_layout_sensitive and instruction.computation not in context.fused:
                 for alias in aliases:
                     if (message := _layout_problem(instruction, alias)) is not None:
-                        yield subject.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
-    yield from _asynchronous_layouts(subject) if subject.is_layout_sensitive else ()
+                        yield context.finding(f"{instruction.name} cannot alias {alias}: {message}", instruction, place)
+    yield from _asynchronous_layouts(context) if context.is_layout_sensitive else ()
 
 
 @rule("HLO033", "layout constraints do not fit")
-def layout_constraints(subject: LintContext) -> Iterator[Finding]:
+def layout_constraints(context: LintContext) -> Iterator[Finding]:
     """A custom call whose layouts are constrained has another number of constraints than operands, or other shapes.
 
     Why: the layouts that a library expects are given operand by operand.
@@ -108,7 +108,7 @@ def layout_constraints(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for call in subject.of(opcodes.CUSTOM_CALL):
+    for call in context.of(opcodes.CUSTOM_CALL):
         described = custom_call(call)
         constraints = described.operand_layout_constraints if described is not None else None
         if constraints is None or described is None or described.target in _UNCONSTRAINED:
@@ -116,18 +116,18 @@ def layout_constraints(subject: LintContext) -> Iterator[Finding]:
         place = attribute_span(call, "operand_layout_constraints")
         if len(constraints) != len(call.operands):
             message = f"{call.name} has {len(constraints)} layout constraints for {len(call.operands)} operands"
-            yield subject.finding(message, call, place)
+            yield context.finding(message, call, place)
             continue
         for position, constraint in enumerate(constraints):
             if not compatible(constraint, call.operand_shape(position)):
                 shape = call.operand_shape(position)
-                yield subject.finding(
+                yield context.finding(
                     f"operand {position} of {call.name} is {shape}, but is constrained to {constraint}", call, place
                 )
 
 
 @rule("HLO034", "random seed of another shape")
-def rng_seed(subject: LintContext) -> Iterator[Finding]:
+def rng_seed(context: LintContext) -> Iterator[Finding]:
     """A custom call of GetRngSeed takes operands, or gives something else than a scalar of u64.
 
     Why: the runtime hands out one seed of 64 bits.
@@ -139,16 +139,16 @@ def rng_seed(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for call in subject.of(opcodes.CUSTOM_CALL):
+    for call in context.of(opcodes.CUSTOM_CALL):
         if call.string("custom_call_target") == "GetRngSeed":
             shape = call.shape
             is_seed = isinstance(shape, ArrayShape) and not shape.rank and shape.element_type.name == "u64"
             if call.operands or not is_seed:
                 message = f"{call.name} is {shape} of {len(call.operands)} operands; a seed is u64[] of none"
-                yield subject.finding(message, call)
+                yield context.finding(message, call)
 
 
-def _alias_problem(subject: LintContext, call: Instruction, alias: OutputOperandAlias) -> str | None:
+def _alias_problem(context: LintContext, call: Instruction, alias: OutputOperandAlias) -> str | None:
     output = subshape(call.shape, alias.output_index)
     if output is None:
         return f"{call.shape} has no such element"
@@ -161,28 +161,28 @@ def _alias_problem(subject: LintContext, call: Instruction, alias: OutputOperand
         return None
     operand, output = _of_buffer(operand), _of_buffer(output)
     is_alike = compatible(operand, output)
-    if is_alike and subject.is_layout_sensitive:
-        is_single = isinstance(operand, ArrayShape) and operand.elements == 1  # may lie in another memory
+    if is_alike and context.is_layout_sensitive:
+        is_single = isinstance(operand, ArrayShape) and operand.elements == 1  # may be in another memory space
         is_alike = is_single or same_layout(operand, output)
     return None if is_alike else f"the operand is {operand}, the result {output}"
 
 
 def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | None:
-    """Whether only layouts differ; what else can be wrong is among the rules of fusions."""
+    """The problem if only layouts differ; other differences are reported by the rules of fusions."""
     if not 0 <= alias.operand_number < len(fusion.operands):
         return None
     operand = subshape(fusion.operand_shape(alias.operand_number), alias.operand_index)
     return _other_layout(operand, subshape(fusion.shape, alias.output_index))
 
 
-def _asynchronous_layouts(subject: LintContext) -> Iterator[Finding]:
-    """Where only layouts differ of what a start or an update aliases; the rest is a rule of asynchronous operations."""
-    for pair in subject.async_pairs.pairs if next(subject.saying(_ALIASING), None) is not None else ():
+def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
+    """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
+    for pair in context.async_pairs.pairs if next(context.saying(_ALIASING), None) is not None else ():
         for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
             for alias in member.items_of(_ALIASING, OutputOperandAlias):
                 if (message := _other_layout(*aliased_parts(pair, member, alias))) is not None:
                     message = f"{member.name} cannot alias {alias}: {message}"
-                    yield subject.finding(message, member, attribute_span(member, _ALIASING))
+                    yield context.finding(message, member, attribute_span(member, _ALIASING))
 
 
 def _other_layout(operand: Shape | None, output: Shape | None) -> str | None:

@@ -32,7 +32,7 @@ _ROUNDED: Final = taking("result_accuracy")
 
 
 @rule("HLO013", "layout does not fit the shape", needs="instructions")
-def impossible_layout(subject: LintContext) -> Iterator[Finding]:
+def impossible_layout(context: LintContext) -> Iterator[Finding]:
     """A layout is no order of the dimensions, or no buffer could hold the array.
 
     Why: minor_to_major lists every dimension once, so that each element has one place. On CPUs and GPUs only types of
@@ -45,14 +45,14 @@ def impossible_layout(subject: LintContext) -> Iterator[Finding]:
 
     Reference: LayoutUtil::ValidateLayoutForShape in xla/layout_util.cc, xla/service/cpu_gpu_shape_verifier.cc
     """
-    is_tpu = subject.target == "tpu"
-    for instruction in subject.shaped(lambda shape: _layout_problem(shape, is_tpu=is_tpu) is not None):
+    is_tpu = context.target == "tpu"
+    for instruction in context.shaped(lambda shape: _layout_problem(shape, is_tpu=is_tpu) is not None):
         message = f"{instruction.name}: {_layout_problem(instruction.shape, is_tpu=is_tpu)}"
-        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
+        yield context.finding(message, instruction, shape_span(context.module, instruction))
 
 
 @rule("HLO014", "dynamic without a bound")
-def unbounded(subject: LintContext) -> Iterator[Finding]:
+def unbounded(context: LintContext) -> Iterator[Finding]:
     """The size of a dimension is `?`: known to nobody before the program runs.
 
     Why: without a bound no memory can be set aside. Programs with such sizes are refined before they are compiled.
@@ -64,13 +64,13 @@ def unbounded(subject: LintContext) -> Iterator[Finding]:
 
     Reference: "Unbounded dynamism is disabled" in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.shaped(_is_unbounded):
+    for instruction in context.shaped(_is_unbounded):
         message = f"{instruction.name} is {instruction.shape}, whose size nobody knows"
-        yield subject.finding(message, instruction, shape_span(subject.module, instruction))
+        yield context.finding(message, instruction, shape_span(context.module, instruction))
 
 
 @rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
-def broadcast_order(subject: LintContext) -> Iterator[Finding]:
+def broadcast_order(context: LintContext) -> Iterator[Finding]:
     """The dimensions of a broadcast do not rise, so it transposes too.
 
     Why: some backends take only broadcasts that keep the order; others do not mind, so this rule is off.
@@ -82,15 +82,15 @@ def broadcast_order(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_broadcast_dimensions_order in xla/service/hlo_verifier.h
     """
-    for broadcast in subject.of(opcodes.BROADCAST):
+    for broadcast in context.of(opcodes.BROADCAST):
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
-            yield subject.finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
+            yield context.finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
 
 
 @rule("HLO016", "accuracy of what has none")
-def result_accuracy(subject: LintContext) -> Iterator[Finding]:
+def result_accuracy(context: LintContext) -> Iterator[Finding]:
     """An opcode that is exact, or takes no accuracy, says how accurate its result is to be.
 
     Why: result_accuracy chooses between implementations of elementary functions; other opcodes have one.
@@ -102,16 +102,16 @@ def result_accuracy(subject: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyResultAccuracy in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.saying("result_accuracy="):
+    for instruction in context.saying("result_accuracy="):
         if instruction.opcode not in _ROUNDED and instruction.attribute("result_accuracy") is not None:
             place = attribute_span(instruction, "result_accuracy")
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place
             )
 
 
 @rule("HLO090", "changes the layout, but cannot", severity="warning", is_default=False)
-def changed_layout(subject: LintContext) -> Iterator[Finding]:
+def changed_layout(context: LintContext) -> Iterator[Finding]:
     """An operation that keeps the places of elements has another layout than an operand of the same rank.
 
     Why: once layouts are assigned, only copies, transposes, bitcasts and a few others may change them; anything else
@@ -124,8 +124,8 @@ def changed_layout(subject: LintContext) -> Iterator[Finding]:
 
     Reference: "Instruction shouldn't change layouts" in xla/service/hlo_verifier.cc
     """
-    threads = subject.threads
-    for opcode, instructions in subject.by_opcode.items():
+    threads = context.threads
+    for opcode, instructions in context.by_opcode.items():
         if (
             opcode in _MAY_CHANGE
             or opcode.endswith(("-start", "-done", "-update"))
@@ -139,13 +139,13 @@ def changed_layout(subject: LintContext) -> Iterator[Finding]:
             for position, operand in enumerate(instruction.operands):
                 given = instruction.operand_shape(position)
                 if isinstance(given, ArrayShape) and given.rank == result.rank and _is_other(opcode, given, result):
-                    yield subject.finding(
+                    yield context.finding(
                         f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction
                     )
 
 
 @rule("HLO091", "moves between memories, but cannot", severity="warning", is_default=False)
-def changed_space(subject: LintContext) -> Iterator[Finding]:
+def changed_space(context: LintContext) -> Iterator[Finding]:
     """A slice or an update goes from one memory to another.
 
     Why: from fast memory a slice or an update stays there, and none reaches into the memory of the host. Only some
@@ -158,18 +158,18 @@ def changed_space(subject: LintContext) -> Iterator[Finding]:
 
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.of(opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE):
+    for instruction in context.of(opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE):
         result, given = instruction.shape, instruction.operand_shape(0) if instruction.operands else None
         if not isinstance(result, ArrayShape) or not isinstance(given, ArrayShape):
             continue
         before, after = given.memory_space, result.memory_space
         if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
-            place = shape_span(subject.module, instruction)
-            yield subject.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
+            place = shape_span(context.module, instruction)
+            yield context.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
 
 
 @rule("HLO092", "reshape that moves bytes", severity="warning", is_default=False)
-def moving_reshape(subject: LintContext) -> Iterator[Finding]:
+def moving_reshape(context: LintContext) -> Iterator[Finding]:
     """A reshape changes the order of elements in memory.
 
     Why: behind layout assignment a reshape is expected to be free; one that moves bytes costs a pass over memory. Only
@@ -182,15 +182,15 @@ def moving_reshape(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
-    for reshape in subject.of(opcodes.RESHAPE):
+    for reshape in context.of(opcodes.RESHAPE):
         given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
             message = f"{reshape.name} moves elements: from {given} to {result}"
-            yield subject.finding(message, reshape, shape_span(subject.module, reshape))
+            yield context.finding(message, reshape, shape_span(context.module, reshape))
 
 
 @rule("HLO093", "value in host memory", severity="warning", is_default=False)
-def host_memory(subject: LintContext) -> Iterator[Finding]:
+def host_memory(context: LintContext) -> Iterator[Finding]:
     """A value lies in the memory of the host, S(5).
 
     Why: a program that keeps nothing there needs no transfers; programs that offload do so on purpose, so this rule is
@@ -203,9 +203,9 @@ def host_memory(subject: LintContext) -> Iterator[Finding]:
 
     Reference: verify_no_host_memory_space in xla/service/hlo_verifier.h
     """
-    for instruction in subject.shaped(_is_on_host):
-        place = shape_span(subject.module, instruction)
-        yield subject.finding(f"{instruction.name} lies in host memory", instruction, place)
+    for instruction in context.shaped(_is_on_host):
+        place = shape_span(context.module, instruction)
+        yield context.finding(f"{instruction.name} lies in host memory", instruction, place)
 
 
 def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
@@ -219,7 +219,7 @@ def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
 
 
 def _size_problem(array: ArrayShape) -> str | None:
-    """Why elements cannot have the size that the layout gives them, of which CPUs and GPUs pack small types alone."""
+    """Why `E(n)` is invalid for the type; CPUs and GPUs allow it only for sub-byte types."""
     size, kind = array.layout.element_size_in_bits, array.element_type
     if not size or (kind.bits < _BYTE and kind.name != "pred"):
         return None
@@ -235,7 +235,7 @@ def _is_on_host(shape: Shape) -> bool:
 
 
 def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
-    """Whether layouts differ in more than tiles and memory space, and the size of elements where types change."""
+    """Whether layouts differ in more than tiles, memory space, and, for some opcodes, the size of elements."""
     a, b = given.layout, result.layout
     if a is b or a == b:
         return False

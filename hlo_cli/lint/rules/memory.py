@@ -29,7 +29,7 @@ _BY_TEXT: Final = "computed from the text"
 
 
 @rule("HLO201", "does not fit into memory")
-def over_limit(subject: LintContext) -> Iterator[Finding]:
+def over_limit(context: LintContext) -> Iterator[Finding]:
     """The module takes more of a memory than there is (peak_limit, or chip).
 
     Why: it will not load, or ends with an error of memory that ran out. What it takes are its arguments, results,
@@ -48,28 +48,28 @@ def over_limit(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/buffer_assignment.h; hlo memspace DUMP --limit 16GiB
     """
-    settings = subject.settings
+    settings = context.settings
     chip = find_chip(settings.chip) if settings.chip is not None else None
-    if (chip is None and settings.peak_limit is None) or not subject.module.is_scheduled:
+    if (chip is None and settings.peak_limit is None) or not context.module.is_scheduled:
         return
-    assignment = subject.module.buffer_assignment
-    memory = subject.analyses.memory if assignment is None else _as_assigned(subject.module, assignment)
+    assignment = context.module.buffer_assignment
+    memory = context.analyses.memory if assignment is None else _as_assigned(context.module, assignment)
     whose = _BY_TEXT if assignment is None else _BY_COMPILER
     for fit in memory_fits(memory, settings.peak_limit, chip):
         space = memory.space(fit.space)
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
             largest = space.live_at(space.peak)[:1]
-            yield subject.finding(
+            yield context.finding(
                 f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of "
                 f"{format_bytes(fit.limit_bytes)}, {whose}",
                 largest[0].instruction if largest else None,
-                hint=_hint(subject, space),
+                hint=_hint(context, space),
                 about=fit.name,
             )
 
 
 @rule("HLO202", "value too large", severity="warning")
-def large_value(subject: LintContext) -> Iterator[Finding]:
+def large_value(context: LintContext) -> Iterator[Finding]:
     """One temporary value takes value_bytes or more.
 
     Why: a single value of gigabytes is often made by mistake: by a broadcast, a product of all with all, a one-hot
@@ -83,20 +83,20 @@ def large_value(subject: LintContext) -> Iterator[Finding]:
 
     Reference: hlo memspace DUMP
     """
-    least = subject.settings.value_bytes
-    if not subject.module.is_scheduled or not any(each.padded_bytes >= least for each in subject.shapes.values()):
+    least = context.settings.value_bytes
+    if not context.module.is_scheduled or not any(each.padded_bytes >= least for each in context.shapes.values()):
         return
-    for value in subject.analyses.memory.values:
+    for value in context.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
-            yield subject.finding(
+            yield context.finding(
                 f"{value} takes {format_bytes(value.padded_bytes)}",
                 value.instruction,
-                shape_span(subject.module, value.instruction),
+                shape_span(context.module, value.instruction),
             )
 
 
 @rule("HLO204", "copy makes the same array again", severity="warning")
-def keeping_copy(subject: LintContext) -> Iterator[Finding]:
+def keeping_copy(context: LintContext) -> Iterator[Finding]:
     """A copy makes the same array again, in the same layout and memory (copy_bytes and more).
 
     Why: the compiler puts it in where something writes in place while the old value is still read, or where an
@@ -109,22 +109,22 @@ def keeping_copy(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/copy_insertion.h; hlo memspace DUMP NAME
     """
-    for copy in subject.of(opcodes.COPY) if subject.module.is_scheduled else ():
+    for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
-        if copy.computation not in subject.analyses.times or not isinstance(shape, ArrayShape):
+        if copy.computation not in context.analyses.times or not isinstance(shape, ArrayShape):
             continue
-        if shape == copy.operand_shape(0) and shape.padded_bytes >= subject.settings.copy_bytes:
-            user = next(iter(uses_of(copy, subject.users)), None)
-            yield subject.finding(
+        if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.copy_bytes:
+            user = next(iter(uses_of(copy, context.users)), None)
+            yield context.finding(
                 f"{copy.name} makes {copy.operands[0].name} again, {format_bytes(shape.padded_bytes)}",
                 copy,
-                shape_span(subject.module, copy),
+                shape_span(context.module, copy),
                 hint=f"{user.name} reads the copy" if user is not None else None,
             )
 
 
 @rule("HLO205", "large constant", severity="warning", needs="instructions")
-def large_constant(subject: LintContext) -> Iterator[Finding]:
+def large_constant(context: LintContext) -> Iterator[Finding]:
     """A constant takes constant_bytes or more.
 
     Why: it is part of the compiled program: that becomes large, slow to compile and to load, and every device holds
@@ -137,17 +137,17 @@ def large_constant(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/buffer_assignment.h; hlo memspace DUMP
     """
-    for constant in subject.of(opcodes.CONSTANT):
-        if constant.shape.padded_bytes >= subject.settings.constant_bytes:
-            yield subject.finding(
+    for constant in context.of(opcodes.CONSTANT):
+        if constant.shape.padded_bytes >= context.settings.constant_bytes:
+            yield context.finding(
                 f"{constant.name} is a constant of {format_bytes(constant.shape.padded_bytes)}",
                 constant,
-                shape_span(subject.module, constant),
+                shape_span(context.module, constant),
             )
 
 
 @rule("HLO206", "argument that nobody reads", severity="warning")
-def unread_argument(subject: LintContext) -> Iterator[Finding]:
+def unread_argument(context: LintContext) -> Iterator[Finding]:
     """No instruction reads an argument, but it takes memory all the time (argument_bytes and more).
 
     Why: who calls the module must put it there, and the compiler may not use its place.
@@ -163,23 +163,23 @@ def unread_argument(subject: LintContext) -> Iterator[Finding]:
 
     Reference: hlo memspace DUMP
     """
-    for parameter in subject.module.entry.parameters:
+    for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
-        if taken >= subject.settings.argument_bytes and not parameter.is_root and not subject.users[parameter]:
-            yield subject.finding(f"nothing reads {parameter.name}, {format_bytes(taken)}", parameter)
+        if taken >= context.settings.argument_bytes and not parameter.is_root and not context.users[parameter]:
+            yield context.finding(f"nothing reads {parameter.name}, {format_bytes(taken)}", parameter)
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
     from hlo_cli.analysis.memory.compiler_memory import (
-        memory_from_assignment,  # loads much, which pages and lists do without
+        memory_from_assignment,  # a large import that pages and lists do not need
     )
 
     return memory_from_assignment(module, assignment)
 
 
-def _hint(subject: LintContext, space: MemorySpaceUsage) -> str | None:
-    """What lowers the peak, or what it consists of."""
-    orders = orders_of(subject.module, data_values(subject.module))
+def _hint(context: LintContext, space: MemorySpaceUsage) -> str | None:
+    """A change that lowers the peak, or the largest value at the peak."""
+    orders = orders_of(context.module, data_values(context.module))
     for suggestion in suggestions(space, orders, most=1):
         reordered = suggestion.reordered[0]
         order = ",".join(map(str, reordered.better.layout.minor_to_major))

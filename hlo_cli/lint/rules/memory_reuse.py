@@ -23,14 +23,14 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
-"""Where a value goes on under other names, so that its last use is not easily told."""
+"""Opcodes that pass a value on under other names, so that its last use is hard to find."""
 _MOVING: Final = (opcodes.COPY, opcodes.SLICE)
 _JOINING: Final = "ConcatBitcast"
 _FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
 @rule("HLO203", "argument could be donated", severity="warning")
-def missed_donation(subject: LintContext) -> Iterator[Finding]:
+def missed_donation(context: LintContext) -> Iterator[Finding]:
     """A result is computed from an argument that nothing reads later, but is written elsewhere.
 
     Why: it could take the place of the argument, whose shape and layout it has, as new weights can that of the old. As
@@ -46,17 +46,17 @@ def missed_donation(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/aliasing; hlo memspace DUMP NAME
     """
-    if not subject.module.is_scheduled or not _kept(subject):
+    if not context.module.is_scheduled or not _kept(context):
         return
-    memory = subject.analyses.memory
-    donations = tuple(_donations(subject, memory))
-    if sum(saved for saved, _ in donations) < subject.settings.donation_fraction * _taken(memory):
+    memory = context.analyses.memory
+    donations = tuple(_donations(context, memory))
+    if sum(saved for saved, _ in donations) < context.settings.donation_fraction * _taken(memory):
         return
     yield from (finding for _, finding in donations)
 
 
 @rule("HLO207", "value spilled and fetched back", severity="note", is_default=False)
-def spilled(subject: LintContext) -> Iterator[Finding]:
+def spilled(context: LintContext) -> Iterator[Finding]:
     """A value is moved out of the fast memory to make room, and back into it later (prefetch_bytes and more).
 
     Why: it crosses the way to main memory twice. The compiler does so where more is alive than fits, as with what a
@@ -70,15 +70,15 @@ def spilled(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
     """
-    transfers = subject.analyses.transfers if subject.target == "tpu" else ()
+    transfers = context.analyses.transfers if context.target == "tpu" else ()
     moved = {t.instruction: t for t in transfers if t.from_space in _FAST and not t.to_space}
     told = set[Instruction]()
     for transfer in transfers:
         out = moved.get(transfer.source)
-        if out is None or not transfer.is_prefetch or out.instruction in told or not _is_worth(subject, out):
+        if out is None or not transfer.is_prefetch or out.instruction in told or not _is_worth(context, out):
             continue
         told.add(out.instruction)
-        yield subject.finding(
+        yield context.finding(
             f"{out.instruction.name} moves {format_bytes(out.shape.padded_bytes)} "
             f"out of {space_name(out.from_space, 'tpu')}, and {transfer.instruction.name} fetches it back",
             out.instruction,
@@ -86,7 +86,7 @@ def spilled(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO208", "value fetched several times", severity="note")
-def fetched_again(subject: LintContext) -> Iterator[Finding]:
+def fetched_again(context: LintContext) -> Iterator[Finding]:
     """The same value is fetched into the fast memory more than once (prefetch_bytes and more in all).
 
     Why: each time crosses the main memory. The compiler does so where the value would lie there too long in between.
@@ -100,12 +100,12 @@ def fetched_again(subject: LintContext) -> Iterator[Finding]:
     Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
     """
     first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
-    for transfer in subject.analyses.transfers if subject.target == "tpu" else ():
+    for transfer in context.analyses.transfers if context.target == "tpu" else ():
         if not transfer.is_prefetch or transfer.instruction.opcode not in (opcodes.COPY, opcodes.COPY_START):
             continue
         earlier = first.setdefault((transfer.source, transfer.shape), transfer)
-        if earlier is not transfer and _is_worth(subject, transfer):
-            yield subject.finding(
+        if earlier is not transfer and _is_worth(context, transfer):
+            yield context.finding(
                 f"{transfer.instruction.name} fetches {transfer.source.name} again, "
                 f"{format_bytes(transfer.shape.padded_bytes)}, which {earlier.instruction.name} has fetched already",
                 transfer.instruction,
@@ -113,7 +113,7 @@ def fetched_again(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO209", "read from main memory in every round", severity="note", is_default=False)
-def never_fetched(subject: LintContext) -> Iterator[Finding]:
+def never_fetched(context: LintContext) -> Iterator[Finding]:
     """A loop reads an array that never changes from the main memory each time (prefetch_bytes in all rounds).
 
     Why: it is small enough to stay in the fast memory, an eighth of that or less, and would be read once. Whether there
@@ -126,11 +126,11 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/memory_space_assignment; hlo memspace DUMP --space 1
     """
-    if subject.target != "tpu":
+    if context.target != "tpu":
         return
-    for loop in subject.of(opcodes.WHILE):
+    for loop in context.of(opcodes.WHILE):
         body = loop.called_computations[0] if loop.called_computations else None
-        rounds = subject.analyses.times.get(body) if body is not None else None
+        rounds = context.analyses.times.get(body) if body is not None else None
         if body is None or rounds is None or rounds < 2:
             continue
         handed = passes_through(body)
@@ -139,9 +139,9 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
             if carry_index(element) not in handed or not isinstance(shape, ArrayShape) or shape.memory_space:
                 continue
             if shape.padded_bytes <= _VMEM_SHARE:
-                read = _read_bytes(element, uses_of(element, subject.users))
-                if read * rounds >= subject.settings.prefetch_bytes:
-                    yield subject.finding(
+                read = _read_bytes(element, uses_of(element, context.users))
+                if read * rounds >= context.settings.prefetch_bytes:
+                    yield context.finding(
                         f"{loop.name} reads {element.name} in each of {rounds:,} rounds, "
                         f"{format_bytes(read * rounds)} in all",
                         element,
@@ -151,25 +151,25 @@ def never_fetched(subject: LintContext) -> Iterator[Finding]:
 _VMEM_SHARE: Final = 16 * 1024**2
 
 
-def _kept(subject: LintContext) -> bool:
-    """Whether an argument that is large enough is not given away, which is quicker to see than what fills memory."""
-    module = subject.module
+def _kept(context: LintContext) -> bool:
+    """Whether a large enough argument is not donated; faster to check than the memory analysis."""
+    module = context.module
     given = {alias.parameter_number for alias in module.input_output_alias}
     given |= {donor.parameter_number for donor in module.buffer_donor}
     parameters = (each for number, each in enumerate(module.entry.parameters) if number not in given)
-    return any(each.shape.padded_bytes >= subject.settings.donation_bytes for each in parameters)
+    return any(each.shape.padded_bytes >= context.settings.donation_bytes for each in parameters)
 
 
-def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[int, Finding]]:
-    """The arguments that could be given away, with their bytes."""
+def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[int, Finding]]:
+    """The arguments that could be donated, with their bytes."""
     written = _results(memory)
     for allocation in memory.allocations:
         given = next((value for value in allocation.values if value.instruction.opcode == opcodes.PARAMETER), None)
         if allocation.kind != "argument" or allocation.is_donated or given is None or given.index:
             continue
-        if allocation.size < subject.settings.donation_bytes or given.instruction not in subject.users:
+        if allocation.size < context.settings.donation_bytes or given.instruction not in context.users:
             continue
-        last = _last_use(subject, memory, given.instruction)
+        last = _last_use(context, memory, given.instruction)
         fitting = (each for each in written if each.shape == given.shape and 0 <= last <= each.start)
         result = next((each for each in fitting if _updates(each, given.instruction)), None)
         if result is not None:
@@ -178,23 +178,23 @@ def _donations(subject: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
             kernel = result.instruction if made is given.instruction else made
             yield (
                 allocation.size,
-                subject.finding(
+                context.finding(
                     f"{given} could be donated: {kernel.name} is the last to read it, and writes {taken} like it",
                     given.instruction,
-                    shape_span(subject.module, given.instruction),
+                    shape_span(context.module, given.instruction),
                     hint=f"alias the result that {result} is with parameter {given.instruction.parameter_number}",
                 ),
             )
 
 
 def _taken(memory: MemoryAnalysis) -> int:
-    """What the module takes of the main memory."""
+    """The bytes that the module needs in the main memory."""
     main = memory.space(0)
     return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
 
 
 def _results(memory: MemoryAnalysis) -> list[LiveValue]:
-    """The arrays that results are written to and that are no argument's, as what first lies there."""
+    """First values in output allocations that no argument aliases."""
     found: list[LiveValue] = []
     for allocation in memory.allocations:
         if allocation.kind == "output":
@@ -205,9 +205,9 @@ def _results(memory: MemoryAnalysis) -> list[LiveValue]:
     return found
 
 
-def _last_use(subject: LintContext, memory: MemoryAnalysis, given: Instruction) -> int:
-    """The step of the last use; the end of all where the value goes on under other names, -1 if nothing uses it."""
-    uses = uses_of(given, subject.users)
+def _last_use(context: LintContext, memory: MemoryAnalysis, given: Instruction) -> int:
+    """The step of the last use; after the last step if the value is passed on under other names, -1 if it is unused."""
+    uses = uses_of(given, context.users)
     if any(use.opcode in _CARRYING for use in uses):
         return len(memory.sequence) + 1
     return max((memory.positions.get(use, len(memory.sequence)) for use in uses), default=-1)
@@ -220,7 +220,7 @@ def _updates(result: LiveValue, argument: Instruction) -> bool:
 
 
 def _behind_copies(instruction: Instruction) -> Instruction:
-    """What made a value, wherever it has been moved since."""
+    """The producer of a value, before any moves."""
     made = producer_of(instruction)
     while (moved := _moved(made)) is not None:
         made = producer_of(moved)
@@ -228,7 +228,7 @@ def _behind_copies(instruction: Instruction) -> Instruction:
 
 
 def _moved(made: Instruction) -> Instruction | None:
-    """What an instruction does nothing but move: whole, or in pieces, as TPU compilers fetch what is large."""
+    """The value that an instruction only moves: as a whole, or in pieces, as TPU compilers fetch large values."""
     match made.opcode:
         case opcodes.COPY | opcodes.COPY_START if made.operands:
             return made.operands[0]
@@ -241,15 +241,15 @@ def _moved(made: Instruction) -> Instruction | None:
     return None
 
 
-def _is_worth(subject: LintContext, transfer: Transfer) -> bool:
-    times = subject.analyses.times.get(transfer.instruction.computation) or 1
+def _is_worth(context: LintContext, transfer: Transfer) -> bool:
+    times = context.analyses.times.get(transfer.instruction.computation) or 1
     if transfer.from_space == MemorySpace.HOST:
         return False
-    return transfer.shape.padded_bytes * times >= subject.settings.prefetch_bytes
+    return transfer.shape.padded_bytes * times >= context.settings.prefetch_bytes
 
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:
-    """How much of a value its users read, each once."""
+    """The bytes of a value that its users read, each user counted once."""
     costs = costs_among(user for user in users if user.opcode not in _CARRYING)
     places = ((user, n) for user in costs for n, operand in enumerate(user.operands) if derives_from(operand, element))
     return sum(round(costs[user].operand_bytes(number)) for user, number in places)

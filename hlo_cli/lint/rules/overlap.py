@@ -17,11 +17,11 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 _AHEAD: Final = "cross_program_prefetch_index"
-"""What says that a copy is made once, and left in place for the next run."""
+"""The attribute of a copy that is made once and kept for the next execution."""
 
 
 @rule("HLO401", "asynchronous operation overlaps nothing", severity="warning")
-def exposed(subject: LintContext) -> Iterator[Finding]:
+def exposed(context: LintContext) -> Iterator[Finding]:
     """No kernel runs between a start and its done, though other instructions may stand there.
 
     From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
@@ -40,16 +40,16 @@ def exposed(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
     """
-    for flight, work in _exposed(subject):
+    for flight, work in _exposed(context):
         if flight.done_step != flight.start_step + 1:
             start = flight.pair.start
             why = "is waited for at once" if flight.is_sync else "overlaps no kernel"
             message = f"{start.name} {why}: {flight.pair.operation} of {_bytes(flight)}"
-            yield subject.finding(message, start, hint=_beside(work))
+            yield context.finding(message, start, hint=_beside(work))
 
 
 @rule("HLO402", "done stands next to its start", severity="warning")
-def adjacent(subject: LintContext) -> Iterator[Finding]:
+def adjacent(context: LintContext) -> Iterator[Finding]:
     """An asynchronous operation is waited for by the very next instruction.
 
     From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
@@ -66,10 +66,10 @@ def adjacent(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
     """
-    for flight, work in _exposed(subject):
+    for flight, work in _exposed(context):
         if flight.done_step == flight.start_step + 1:
             start = flight.pair.start
-            yield subject.finding(
+            yield context.finding(
                 f"{start.name} is followed by its done: {flight.pair.operation} of {_bytes(flight)}",
                 start,
                 hint=_beside(work),
@@ -77,7 +77,7 @@ def adjacent(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO403", "collective is not asynchronous", severity="note")
-def blocking(subject: LintContext) -> Iterator[Finding]:
+def blocking(context: LintContext) -> Iterator[Finding]:
     """A collective operation of a program for TPU or GPU has no start and done, though there are kernels beside it.
 
     Why: nothing else runs on the device until it is through. The hint counts the kernels that neither need its result
@@ -92,33 +92,33 @@ def blocking(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
     """
-    if subject.target not in ("tpu", "gpu") or not subject.module.is_scheduled:
+    if context.target not in ("tpu", "gpu") or not context.module.is_scheduled:
         return
-    collectives = subject.analyses.overlap.synchronous
-    large = {each: moved for each, moved in collectives.items() if moved >= subject.settings.transfer_bytes}
+    collectives = context.analyses.overlap.synchronous
+    large = {each: moved for each, moved in collectives.items() if moved >= context.settings.transfer_bytes}
     beside = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if work := beside[collective, collective]:
-            yield subject.finding(
+            yield context.finding(
                 f"{collective.name} blocks the device: {collective.opcode} of {format_bytes(moved)}",
                 collective,
                 hint=_beside(work),
             )
 
 
-def _exposed(subject: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
-    """Pairs that overlap nothing and move enough in all their times, and how many kernels could run meanwhile."""
-    flights = subject.analyses.overlap.intervals if subject.module.is_scheduled else ()
-    large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(subject, flight.pair))
+def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
+    """Exposed pairs that move enough bytes in all their runs, and the number of kernels that could overlap each."""
+    flights = context.analyses.overlap.intervals if context.module.is_scheduled else ()
+    large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(context, flight.pair))
     exposed = [flight for flight in large if flight.pair.start.attribute(_AHEAD) is None]
     ends = [(flight.pair.start, flight.pair.dones[0]) for flight in exposed]
     beside = independent_kernels(ends)
     yield from ((flight, beside[pair]) for flight, pair in zip(exposed, ends, strict=True))
 
 
-def _least(subject: LintContext, pair: AsyncPair) -> int:
-    """From how many bytes on a transfer is worth a word: within a device, which is quicker, from more on."""
-    settings = subject.settings
+def _least(context: LintContext, pair: AsyncPair) -> int:
+    """The smallest transfer to report, in bytes: larger within a device, where transfers are faster."""
+    settings = context.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
     is_near = pair.operation in BLOCK_MOVES and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
     return max(settings.transfer_bytes, settings.prefetch_bytes) if is_near else settings.transfer_bytes

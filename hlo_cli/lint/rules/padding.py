@@ -18,7 +18,7 @@ from hlo_cli.report.numbers import format_bytes, format_percent
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
-def mostly_padding(subject: LintContext) -> Iterator[Finding]:
+def mostly_padding(context: LintContext) -> Iterator[Finding]:
     """More than half of a buffer is padding, and enough of it to matter (padding_fraction, padding_bytes).
 
     Why: tiles are filled up to whole ones, most of all along the two most minor dimensions. The padding takes memory,
@@ -32,7 +32,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
     """
-    module, settings = subject.module, subject.settings
+    module, settings = context.module, context.settings
     values = data_values(module)
     wasting = [value for value in values if _is_wasting(value.shape, settings)]
     if not wasting:
@@ -42,7 +42,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
         order = index_text(better.layout.minor_to_major) if better is not None else ""
-        yield subject.finding(
+        yield context.finding(
             f"{format_percent(padding / taken)}% of {value} is padding, "
             f"{format_bytes(padding)} of {format_bytes(taken)}",
             value.instruction,
@@ -52,7 +52,7 @@ def mostly_padding(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO102", "copy changes only the layout", severity="warning", needs="text")
-def layout_copy(subject: LintContext) -> Iterator[Finding]:
+def layout_copy(context: LintContext) -> Iterator[Finding]:
     """A copy writes the same values in another order of dimensions or other tiles (copy_bytes and more).
 
     Why: it computes nothing and costs a pass over memory, usually because the producer and the consumer want
@@ -66,11 +66,11 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/layout_assignment.h; hlo layout DUMP
     """
-    for copy in subject.of(opcodes.COPY, opcodes.COPY_START):
+    for copy in context.of(opcodes.COPY, opcodes.COPY_START):
         read, written = _before_and_after(copy)
-        if read is None or written is None or written.padded_bytes < subject.settings.copy_bytes:
+        if read is None or written is None or written.padded_bytes < context.settings.copy_bytes:
             continue
-        if copy.computation in subject.fused:  # part of a kernel that does more
+        if copy.computation in context.fused:  # part of a larger kernel
             continue
         order, tiles = read.layout.minor_to_major, read.layout.tiles
         if order != written.layout.minor_to_major:
@@ -79,10 +79,10 @@ def layout_copy(subject: LintContext) -> Iterator[Finding]:
             change = f"tiles {_tiles(read)} to {_tiles(written)}"
         else:
             continue
-        yield subject.finding(
+        yield context.finding(
             f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
             copy,
-            shape_span(subject.module, copy),
+            shape_span(context.module, copy),
             hint=f"{copy.operands[0].name} could be written in that layout",
         )
 

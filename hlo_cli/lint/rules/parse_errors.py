@@ -12,7 +12,7 @@ from hlo_cli.report.finding import Finding
 
 
 @rule("HLO001", "cannot be read", needs="text")
-def unreadable(subject: LintContext) -> Iterator[Finding]:
+def unreadable(context: LintContext) -> Iterator[Finding]:
     """A part of the text is not HLO, or names something that is not there.
 
     Why: what cannot be read cannot be checked; rules that need the whole module say nothing until it is mended.
@@ -24,12 +24,12 @@ def unreadable(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/parser/hlo_parser.cc
     """
-    for error in subject.module.errors:
-        yield subject.finding(error.message, span=error.span, hint=error.hint, about=error.message)
+    for error in context.module.errors:
+        yield context.finding(error.message, span=error.span, hint=error.hint, about=error.message)
 
 
 @rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text", reads_again=True)
-def rejected(subject: LintContext) -> Iterator[Finding]:
+def rejected(context: LintContext) -> Iterator[Finding]:
     """XLA's own parser would not take the text, though it can be read here.
 
     Why: a text that is edited by hand is often read back by XLA. Dumps of older versions and of forks hold attributes
@@ -42,12 +42,12 @@ def rejected(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/parser/hlo_parser.cc
     """
-    for error in subject.rejections:
-        yield subject.finding(error.message, span=error.span, hint=error.hint, about=error.message)
+    for error in context.rejections:
+        yield context.finding(error.message, span=error.span, hint=error.hint, about=error.message)
 
 
 @rule("HLO003", "too much left out to judge", severity="warning", needs="text")
-def left_out(subject: LintContext) -> Iterator[Finding]:
+def left_out(context: LintContext) -> Iterator[Finding]:
     """The text leaves out operands, attributes or the names of computations.
 
     Why: rules that ask whether a module is well formed cannot tell what is wrong from what is not printed, so they say
@@ -60,12 +60,12 @@ def left_out(subject: LintContext) -> Iterator[Finding]:
 
     Reference: HloPrintOptions in xla/hlo/ir/hlo_print_options.h
     """
-    for note in subject.left_out:
-        yield subject.finding(note.message, span=note.span, hint=note.hint, about=note.message)
+    for note in context.left_out:
+        yield context.finding(note.message, span=note.span, hint=note.hint, about=note.message)
 
 
 @rule("HLO004", "opcode that is not known", severity="warning")
-def unknown_opcode(subject: LintContext) -> Iterator[Finding]:
+def unknown_opcode(context: LintContext) -> Iterator[Finding]:
     """An instruction has an opcode of which no rule is known.
 
     Why: nobody can tell here what it takes and gives, so its shape is taken as it is written. It may come from a newer
@@ -78,6 +78,6 @@ def unknown_opcode(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/ir/hlo_opcode.h
     """
-    for opcode, instructions in subject.by_opcode.items():
+    for opcode, instructions in context.by_opcode.items():
         for instruction in () if is_known(opcode.removesuffix(OPAQUE)) else instructions:
-            yield subject.finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)
+            yield context.finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)

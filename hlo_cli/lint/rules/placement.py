@@ -28,7 +28,7 @@ _MOSAIC: Final = "tpu_custom_call"
 
 
 @rule("HLO504", "large value on every device", severity="warning", needs="instructions")
-def replicated(subject: LintContext) -> Iterator[Finding]:
+def replicated(context: LintContext) -> Iterator[Finding]:
     """Each of several devices holds all of an argument (replicated_bytes and more).
 
     Why: it takes as much memory on every device as on one. Weights are often better spread and gathered layer by layer.
@@ -41,13 +41,13 @@ def replicated(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/shardy
     """
-    if subject.num_partitions < 2:
+    if context.num_partitions < 2:
         return
-    for parameter in subject.module.entry.parameters:
-        if parameter.shape.padded_bytes < subject.settings.replicated_bytes or not _is_replicated(parameter):
+    for parameter in context.module.entry.parameters:
+        if parameter.shape.padded_bytes < context.settings.replicated_bytes or not _is_replicated(parameter):
             continue
-        devices, taken = subject.num_partitions, parameter.shape.padded_bytes
-        yield subject.finding(
+        devices, taken = context.num_partitions, parameter.shape.padded_bytes
+        yield context.finding(
             f"{parameter.name} takes {format_bytes(taken)} on each of {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
@@ -56,7 +56,7 @@ def replicated(subject: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO601", "calls back into Python", severity="note", needs="instructions")
-def python_callback(subject: LintContext) -> Iterator[Finding]:
+def python_callback(context: LintContext) -> Iterator[Finding]:
     """A custom call runs a function of the Python process that compiled the module.
 
     Why: the device waits for Python each time, and the module cannot be saved, or run by another process.
@@ -68,15 +68,15 @@ def python_callback(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of(opcodes.CUSTOM_CALL):
+    for call in context.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
-            yield subject.finding(
+            yield context.finding(
                 f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
             )
 
 
 @rule("HLO602", "waits for the host in a loop", severity="warning")
-def host_in_loop(subject: LintContext) -> Iterator[Finding]:
+def host_in_loop(context: LintContext) -> Iterator[Finding]:
     """A loop sends something to the host or receives something from it, or calls back into Python, in every round.
 
     Why: a round cannot end before the host has answered, which takes longer than most rounds do.
@@ -91,16 +91,16 @@ def host_in_loop(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/operation_semantics#infeed; hlo parse DUMP --tree
     """
-    for call in subject.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
-        if not _asks_host(call) or (loop := _loop_around(subject, call)) is None:
+    for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
+        if not _asks_host(call) or (loop := _loop_around(context, call)) is None:
             continue
-        rounds = subject.analyses.times.get(call.computation)
+        rounds = context.analyses.times.get(call.computation)
         times = f"{rounds:,} times" if rounds is not None else "in every round"
-        yield subject.finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
+        yield context.finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
 
 
 @rule("HLO603", "runs on one kind of device alone", severity="note", needs="instructions")
-def one_platform(subject: LintContext) -> Iterator[Finding]:
+def one_platform(context: LintContext) -> Iterator[Finding]:
     """A module that is not compiled yet calls a library that only CPUs, only GPUs or only TPUs have.
 
     Why: it was made for them, and cannot be compiled for others.
@@ -112,16 +112,16 @@ def one_platform(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://docs.jax.dev/en/latest/export/export.html; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of(opcodes.CUSTOM_CALL) if not subject.module.is_scheduled else ():
+    for call in context.of(opcodes.CUSTOM_CALL) if not context.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
         kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         kinds += ["TPUs"] if target == _MOSAIC else []
         if len(kinds) == 1:
-            yield subject.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
+            yield context.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
 
 
 @rule("HLO604", "custom call by an old interface", severity="note")
-def old_interface(subject: LintContext) -> Iterator[Finding]:
+def old_interface(context: LintContext) -> Iterator[Finding]:
     """A custom call on a CPU or GPU names another interface than API_VERSION_TYPED_FFI.
 
     Why: only the typed one is stable between versions of XLA; the others are to be removed. What names none is left
@@ -134,11 +134,11 @@ def old_interface(subject: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/xla/custom_call; hlo fuse DUMP --custom-calls
     """
-    for call in subject.of(opcodes.CUSTOM_CALL) if subject.target in ("cpu", "gpu") else ():
+    for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
         if described is not None and described.api_version not in _NOT_OLD:
             message = f"{call.name} calls {described.target} by {described.api_version}"
-            yield subject.finding(message, call, attribute_span(call, "api_version"))
+            yield context.finding(message, call, attribute_span(call, "api_version"))
 
 
 def _is_replicated(parameter: Instruction) -> bool:
@@ -164,11 +164,11 @@ def _asks_host(call: Instruction) -> bool:
     return True
 
 
-def _loop_around(subject: LintContext, instruction: Instruction) -> Instruction | None:
+def _loop_around(context: LintContext, instruction: Instruction) -> Instruction | None:
     """The innermost loop that an instruction runs in."""
     computation = instruction.computation
     seen = {computation}
-    while callers := subject.contexts.callers.get(computation):
+    while callers := context.contexts.callers.get(computation):
         if callers[0].opcode == opcodes.WHILE:
             return callers[0]
         computation = callers[0].computation

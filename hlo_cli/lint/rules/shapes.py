@@ -12,7 +12,7 @@ from hlo_cli.report.finding import Finding
 
 
 @rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")
-def wrong_shape(subject: LintContext) -> Iterator[Finding]:
+def wrong_shape(context: LintContext) -> Iterator[Finding]:
     """An instruction has another shape than its opcode gives, or takes operands or attributes that it cannot take.
 
     Why: XLA computes the shape of a result from operands, attributes and called computations, and rejects a module in
@@ -25,15 +25,15 @@ def wrong_shape(subject: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/shape_inference.cc; ShapeVerifier in xla/service/hlo_verifier.cc
     """
-    told = {problem.at for problem in (*subject.async_problems, *subject.fusion_problems)}
-    for problem in subject.shape_problems:
+    told = {problem.at for problem in (*context.async_problems, *context.fusion_problems)}
+    for problem in context.shape_problems:
         at = problem.instruction
-        if not problem.is_precision and at not in told:  # rules of their own say more of asynchronous ones and fusions
-            yield subject.finding(problem.message, at, shape_span(subject.module, at) if problem.is_of_shape else None)
+        if not problem.is_precision and at not in told:  # other rules report asynchronous ones and fusions
+            yield context.finding(problem.message, at, shape_span(context.module, at) if problem.is_of_shape else None)
 
 
 @rule("HLO011", "result of another precision", needs="instructions")
-def wrong_precision(subject: LintContext) -> Iterator[Finding]:
+def wrong_precision(context: LintContext) -> Iterator[Finding]:
     """A shape is right but for the width of its float type.
 
     Why: XLA rejects it, except where mixed precision is allowed, as it is behind the passes of the TPU compiler that
@@ -46,13 +46,13 @@ def wrong_precision(subject: LintContext) -> Iterator[Finding]:
 
     Reference: ShapeVerifier::CheckShape in xla/service/hlo_verifier.cc
     """
-    for problem in subject.shape_problems:
+    for problem in context.shape_problems:
         if problem.is_precision:
-            yield subject.finding(problem.message, problem.instruction, shape_span(subject.module, problem.instruction))
+            yield context.finding(problem.message, problem.instruction, shape_span(context.module, problem.instruction))
 
 
 @rule("HLO012", "operands of different precisions", needs="instructions")
-def mixed_precision(subject: LintContext) -> Iterator[Finding]:
+def mixed_precision(context: LintContext) -> Iterator[Finding]:
     """An instruction takes floats of different widths.
 
     Why: XLA rejects it before precision is lowered, as it cannot tell in which type to compute; what the TPU compiler
@@ -65,6 +65,6 @@ def mixed_precision(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckMixedPrecisionOperands in xla/service/hlo_verifier.cc
     """
-    for instruction in subject.module.instructions if not subject.allows_mixed_precision else ():
+    for instruction in context.module.instructions if not context.allows_mixed_precision else ():
         if (difference := precision_difference(instruction)) is not None:
-            yield subject.finding(f"{instruction.name}: {difference}", instruction)
+            yield context.finding(f"{instruction.name}: {difference}", instruction)

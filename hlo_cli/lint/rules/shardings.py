@@ -23,7 +23,7 @@ _MARK: Final = "sharding={"
 
 
 @rule("HLO080", "sharding does not fit the shape")
-def wrong_sharding(subject: LintContext) -> Iterator[Finding]:
+def wrong_sharding(context: LintContext) -> Iterator[Finding]:
     """A sharding has another number of parts than the shape has leaves or dimensions, or devices that are not there.
 
     Why: the partitioner cuts each array along its dimensions and hands every part to one device.
@@ -37,21 +37,21 @@ def wrong_sharding(subject: LintContext) -> Iterator[Finding]:
     Reference: HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc
     """
     problems: dict[tuple[str, str], str | None] = {}
-    for instruction in subject.saying(_MARK):
-        if instruction.opcode in _OF_DATA:  # theirs describes what is transferred, not the token beside it
+    for instruction in context.saying(_MARK):
+        if instruction.opcode in _OF_DATA:  # theirs describes the transferred data, not the token
             continue
         key = (instruction.attribute("sharding") or "", str(instruction.shape))
         if key not in problems:
             sharding = instruction.sharding
-            problems[key] = _problem(subject, sharding, instruction.shape) if sharding is not None else None
+            problems[key] = _problem(context, sharding, instruction.shape) if sharding is not None else None
         if (message := problems[key]) is not None:
-            yield subject.finding(
+            yield context.finding(
                 f"{instruction.name}: {message}", instruction, attribute_span(instruction, "sharding")
             )
 
 
 @rule("HLO081", "loop or branch changes the sharding")
-def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
+def inconsistent_sharding(context: LintContext) -> Iterator[Finding]:
     """A loop, its body and its condition, or a conditional and its branches, are sharded in different ways.
 
     Why: what goes round in a loop lies where it lay before, and whichever branch runs gives the same result.
@@ -64,15 +64,15 @@ def inconsistent_sharding(subject: LintContext) -> Iterator[Finding]:
 
     Reference: CheckWhileInstruction… and "Inconsistent conditional sharding" in xla/service/hlo_verifier.cc
     """
-    if _MARK not in subject.module.source.text and subject.module.source.text:
+    if _MARK not in context.module.source.text and context.module.source.text:
         return
-    for caller in subject.of(opcodes.WHILE, opcodes.CONDITIONAL):
+    for caller in context.of(opcodes.WHILE, opcodes.CONDITIONAL):
         said = [(each, each.attribute("sharding")) for each in _sharded_alike(caller)]
         first = next((pair for pair in said if pair[1] is not None), None)
         for each, text in said if first is not None else ():
             if text is not None and first is not None and each.sharding != first[0].sharding:
                 message = f"{each.name} has the sharding {text}, {first[0].name} has {first[1]}"
-                yield subject.finding(message, each, attribute_span(each, "sharding"))
+                yield context.finding(message, each, attribute_span(each, "sharding"))
 
 
 def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
@@ -84,7 +84,7 @@ def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
             yield from called.parameters[:1]
 
 
-def _problem(subject: LintContext, sharding: AnySharding, shape: Shape) -> str | None:
+def _problem(context: LintContext, sharding: AnySharding, shape: Shape) -> str | None:
     leaves: list[Shape] = [leaf for _, leaf in shape.leaves] or [shape]
     if isinstance(sharding, TupleSharding):
         elements = sharding.elements
@@ -93,24 +93,24 @@ def _problem(subject: LintContext, sharding: AnySharding, shape: Shape) -> str |
         if len(elements) != len(leaves):
             return f"there are {len(elements)} shardings for {len(leaves)} leaves"
     else:
-        elements = (sharding,) * len(leaves)  # one stands for all leaves
-    found = (_leaf_problem(subject, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
+        elements = (sharding,) * len(leaves)  # one applies to all leaves
+    found = (_leaf_problem(context, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
     return next((problem for problem in found if problem is not None), None)
 
 
-def _leaf_problem(subject: LintContext, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
+def _leaf_problem(context: LintContext, sharding: Sharding | NamedSharding, shape: Shape) -> str | None:
     if (problem := sharding.problem) is not None:
         return problem
     if isinstance(shape, BufferShape):
         shape = shape.array
     if isinstance(sharding, NamedSharding):
-        return _named_problem(subject, sharding, shape)
-    return _tiles_problem(subject, sharding, shape)
+        return _named_problem(context, sharding, shape)
+    return _tiles_problem(context, sharding, shape)
 
 
-def _named_problem(subject: LintContext, sharding: NamedSharding, shape: Shape) -> str | None:
+def _named_problem(context: LintContext, sharding: NamedSharding, shape: Shape) -> str | None:
     if isinstance(sharding.mesh, MaximalMesh):
-        return _outside(subject, (sharding.mesh.device_id,))
+        return _outside(context, (sharding.mesh.device_id,))
     dims = len(sharding.dim_shardings)
     is_cut = not sharding.whole and any(dimension.axes for dimension in sharding.dim_shardings)
     if is_cut and isinstance(shape, ArrayShape) and dims != shape.rank:
@@ -118,30 +118,30 @@ def _named_problem(subject: LintContext, sharding: NamedSharding, shape: Shape) 
     return None
 
 
-def _tiles_problem(subject: LintContext, sharding: Sharding, shape: Shape) -> str | None:
+def _tiles_problem(context: LintContext, sharding: Sharding, shape: Shape) -> str | None:
     tiles = sharding.tiles
     if tiles is None:
-        return _outside(subject, (sharding.device,)) if sharding.device is not None else None
+        return _outside(context, (sharding.device,)) if sharding.device is not None else None
     subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     rank = len(tiles.dimensions) - subgroups
     is_cut = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
-    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # what is whole fits every rank
+    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # an unsharded value fits every rank
         return f"the tiles have {rank} dimensions, the array {shape.rank}"
     try:
         devices = tiles.device_ids()
     except HloError:
         return None
-    if len(devices) < tiles.device_count:  # XLA passes over devices beyond the tiles
+    if len(devices) < tiles.device_count:  # XLA ignores devices beyond the tiles
         return f"there are {tiles.device_count} tiles, but {len(devices)} devices"
     if len(set(devices)) < len(devices):
         twice = next(device for number, device in enumerate(devices) if device in devices[:number])
         return f"device {twice} holds two tiles"
-    return _outside(subject, devices)
+    return _outside(context, devices)
 
 
-def _outside(subject: LintContext, devices: tuple[int, ...]) -> str | None:
-    """Whether a device is beyond those that the module runs on, where it says on how many."""
-    count, least, most = subject.num_partitions, min(devices, default=0), max(devices, default=0)
+def _outside(context: LintContext, devices: tuple[int, ...]) -> str | None:
+    """The problem if a device is outside the partitions of the module."""
+    count, least, most = context.num_partitions, min(devices, default=0), max(devices, default=0)
     if least < 0:
         return f"there is no device {least}"
     return f"there is no device {most}, there are {count} partitions" if most >= count > 1 else None

@@ -19,11 +19,11 @@ _COMPARING: Final = (
     entry.entry_layout,
     entry.input_output_alias,
 )
-"""The rules that compare layouts where these are settled."""
+"""The rules that compare final layouts."""
 
 
 @rule("HLO094", "layouts do not agree yet", severity="warning", is_default=False)
-def unsettled_layouts(subject: LintContext) -> Iterator[Finding]:
+def unsettled_layouts(context: LintContext) -> Iterator[Finding]:
     """Where data only moves through, layouts or sizes in bytes differ in a module that is not scheduled.
 
     Why: while a module is compiled its layouts are still chosen, and XLA compares them only once they are settled. A
@@ -38,10 +38,10 @@ def unsettled_layouts(subject: LintContext) -> Iterator[Finding]:
 
     Reference: layout_sensitive in xla/service/hlo_verifier.h
     """
-    if subject.is_layout_sensitive or subject.settings.layout_sensitive == "never":
+    if context.is_layout_sensitive or context.settings.layout_sensitive == "never":
         return
-    settled = replace(subject.settings, layout_sensitive="always")
-    strict = LintContext(subject.module, settled, subject.rejections, subject.verdicts)
+    settled = replace(context.settings, layout_sensitive="always")
+    strict = LintContext(context.module, settled, context.rejections, context.verdicts)
     for each in _COMPARING:
-        known = set(each.check(subject))
+        known = set(each.check(context))
         yield from (finding for finding in each.check(strict) if finding not in known)

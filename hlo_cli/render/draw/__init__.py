@@ -1,3 +1,3 @@
-"""Parts of a report as lines of text, one file a part: `table.lines` for tables, `timeline.lines` for charts,
+"""Parts of a report as lines of text, one file for each kind: `table.lines` for tables, `timeline.lines` for charts,
 and so on.
 """

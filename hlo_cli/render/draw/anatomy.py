@@ -1,4 +1,4 @@
-"""Anatomies on a screen: the quotation broken so that no underline wraps, then a line for every part."""
+"""Anatomies as text: the quotation, broken so that no underline wraps, then a line for every part."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lines(anatomy: Anatomy, style: Style) -> Iterator[Line]:
 
 
 def quoted_lines(segments: Iterable[Segment], style: Style) -> list[Quoted]:
-    """The segments in lines: one if it fits, else broken where they say and wherever else is needed."""
+    """The segments in lines: one if they fit, else broken where the segments allow it or it is needed."""
     shown = [replace(each, text=shorten_name(style.show(each.text), style.room, style.dots)) for each in segments]
     shown = [segment for segment in shown if segment.text]
     if _width(shown) <= style.room:
@@ -162,7 +162,7 @@ def _explanation(
 
 
 def _detailed(anatomy: Anatomy, style: Style, room: int) -> dict[int, Line]:
-    """The meanings and details of the rows that have any, aligned with each other."""
+    """The meanings and details of the rows with details, aligned."""
     rows = [row for row in anatomy.explanations if row.details]
     if not rows:
         return {}

@@ -1,4 +1,4 @@
-"""Spans on a screen: a column of bars, each over the steps it takes, as wide as there is room."""
+"""Spans as text: a column of bars, each over its steps, as wide as the screen allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITING: Final = "│"
 
 
 class Stretch(NamedTuple):
-    """Steps `start` to `end`, both among them, whether other work is done meanwhile, and from when on none is."""
+    """Steps `start` to `end`, inclusive, whether compute overlaps them, and the first step without overlap."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
 
 
 def stretch_of(cell: Cell) -> Stretch | None:
-    """The steps that a cell of a column of spans holds, if it has any.
+    """The steps in a cell of a column of spans, if it has any.
 
     >>> stretch_of((6, 7, False)), stretch_of(None)
     (Stretch(start=6, end=7, is_busy=False, waits_from=6), None)
@@ -44,7 +44,7 @@ def stretch_of(cell: Cell) -> Stretch | None:
 
 
 def span_lane(lane: Lane, cells: Sequence[Cell], width: int, style: Style) -> Lane:
-    """The lane drawn for the width it was given: over it the first and the last step, in it a bar for each row.
+    """The lane drawn at the given width: the first and the last step as header, and a bar for each row.
 
     >>> from hlo_cli.report.column import Column
     >>> column = Column("span", "step", "span", steps=285)
@@ -74,7 +74,7 @@ def _bar(stretch: Stretch | None, axis: Axis, column: Column, style: Style) -> E
 
 
 def _glyphs(stretch: Stretch, axis: Axis, cells: int) -> str:
-    """The part behind which other work is done, and the part that is waited for, each at least one cell wide."""
+    """The overlapped part and the exposed part of a bar, each at least one cell wide."""
     if stretch.waits_from <= stretch.start:
         return WAITING * cells
     if stretch.waits_from > stretch.end or cells < 2:

@@ -1,4 +1,4 @@
-"""Cells for people: the raw values of a column as text, all in the unit that suits the column."""
+"""Cells for people: the raw values of a column as text, all in the unit of the column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHANGES: Mapping[Cell, Role] = {"+": "saving", "-": "alarm", "~": "waste"}
 
 
 class Entry(NamedTuple):
-    """The text of one cell. `lead` stands before it and is never shortened; `fixed` texts lose only their end.
+    """The text of one cell. `lead` is a prefix that is never shortened; `fixed` texts are cut only at the end.
 
     >>> Entry("fusion.2", lead="├─ ").lead
     '├─ '
@@ -29,14 +29,14 @@ class Entry(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """How a column writes its values: the sign of its unit, and the text of a value that is there."""
+    """The format of a column's values: its unit, and a function from a present value to text."""
 
     unit: str
     text_of: Callable[[Cell], str]
 
 
 def entries_of(column: Column, cells: Iterable[Cell], writing: Writing, style: Style) -> tuple[Entry, ...]:
-    """The cells of a column as entries, each in the role that its column or its value gives it.
+    """The cells of a column as entries, each in the role of its column or value.
 
     >>> column = Column("padded_bytes", "padded", "bytes", role="waste")
     >>> entries_of(column, (2048, 0, None), writing_of(column, (2048, 0, None)), Style())[:2]
@@ -54,7 +54,7 @@ def entries_of(column: Column, cells: Iterable[Cell], writing: Writing, style: S
 
 
 def cell_text(cell: Cell, writing: Writing) -> str:
-    """The text of a cell: `-` for what does not apply, `?` for what is not known.
+    """The text of a cell: `-` if it does not apply, `?` if it is unknown.
 
     >>> cell_text(None, writing_of(Column("step", "step", "step"), ()))
     '-'
@@ -65,7 +65,7 @@ def cell_text(cell: Cell, writing: Writing) -> str:
 
 
 def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ()) -> Writing:
-    """How a column writes its cells; its sums choose the unit too, but not whether there are decimals.
+    """The format of a column's cells; its sums count for the unit too, but not for decimals.
 
     >>> writing_of(Column("bytes", "", "bytes"), (2883584, 430080), (10039296,)).text_of(2883584)
     '2,816'
@@ -103,7 +103,7 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
 
 
 def plain_value(cell: Cell) -> str:
-    """A value that is no number of its own kind: a text, a truth, an index.
+    """The text of a value without a unit: a text, a boolean, an index.
 
     >>> plain_value((0, 5)), plain_value(True), plain_value(126), plain_value("add")
     ('(0,5)', 'yes', '126', 'add')
@@ -152,7 +152,7 @@ def _number(text_of: Callable[[int | float], str]) -> Callable[[Cell], str]:
 
 
 def in_words(column: Column, cell: Cell) -> str:
-    """One cell alone, with its unit, as it stands outside of tables.
+    """One cell with its unit, for use outside of tables.
 
     >>> in_words(Column("bytes", "bytes", "bytes"), 16384), in_words(Column("n", "n", "count"), 3412)
     ('16 KiB', '3,412')

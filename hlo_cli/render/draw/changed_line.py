@@ -1,4 +1,4 @@
-"""A changed line on a screen: what changed is marked, and of what did not as much is kept as fits."""
+"""A changed line as text: changes are marked, and unchanged text is shortened to fit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hlo_cli.render.width import cell_width, take, take_last
 from hlo_cli.report.diff import Piece
 from hlo_cli.report.text import Line, Run, plain_text
 
-_KEPT: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a stretch, as a line gets narrower
+_KEPT: Final = (80, 64, 48, 40, 32, 24, 16, 12)  # cells of a piece, as a line gets narrower
 _NAME: Final = 20
 
 
 def changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
-    """The line that the pieces make, in so many cells: unchanged stretches lose their middles, the first its end.
+    """The line of the pieces in `room` cells: unchanged pieces are cut in the middle, the first at its end.
 
     >>> pieces = (Piece("%a = f32[", "%a = f32["), Piece("8", "16"), Piece("] copy(%p)", "] copy(%p)"))
     >>> plain_text(changed_line(pieces, 80, Style()))
@@ -31,7 +31,7 @@ def changed_line(pieces: tuple[Piece, ...], room: int, style: Style) -> Line:
 
 
 def runs_of(piece: Piece) -> Line:
-    """A stretch as it is written: one word becomes another; else what went and what came, each in brackets.
+    """The runs of a piece: `old → new` for one word, else removed and added text in brackets.
 
     >>> plain_text(runs_of(Piece("0,1", "1,0"))), plain_text(runs_of(Piece("", ", calls=%b")))
     ('0,1 → 1,0', '{+, calls=%b+}')
@@ -45,7 +45,7 @@ def runs_of(piece: Piece) -> Line:
 
 
 def _shorter(run: Run, kept: int, at: int, pieces: int, style: Style) -> Run:
-    """A run in fewer cells: the first keeps its name, the last its beginning, others both ends."""
+    """A run in fewer cells: the first keeps its name, the last its beginning, the others both ends."""
     text, dots = run.text, style.dots
     most = 2 * kept if run.role != "plain" else max(kept, _NAME) if at == 0 else kept
     if cell_width(text) <= most:

@@ -1,4 +1,4 @@
-"""Fitting a table to a screen: which columns stay, and how wide each may be."""
+"""Fitting of a table to a screen: the columns to keep, and their widths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo_cli.report.column import KEEP, Column
 GAP = 2
 Widths = Mapping[str, int]
 
-# cells by unit: what a column gets before others leave for it, what it keeps while others are shortened, the least
+# cells by unit: width before others are dropped for it, width while others are shortened, minimum width
 WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
 FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
 LEAST: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
@@ -22,7 +22,7 @@ SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name
 
 
 class Lane(NamedTuple):
-    """A column ready to print: header lines, the lowest last, and one entry a row."""
+    """A column ready to print: header lines from top to bottom, and one entry for each row."""
 
     column: Column
     header: tuple[str, ...]
@@ -31,7 +31,7 @@ class Lane(NamedTuple):
 
     @property
     def header_width(self) -> int:
-        """The cells that the header takes."""
+        """The width of the header in cells."""
         return max(map(cell_width, self.header), default=0)
 
 
@@ -48,8 +48,8 @@ def lane_of(column: Column, header: tuple[str, ...], entries: Sequence[Entry]) -
 def fit(lanes: Sequence[Lane], room: int, *, sorted_by: str = "", label: str = "") -> list[tuple[Lane, int]]:
     """The lanes that stay and their widths, together at most `room` cells.
 
-    Low ranks leave first, then texts, names and at last shapes are shortened. Numbers, the column that the rows are
-    sorted by and the one that names them leave only when nothing else is left to go.
+    Columns of low rank are dropped first, then texts, names, and finally shapes are shortened. Numbers, the sort
+    column, and the label column are dropped only if no other column is left.
 
     >>> name, size = Column("name", "", "name"), Column("bytes", "", "bytes")
     >>> lanes = [lane_of(name, (), (Entry("x" * 50),)), lane_of(size, (), (Entry("1,024"),))]
@@ -88,7 +88,7 @@ def _limited(lanes: Sequence[Lane], limits: Widths, text: int) -> list[int]:
 
 
 def _is_rigid(column: Column) -> bool:
-    """Whether its texts are never shortened: numbers, and what is set like them."""
+    """Whether its texts are never shortened: numbers, and columns set like them."""
     return column.is_right_aligned or column.is_numeric or column.unit in ("flag", "change")
 
 

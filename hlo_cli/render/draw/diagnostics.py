@@ -1,4 +1,4 @@
-"""Errors, findings and notes for standard error: what is wrong, the quoted line with carets, and what to do."""
+"""Errors, findings, and notes for standard error: message, quoted line with carets, and help."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def render_diagnostics(
 
 
 def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = False) -> Iterator[str]:
-    """Three notes at most, unless more was asked for; the same note is said once.
+    """The notes: at most three unless `verbose`, and equal notes once with their count.
 
     >>> notes = [Diagnostic("note", f"attribute {name} kept as text") for name in "abcdea"]
     >>> print("".join(render_notes(notes, Style())), end="")
@@ -79,7 +79,7 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
 
 
 def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
-    """The lines of one diagnostic: message, place, quotation, help; the place is a name where no text has it."""
+    """The lines of one diagnostic: message, place, quotation, help; the place is a name if there is no text."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
@@ -96,13 +96,13 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
 
 
 def _help(hint: str, style: Style) -> Iterator[Line]:
-    """What to do about it; a command stays on one line, so that it can be pasted."""
+    """The lines of a hint; a command stays on one line, so that it can be pasted."""
     line = (Run("help:", "saving"), Run(f" {_message(hint, style)}"))
     yield from (line,) if hint.startswith(COMMAND) else _broken(line, style.room - 2, style)
 
 
 def _broken(line: Line, room: int, style: Style) -> Iterator[Line]:
-    """A message broken into lines, between words that stay whole; for a program as it is."""
+    """A message broken into lines between words; unbroken if a program reads it."""
     return fill(line, room, whole=True) if style.wraps else iter((line,))
 
 

@@ -1,4 +1,4 @@
-"""Diffs on a screen: a sign, a line number, and of a changed line what changed."""
+"""Diffs as text: a sign, a line number, and the changes of a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROLES: Final[dict[Sign, Role]] = {" ": "quiet", "~": "waste", "+": "saving", "-"
 
 
 def lines(diff: Diff, style: Style) -> Iterator[Line]:
-    """The title and the hunks, each under what it is part of; what moved away is seen where it went.
+    """The title and the hunks, each under its heading; moved lines are shown at their new position.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> changed = DiffLine("~", "  dot = f32[8]{0,1} dot(a)", "  dot = f32[8]{1,0} dot(a)", 9, 9)
@@ -47,7 +47,7 @@ def lines(diff: Diff, style: Style) -> Iterator[Line]:
 
 
 def footer(diff: Diff, style: Style) -> tuple[str, ...]:
-    """How much of the diff is seen, and how many lines each sign stands at.
+    """The number of shown changes, and the number of lines with each sign.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> footer(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1),) * 30),)), Style())

@@ -1,4 +1,4 @@
-"""Which lines of a diff are seen on a screen: changes with their neighbours, and of long blocks the beginning."""
+"""The lines of a diff shown on a screen: changes with their neighbors, and the beginning of long blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_A_BLOCK: Final = 3
 
 
 class Shown(NamedTuple):
-    """What one reads of a diff: a line, or words for lines left out; and what it is part of."""
+    """A shown line of a diff, or a text for omitted lines; and the heading of its hunk."""
 
     heading: str
     line: DiffLine | None
@@ -23,9 +23,9 @@ class Shown(NamedTuple):
 
 
 def shown_lines(diff: Diff, style: Style) -> list[Shown]:
-    """What is seen of a diff: as many changes as the style allows, with one line of what is around them.
+    """The shown lines of a diff: as many changes as the style allows, with one line of context.
 
-    Who says how many changes to show gets every line up to there.
+    If the user gives the number of changes, every line up to the last of them is shown.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> lines = [DiffLine("-" if 3 < n < 13 else " ", "x", "x", n, n) for n in range(1, 20)]
@@ -66,7 +66,7 @@ def _words(heading: str, unseen: int) -> list[Shown]:
 
 
 def _brief(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, int]]:
-    """Lines, each with how many more of its block are left out behind it; None for so many unchanged lines."""
+    """Lines, each with the number of lines of its block omitted after it; None for omitted unchanged lines."""
     groups = [(sign, list(group)) for sign, group in groupby(lines, lambda line: line.sign)]
     for at, (sign, group) in enumerate(groups):
         if sign in SIGNS:

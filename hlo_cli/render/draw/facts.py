@@ -1,4 +1,4 @@
-"""Facts on a screen: labels, amounts that align, and remarks cut to the width."""
+"""Facts as text: labels, aligned amounts, and remarks cut to the width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AFTER_AMOUNT = "   "
 
 
 def lines(facts: Facts, style: Style) -> Iterator[Line]:
-    """One line a fact.
+    """One line for each fact.
 
     >>> from hlo_cli.report.text import plain_text
     >>> arguments = Fact("arguments", (Amount("count", 63), Amount("bytes", 5872025, "bytes")))
@@ -42,7 +42,7 @@ def lines(facts: Facts, style: Style) -> Iterator[Line]:
 
 
 def shorten_list(text: str, room: int, dots: str) -> str:
-    """A list with commas loses its last items; a text without commas its end.
+    """A comma-separated list without its last items, or another text without its end.
 
     >>> shorten_list("parameter 822, convert 468", 20, "…")
     'parameter 822 …'

@@ -1,4 +1,4 @@
-"""Figures on a screen: their own lines, cut where the screen ends."""
+"""Figures as text: their lines, cut to the width of the screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo_cli.report.text import Line, Run
 
 
 def lines(figure: Figure, style: Style) -> Iterator[Line]:
-    """The title and the lines of a figure, drawn for the room there is.
+    """The title and the lines of a figure, drawn for the width of the screen.
 
     >>> from hlo_cli.report.figure import fixed
     >>> from hlo_cli.report.text import plain_text

@@ -1,4 +1,4 @@
-"""Findings on a screen: each with its line quoted, the worst first, as many as asked for."""
+"""Findings as text: each with its line quoted, highest severity first, up to the requested number."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LIMIT = 20
 
 
 def lines(findings: Findings, style: Style) -> Iterator[Line]:
-    """The findings, the worst first and otherwise in the order of the text."""
+    """The findings, highest severity first, then in the order of the text."""
     worst = sorted(findings.found, key=lambda each: SEVERITIES.index(each.severity))
     for each in worst[: style.rows_shown(LIMIT, len(worst))]:
         yield from diagnostic_lines(each, style)
 
 
 def footer(findings: Findings, style: Style) -> tuple[str, ...]:
-    """How many of them are seen, unless all are."""
+    """The number of shown findings, unless all are shown."""
     total = len(findings.found)
     shown = style.rows_shown(LIMIT, total)
     return () if shown == total else (f"{shown} of {total:,} findings", "--top 0 shows all")

@@ -1,4 +1,4 @@
-"""A grid: lanes printed beside each other under their headers and a rule."""
+"""The grid of a table: lanes side by side under their headers and a rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fitted = Sequence[tuple[Lane, int]]
 def header_lines(fitted: Fitted, style: Style) -> Iterator[Line]:
     """The names of groups, the names of columns with their units, and the rule below them.
 
-    A text column without a name that stands last has no rule: it holds remarks.
+    A last text column without a name has no rule: it holds remarks.
     """
     if any(lane.column.group for lane, _ in fitted):
         yield _row([(_cut(text, width, style), width, True, "quiet") for text, width in _groups(fitted, style)])

@@ -1,4 +1,4 @@
-"""Loops on a screen: brackets below the axis of a timeline, those inside others further down."""
+"""Loops as text: brackets below the axis of a timeline, inner loops below outer ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST_NAME: Final = 6
 
 
 def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
-    """A line for each depth, the longest loops first where several want the same cells, and how many are not seen."""
+    """A line for each depth, and the number of loops not shown; if loops compete for cells, the longest is shown."""
     left_out = 0
     for depth, level in enumerate(loop_levels(loops, axis.steps)):
         if depth >= MOST_LINES:
@@ -41,7 +41,7 @@ def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line
 
 
 def loop_levels(loops: Sequence[Loop], steps: int) -> list[list[Loop]]:
-    """The loops by depth: first those that are in no other, then those in them. What lies outside the steps is cut.
+    """The loops by depth, outermost first, cut to the range of steps.
 
     >>> [[loop.name for loop in level] for level in loop_levels((Loop("in", 2, 3), Loop("out", 1, 8)), 9)]
     [['out'], ['in']]
@@ -63,7 +63,7 @@ def loop_levels(loops: Sequence[Loop], steps: int) -> list[list[Loop]]:
 
 
 def trips_text(loop: Loop) -> str:
-    """How often a loop runs, as it stands behind its name.
+    """The trip count of a loop, as written after its name.
 
     >>> trips_text(Loop("while.10", 0, 1, 32)), trips_text(Loop("while.8", 0, 1, UNKNOWN)), trips_text(Loop("f", 0, 1))
     (' × 32', ' × ?', '')
@@ -92,7 +92,7 @@ def _bracket(strip: Strip, loop: Loop, axis: Axis, style: Style) -> bool:
 
 
 def _name_beside(strip: Strip, loop: Loop, axis: Axis, style: Style) -> None:
-    """The name to the right of a bracket that is too narrow for it, where there is room before the next."""
+    """Puts the name to the right of a bracket that is too narrow for it, if there is room before the next."""
     start, end = axis.cell(loop.start), axis.cell(loop.end)
     name, trips = _label(loop, end - start - 3, style)
     if name:
@@ -105,7 +105,7 @@ def _name_beside(strip: Strip, loop: Loop, axis: Axis, style: Style) -> None:
 
 
 def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
-    """The name and trips in so many cells, the name shortened if need be; nothing if little would be left of it."""
+    """The name and trips in `room` cells, the name shortened if needed; empty if too little of it would be left."""
     name, trips = style.show(loop.name), style.show(trips_text(loop))
     left = room - cell_width(trips)
     if cell_width(name) > left:

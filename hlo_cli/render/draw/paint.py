@@ -1,4 +1,4 @@
-"""Colours: what each role looks like on a terminal, in its own eight colours and never on a background."""
+"""Colors: the style of each role on a terminal, in its own eight colors and without backgrounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOKS: Mapping[Role, str] = MappingProxyType({
 
 
 def painter(*, color: bool) -> Callable[[Line], str]:
-    r"""A function that makes a line into text, with escape sequences if colour is wanted.
+    r"""A function from a line to text, with escape sequences if `color`.
 
     >>> painter(color=True)((Run("fusion.2", "name"), Run(" is big")))
     '\x1b[36mfusion.2\x1b[0m is big'
@@ -27,7 +27,7 @@ def painter(*, color: bool) -> Callable[[Line], str]:
 
 
 def cut_line(line: Line, room: int, dots: str) -> Line:
-    """A line that is no wider than the room; one that was cut ends in dots.
+    """The line cut to `room` cells; a cut line ends in dots.
 
     >>> plain_text(cut_line((Run("abc", "name"), Run("def")), 4, "…"))
     'abc…'

@@ -1,4 +1,4 @@
-"""Passages on a screen: prose at the width that reads well."""
+"""Passages as text: prose at a readable width."""
 
 from __future__ import annotations
 

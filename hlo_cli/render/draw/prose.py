@@ -1,4 +1,4 @@
-"""Prose: words filled into lines, and items that stand beside each other while there is room."""
+"""Prose: words filled into lines, and items side by side while there is room."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 BETWEEN = " · "
 _HARDLY: Final = 5
-"""Which part of a line is hardly a beginning."""
+"""A line filled to less than one part in this many counts as barely begun."""
 
 
 def text_lines(text: Text, style: Style, role: Role | None = None) -> Iterator[Line]:
-    """A text filled into lines of prose; `role` makes all of it stand out alike.
+    """A text filled into lines of prose; `role` applies to all of it.
 
     >>> [plain_text(line) for line in text_lines("half of this is padding", Style(width=20))]
     ['half of this is', 'padding']
@@ -25,9 +25,9 @@ def text_lines(text: Text, style: Style, role: Role | None = None) -> Iterator[L
 
 
 def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
-    """The line broken between words so that no part is wider than the room; only words too wide for it are cut.
+    """The line broken between words so that no part is wider than `room`; only wider words are cut.
 
-    With `whole` not even those, and none stands alone after a line that has hardly begun: a path can be searched for
+    With `whole`, words are never cut, and a long word stays on a barely begun line, so that a path can be searched for
     and opened.
 
     >>> [plain_text(part) for part in fill((Run("a bc def ghijkl"),), 4)]
@@ -54,7 +54,7 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
 
 
 def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
-    """Items in one quiet line with dots between them, or in as few lines as hold them whole.
+    """Items in one quiet line separated by dots, or in as few lines as possible without cutting items.
 
     >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "--draw x"], Style(width=20))]
     ['next: hlo layout', 'DUMP', '--draw x']

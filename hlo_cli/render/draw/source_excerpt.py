@@ -1,4 +1,4 @@
-"""A quoted source line, cut to the screen around the place that is meant, with carets below it."""
+"""A quoted source line, cut to the screen around its span, with carets below."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def quotation(source: Source, span: Span, style: Style, role: Role) -> Iterator[
 
 
 def _around(source: Source, span: Span, room: int, style: Style) -> tuple[str, str, str]:
-    """Shown text before, in and after the span, never more of each than one cell over the room."""
+    """The text before, in, and after the span, each at most one cell wider than `room`."""
     line_start, line_end = source.line_span(source.position(span.start).line)
     if line_end > line_start and source.text[line_end - 1] == "\r":
         line_end -= 1
@@ -53,9 +53,9 @@ def _around(source: Source, span: Span, room: int, style: Style) -> tuple[str, s
 
 
 def _cut(before: str, meant: str, after: str, room: int, dots: str) -> tuple[str, str, str]:
-    """The three texts cut so that they fit the room together, the span first, then what stands before it."""
+    """The three texts cut to fit `room` together; the span has priority, then the text before it."""
     if not meant and not after:
-        room -= len(CARET)  # which then stands after the end of the line
+        room -= len(CARET)  # which is then after the end of the line
     if cell_width(before + meant + after) <= room:
         return before, meant, after
     if cell_width(meant) > room // 2:

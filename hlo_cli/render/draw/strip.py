@@ -1,4 +1,4 @@
-"""A strip: one line of a screen on which texts are put at given cells."""
+"""A strip: one line of a screen with texts at given cells."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class Strip:
     """
 
     def __init__(self, room: int) -> None:
-        """`room` is where the screen ends."""
+        """`room` is the width of the screen."""
         self._cells: list[tuple[str, Role] | None] = [None] * room
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether the cells from `start` to before `end` are on the screen and nothing is in them."""
+        """Whether the cells from `start` to before `end` are on the screen and empty."""
         return start >= 0 and end <= len(self._cells) and not any(self._cells[start:end])
 
     def put(self, at: int, text: str, role: Role = "plain") -> bool:
-        """Put a text there, if it is free."""
+        """Puts a text at cell `at` if there is room; returns whether there was."""
         wide = cell_width(text)
         if not self.is_free(at, at + wide):
             return False

@@ -1,4 +1,4 @@
-"""Tables on a screen: as many rows as asked for, the sums of the others, and what was left out in words."""
+"""Tables as text: the requested number of rows, the sums of the others, and a remark on omitted rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = "all"
 
 
 def lines(table: Table, style: Style) -> Iterator[Line]:
-    """The lines of a table: title, header, rows, the sums of those left out and of all.
+    """The lines of a table: title, header, rows, the sums of omitted rows and of all.
 
     >>> from hlo_cli.report.text import plain_text
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
@@ -54,9 +54,9 @@ def lines(table: Table, style: Style) -> Iterator[Line]:
 
 
 def footer(table: Table, style: Style) -> tuple[str, ...]:
-    """What stands under a table: how much of it is seen, how to see all, and its footnote.
+    """The footer of a table: the number of shown rows, the option to show all, and its footnote.
 
-    Who asked for that many rows is not told so, unless nothing else says that there are more.
+    If the user gave the number of rows, it is shown only if there is no row of sums.
     """
     shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
     counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
@@ -65,7 +65,7 @@ def footer(table: Table, style: Style) -> tuple[str, ...]:
 
 
 def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
-    """The lines above a column: its name, and its unit below or, if `inline`, behind it.
+    """The lines above a column: its name, and its unit below or, if `inline`, after it.
 
     >>> column_header(Column("padded_bytes", "padded", "bytes"), Writing("KiB", str))
     ('padded', 'KiB')
@@ -77,7 +77,7 @@ def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
 
 
 def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
-    """The rows below the first `shown`: the sums of those left out and of all, with the words that stand for them.
+    """The rows after the first `shown`: the sums of omitted rows and of all, with their labels.
 
     >>> columns = (Column("bytes", "", "bytes", total="sum"), Column("value", "value", "name"))
     >>> sums_of(Table("sizes", columns, ((64, "a"), (32, "b")), noun="values"), 1)
@@ -93,7 +93,7 @@ def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
 
 
 def ending_of(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:
-    """The entry of a column in a row of sums: the words where it names the rows, nothing where it has no sum.
+    """The entry of a column in a row of sums: the label in the label column, empty if it has no sum.
 
     >>> column = Column("count", "n", "count", total="sum")
     >>> ending_of(column, 3412, "", writing_of(column, ()), Style()).text

@@ -1,4 +1,4 @@
-"""Timelines on a screen: a chart of the bytes in use for each track, and the loops below the axis."""
+"""Timelines as text: a chart of the bytes in use for each track, and the loops below the axis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PEAK: Final = "peak"
 
 
 def lines(timeline: Timeline, style: Style) -> Iterator[Line]:
-    """The charts of all tracks one below the other; the loops stand below the last.
+    """The charts of all tracks from top to bottom, and the loops below the last.
 
     >>> from hlo_cli.report.text import plain_text
     >>> from hlo_cli.report.loop import Loop
@@ -56,7 +56,7 @@ def lines(timeline: Timeline, style: Style) -> Iterator[Line]:
 
 
 def _axis_of(scales: Sequence[Scale], steps: int, style: Style) -> Axis:
-    """One axis for all tracks, so that their steps stand below each other."""
+    """One axis for all tracks, so that their steps are aligned."""
     texts = [text for scale in scales for unit, labels in [_labels(scale.top)] for text in (unit, *labels)]
     margin = max(map(len, texts), default=0) + 2
     room = style.room - margin - (len(LIMIT) if any(scale.limit for scale in scales) else 0)
@@ -74,7 +74,7 @@ def _chart(track: Track, scale: Scale, axis: Axis, style: Style) -> Iterator[Lin
 
 
 def _labels(top: int) -> tuple[str, list[str]]:
-    """The unit of the axis and what stands at each row, the lowest first: the bytes at its upper edge."""
+    """The unit of the axis and the label of each row, from the bottom: the bytes at its upper edge."""
     if not top:
         return numbers.BYTE_UNITS[0], ["0"]
     unit = numbers.axis_unit(top)
@@ -86,7 +86,7 @@ def _labels(top: int) -> tuple[str, list[str]]:
 
 
 def _header(track: Track, scale: Scale, unit: str, axis: Axis, style: Style) -> Iterator[Line]:
-    """The unit and the marks; those that find no place beside the others stand a line higher."""
+    """The unit and the marks; marks without room in a line are one line higher."""
     strips = [Strip(style.room)]
     strips[0].put(0, unit, "quiet")
     marks: list[tuple[Mark, Role]] = [(mark, "strong") for mark in track.marks if 0 <= mark.step < axis.steps]
@@ -106,7 +106,7 @@ def _point(strip: Strip, mark: Mark, role: Role, axis: Axis, style: Style) -> bo
 
 
 def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style: Style) -> Iterator[Run]:
-    """The cells of one row, the lowest being 0, and the line of the limit where nothing hides it."""
+    """The cells of one row, counted from the bottom, and the line of the limit in empty cells."""
     is_limit = scale.limit is not None and -(-scale.limit * ROWS // scale.top) - 1 == row
 
     def cell(value: int) -> tuple[str, Role]:
@@ -125,14 +125,14 @@ def _row(row: int, values: Sequence[int], scale: Scale, limit: int | None, style
 
 
 def _eighths(value: int, top: int) -> int:
-    """The height of a column in eighths of a row; what is there is seen, however small."""
+    """The height of a column in eighths of a row; at least 1 for a nonzero value."""
     if value <= 0:
         return 0
     return max(1, (2 * value * ROWS * 8 + top) // (2 * top))
 
 
 def _axis(axis: Axis, style: Style) -> Iterator[Line]:
-    """The axis with its ticks, and below it the numbers of the steps, each ending under its tick."""
+    """The axis with its ticks, and below it the step numbers, each ending under its tick."""
     interval = tick_interval(axis.steps, axis.columns, max(BETWEEN_TICKS, len(f"{axis.steps:,}") + 2))
     ticks = range(0, axis.steps, interval)
     marked = {axis.cell(tick) for tick in ticks}

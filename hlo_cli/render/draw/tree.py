@@ -1,4 +1,4 @@
-"""Trees on a screen: the rows nearest to the roots, with lines that show what contains what."""
+"""Trees as text: the rows nearest to the roots, with lines that show the nesting."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hlo_cli.report.tree import Branch, Tree, walk
 MORE, LAST, DOWN, BLANK = "├─ ", "└─ ", "│  ", "   "
 ASCII = {MORE: "|- ", LAST: "`- ", DOWN: "|  ", BLANK: BLANK}
 DEEPEST, DEEPEST_CUT = 8, 6
-"""How many levels are drawn before a row, and how many of those that are left where the first ones are cut off."""
+"""The number of levels drawn before a row, and the number that is kept if the first ones are cut off."""
 
 
 class Drawn(NamedTuple):
-    """One line of a tree: what stands before it, and its branch, or how many rows are not shown there."""
+    """One line of a tree: its prefix, and its branch or the number of rows not shown there."""
 
     lead: str
     branch: Branch | None
@@ -60,14 +60,14 @@ def lines(tree: Tree, style: Style) -> Iterator[Line]:
 
 
 def footer(tree: Tree, style: Style) -> tuple[str, ...]:
-    """How much of the tree is seen and how to see all, if it is not whole."""
+    """The number of shown rows and the option to show all, if some are not shown."""
     size = sum(1 for _ in walk(tree.roots))
     shown = style.rows_shown(tree.limit, size)
     return (f"{shown:,} of {format_count(size, tree.noun)}", "--top 0 shows all") if shown < size else ()
 
 
 def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
-    """The rows that are seen, those nearest to the roots, and in their places the numbers of those that are not."""
+    """The shown rows, those nearest to the roots, and the numbers of other rows in their places."""
     size = sum(1 for _ in walk(tree.roots))
     roots = _nearest(tree.roots, style.rows_shown(tree.limit, size))
     rows: list[Drawn] = []
@@ -125,9 +125,9 @@ def _lane(tree: Tree, at: int, drawn: list[Drawn], style: Style) -> Lane:
 
 
 def _leads(drawn: list[Drawn], style: Style) -> Iterator[str]:
-    """What stands before each row; where that would be long, its first levels are cut off and counted.
+    """The prefix of each row; the first levels of a long prefix are cut off and counted.
 
-    Rows that follow each other lose the same number of levels as long as that goes, so that their lines meet.
+    Consecutive rows lose the same number of levels where possible, so that their lines connect.
     """
     cut = 0
     for each in drawn:

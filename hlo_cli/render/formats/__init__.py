@@ -1,1 +1,1 @@
-"""One file a format, each with a function `render` from a report to pieces of text."""
+"""One file for each format, with a function `render` from a report to pieces of text."""

@@ -1,4 +1,4 @@
-"""Findings as lines that editors and compilers' users know: place, rule, severity, message."""
+"""Findings as lines in the style of compilers: place, rule, severity, message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo_cli.report.report import Report
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One line a finding, and nothing if there is none.
+    r"""One line for each finding.
 
     >>> from hlo_cli.report.finding import Finding
     >>> from hlo_cli.source import Source, Span

@@ -14,7 +14,7 @@ from hlo_cli.report.report import Report
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One record a row; an empty field does not apply, `?` is not known. Control characters are written out.
+    r"""One record for each row; an empty field does not apply, `?` is unknown. Control characters are escaped.
 
     >>> from hlo_cli.report.column import Column
     >>> from hlo_cli.report.table import Table

@@ -1,4 +1,4 @@
-"""Findings as the workflow commands by which GitHub annotates the lines of a change."""
+"""Findings as workflow commands, with which GitHub annotates the lines of a change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning",
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One command a finding, and one for each input that cannot be read.
+    r"""One command for each finding, and one for each input that cannot be read.
 
     >>> from hlo_cli.report.finding import Finding
     >>> from hlo_cli.source import Source, Span
@@ -39,7 +39,7 @@ def _command(diagnostic: Diagnostic, message: str, properties: dict[str, str]) -
     if diagnostic.source is not None and diagnostic.span is not None:
         start, end = (diagnostic.source.position(at) for at in (diagnostic.span.start, diagnostic.span.end))
         properties |= {"line": str(start.line), "endLine": str(end.line)}
-        if start.line == end.line:  # GitHub takes columns only within one line
+        if start.line == end.line:  # GitHub accepts columns only within one line
             properties |= {"col": str(start.column), "endColumn": str(end.column)}
     message += f"\nhelp: {diagnostic.hint}" if diagnostic.hint else ""
     written = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
@@ -47,7 +47,7 @@ def _command(diagnostic: Diagnostic, message: str, properties: dict[str, str]) -
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """What ends a command or a property in the text, written by its number; what a terminal obeys, shown."""
+    """The text with characters that end a command or a property percent-encoded, and control characters escaped."""
     text = "\n".join(map(sanitize, text.split("\n")))
     for character in f"%\r\n{more}":
         text = text.replace(character, f"%{ord(character):02X}")

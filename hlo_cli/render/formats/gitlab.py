@@ -1,4 +1,4 @@
-"""Findings as a Code Quality report of GitLab."""
+"""Findings as a Code Quality report for GitLab."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SEVERITIES: Final[dict[Severity, str]] = {"error": "major", "warning": "minor",
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""A JSON array with one object a finding, and one for each input that cannot be read, which blocks.
+    r"""A JSON array with an object for each finding, and one of severity blocker for each input that cannot be read.
 
-    Each has a fingerprint of its own, as GitLab asks.
+    Each has its own fingerprint, as GitLab requires.
 
     >>> "".join(render(Report("lint", "", parts=(Findings("findings", (), ()),)), Style()))
     '[]\n'

@@ -1,6 +1,6 @@
-"""A report as one HTML page that needs nothing else: answer, tables, drawings and timelines.
+"""A report as one self-contained HTML page: answer, tables, drawings, and timelines.
 
-A page runs no script but its own, which its head names by a hash, even if text from a dump were not escaped.
+Its security policy allows only the page's own script, by its hash, even if text from a dump were not escaped.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hlo_cli.render.web.page import SCRIPT, page_css
 from hlo_cli.render.web.parts import part_css, part_lines
 from hlo_cli.report.report import Report
 
-WHOLE = 250  # the width from which nothing is left out
+WHOLE = 250  # the width from which no column is omitted
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The page, a line at a time.
+    r"""The page, line by line.
 
     >>> page = "".join(render(Report("diff", "No <difference>", next=("hlo parse a",)), Style()))
     >>> page[page.index("<h1>"):page.index("<script>")]
@@ -59,6 +59,6 @@ def _title(report: Report) -> str:
 
 
 def _policy() -> str:
-    """What the page may do: its own style, and the one script whose hash this is."""
+    """The security policy of the page: its own style, and the one script with this hash."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"

@@ -24,7 +24,7 @@ FIGURE_ROOM = 80
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The object, one row a line. Parts that are no tables have keys of their own, after their kind.
+    r"""The object, one row per line. Parts other than tables have their own keys, named by their kind.
 
     Trees are tables with the depth of every row; the buffers of timelines are tables too.
 
@@ -43,7 +43,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def errors_object(errors: Iterable[Diagnostic]) -> str:
-    """The object in place of a report where there is none, for what was asked cannot be answered.
+    """The object written instead of a report if the command fails.
 
     >>> print(errors_object([Diagnostic("error", "no such file")]), end="")
     {"schema": "hlo.error/1",
@@ -137,7 +137,7 @@ def _anatomy(anatomy: Anatomy) -> Json:
 
 
 def _diff(diff: Diff) -> Json:
-    """The hunks with what is around the changes; what moved stands where it is now."""
+    """The hunks with their context; moved lines are at their new position."""
     hunks: list[Json] = [
         {"place": hunk.heading or None, "lines": [_diff_line(line) for line in hunk.lines]} for hunk in diff.seen.hunks
     ]

@@ -1,4 +1,4 @@
-"""The rows of the main table as JSON, one a line."""
+"""The rows of the main table as JSON, one per line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo_cli.report.report import Report
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One object a row, its keys the names of the columns.
+    r"""One object for each row; its keys are the names of the columns.
 
     >>> from hlo_cli.report.column import Column
     >>> from hlo_cli.report.table import Table

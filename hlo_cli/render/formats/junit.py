@@ -1,6 +1,6 @@
-"""Findings as the XML of JUnit, which every CI server shows: one suite an input, one case a finding or expectation.
+"""Findings as JUnit XML, for CI servers: one suite for each input, one case for each finding or expectation.
 
-Notes do not fail, as they do not with the exit code; what could not be read is an error, not a case that passes.
+Notes do not fail, as with the exit code; an unreadable input is an error, not a passing case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hlo_cli.source import Diagnostic
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The document; an input of which there is nothing to say has one case, which passes.
+    """The document; an input without findings has one passing case.
 
     >>> print("".join(render(Report("lint", "", parts=(Findings("findings", (), (), ("a.txt",)),)), Style())), end="")
     <?xml version="1.0" encoding="UTF-8"?>
@@ -44,7 +44,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Suite:
-    """What there is to say of one input."""
+    """The cases of one input."""
 
     path: str
     found: list[Finding] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Suite:
 
 
 def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
-    """One suite a path, in the order in which the inputs were read."""
+    """One suite for each path, in the order in which the inputs were read."""
     suites: dict[str, _Suite] = {}
     for part in parts:
         found = part.first(most)
@@ -90,7 +90,7 @@ def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
 
 
 def _finding(each: Finding) -> Iterator[str]:
-    """A case that fails, unless it is a note; an expectation has the name that it has where it is met."""
+    """A case that fails, unless it is a note; a failed expectation has the same name as a passed one."""
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
     name = (each.instruction or "") if place else each.name
@@ -122,10 +122,10 @@ def _unread(errors: Sequence[Diagnostic]) -> Iterator[str]:
 
 
 def _words(message: str, hint: str | None) -> str:
-    """A message as the text of an element, what helps on a line of its own."""
+    """A message as the text of an element, with the hint on its own line."""
     return _quoted(message, f"\nhelp: {hint}" if hint else "")[1:-1]
 
 
 def _quoted(text: str, line: str = "") -> str:
-    """A text as an attribute, without the characters that XML has no way to write."""
+    """A text as an attribute, without characters that XML cannot represent."""
     return quoteattr(sanitize(text) + line.replace(line[1:], sanitize(line[1:])), {'"': "&quot;"})

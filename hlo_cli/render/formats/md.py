@@ -1,4 +1,4 @@
-"""A report as Markdown: tables with their units in the header, drawings as fenced blocks, everything whole."""
+"""A report as Markdown: complete tables with units in the header, drawings as fenced blocks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from hlo_cli.render.formats.screen import part_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.unified import unified_lines
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.column import CODE_UNITS, Column
 from hlo_cli.report.diff import Diff
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Text, line_of, plain_text
 
-CODE_UNITS = frozenset(("name", "shape", "op_name", "source", "opcode"))
 DRAWING_WIDTH = 100
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~])")
 
@@ -46,7 +45,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def words(text: Text, style: Style) -> str:
-    r"""Prose in which nothing but names is marked.
+    r"""Prose with only names marked.
 
     >>> from hlo_cli.report.text import Run
     >>> print(words((Run("fusion.2", "name"), " in order {1,0}"), Style()))
@@ -59,7 +58,7 @@ def words(text: Text, style: Style) -> str:
 
 
 def code(text: str, style: Style) -> str:
-    """Text as code, in more backquotes than it holds; bars are safe in tables.
+    """Text as code, in more backquotes than it contains; bars are escaped for tables.
 
     >>> code("a|b", Style())
     '`a\\\\|b`'
@@ -89,7 +88,7 @@ def _part(part: Part, style: Style) -> Iterator[str]:
 
 
 def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
-    """Lines as they are, between more backquotes than any of them holds."""
+    """Lines unchanged, between more backquotes than any of them contains."""
     longest = max((len(ticks) for line in lines for ticks in re.findall("`{3,}", line)), default=2)
     fence = "`" * (longest + 1)
     yield f"{fence}{language}\n" + "".join(f"{line}\n" for line in lines) + f"{fence}\n"

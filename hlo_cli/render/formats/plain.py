@@ -1,4 +1,4 @@
-"""A report into a pipe: headers that begin with `#`, tabs, raw values, one record a line, nothing shortened."""
+"""A report for pipes: headers that begin with `#`, tabs, raw values, one record per line, nothing shortened."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FIGURE_ROOM = 80
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The tables; of several, each line begins with the name of its table. `-` does not apply, `?` is not known.
+    r"""The tables; if several, each line begins with the name of its table. `-` does not apply, `?` is unknown.
 
     Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
-    words alone gives its answer, and the words if those are what was asked for. A diff alone is written as programs
-    write diffs; beside tables it is one of them.
+    only prose gives its answer, and the prose if that was requested. A diff alone is written in unified format;
+    with tables, it is written as a table.
 
     >>> from hlo_cli.report.column import Column
     >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
@@ -49,7 +49,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _page(report: Report, style: Style) -> Iterator[str]:
-    """The answer, then words and drawings in their order, a blank line between them."""
+    """The answer, then prose and drawings in their order, separated by blank lines."""
     yield sanitize(report.answer) + "\n"
     for part in report.parts:
         if part.kind == "passage":

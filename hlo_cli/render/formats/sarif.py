@@ -21,7 +21,7 @@ FINGERPRINT: Final = "hloStructure/v1"
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """One run, with every rule that could have spoken and a result a finding.
+    """One run, with every enabled rule and a result for each finding.
 
     >>> import json
     >>> text = "".join(render(Report("lint", "", parts=(Findings("findings", (), ()),)), Style()))
@@ -43,7 +43,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def _invocation(errors: Sequence[Diagnostic]) -> Json:
-    """Whether all was looked through, and what was not: without it, what cannot be read looks as if it were fine."""
+    """Whether all inputs were checked, and which were not; without it, unreadable inputs would seem to pass."""
     told: list[Json] = []
     for each in errors:
         words = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
@@ -100,6 +100,6 @@ def _location(each: Finding) -> Json:
 
 
 def _uri(path: str) -> str:
-    """A path as SARIF names artifacts: relative ones as they are, others as file: addresses."""
+    """A path as a SARIF artifact URI: relative paths unchanged, others as file: URIs."""
     escaped = quote(path.replace("\\", "/"), errors="surrogateescape")
     return f"file://{escaped}" if path.startswith("/") else escaped

@@ -1,4 +1,4 @@
-"""A report for a person at a terminal: the answer, what proves it, and what to do next."""
+"""A report for a terminal: the answer, the parts that support it, and the next commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEXT = "next: "
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The screen, a line at a time; notes are not on it, they go to standard error.
+    r"""The screen, line by line, without notes, which go to standard error.
 
     >>> report = Report("diff", "No difference in 98 instructions", next=("hlo parse a.hlo",))
     >>> "".join(render(report, Style()))
@@ -30,9 +30,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def screen_lines(report: Report, style: Style) -> Iterator[Line]:
-    """The lines of the screen, before colour: parts with a blank line between them.
+    """The lines of the screen, without colors: parts separated by blank lines.
 
-    The answer comes first, but behind findings, which may fill several screens: there it is still seen.
+    The answer comes first, but after findings, which may fill several screens, so that it stays visible.
     """
     has_findings = any(isinstance(part, Findings) and part.found for part in report.parts)
     answer = () if has_findings else text_lines(report.answer, style, "strong")
@@ -55,13 +55,13 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:
-    """The lines of one part, without its footer; each kind of part is drawn by the file named after it."""
+    """The lines of one part, without its footer; each kind of part is drawn by the file of its name."""
     drawn: Iterator[Line] = _drawer(part).lines(part, style)
     return drawn
 
 
 def part_footer(part: Part, style: Style) -> tuple[str, ...]:
-    """What stands under a part: how much of it is seen."""
+    """The footer of a part: the number of shown rows."""
     drawer = _drawer(part)
     footer: tuple[str, ...] = drawer.footer(part, style) if hasattr(drawer, "footer") else ()
     return footer
@@ -72,7 +72,7 @@ def _drawer(part: Part) -> ModuleType:
 
 
 def _ending(footer: tuple[str, ...], following: tuple[str, ...], style: Style) -> Iterator[Line]:
-    """The last footer and the next commands, in one line if that holds both."""
+    """The last footer and the next commands, in one line if both fit."""
     commands = (NEXT + following[0], *following[1:]) if following else ()
     if cell_width(style.show(BETWEEN.join(footer + commands))) <= style.prose_room:
         yield from beside(footer + commands, style)

@@ -1,4 +1,4 @@
-"""How many findings there are of each rule."""
+"""The number of findings of each rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo_cli.report.report import Report
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The answer and a table with one row a rule.
+    r"""The answer and a table with one row for each rule.
 
     >>> list(render(Report("lint", "Nothing found", parts=(Findings("findings", (), ()),)), Style()))
     ['Nothing found\n']
@@ -21,6 +21,6 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 
 def statistics_of(report: Report) -> Report:
-    """The same report with the number of findings of each rule in place of the findings."""
+    """The report with the number of findings of each rule in place of the findings."""
     parts = tuple(part.statistics() if isinstance(part, Findings) else part for part in report.parts)
     return replace(report, parts=parts)

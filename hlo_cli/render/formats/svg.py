@@ -1,4 +1,4 @@
-"""What is drawn of a report as one picture: SVG without scripts, readable in the light and in the dark."""
+"""The drawings of a report as one picture: SVG without scripts, with a light and a dark color scheme."""
 
 from __future__ import annotations
 

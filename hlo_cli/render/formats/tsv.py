@@ -12,7 +12,7 @@ from hlo_cli.report.report import Report
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One record a row, never quoted: control characters, tabs among them, are written out.
+    r"""One record for each row, never quoted: control characters, including tabs, are escaped.
 
     >>> from hlo_cli.report.column import Column
     >>> from hlo_cli.report.table import Table

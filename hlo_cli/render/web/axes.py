@@ -1,4 +1,4 @@
-"""The axes of a picture: bytes at the left, steps below, marks above, and loops as brackets under the steps."""
+"""The axes of a picture: bytes on the left, steps below, marks above, and loops as brackets under the steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NARROWEST: Final = 2
 
 
 def byte_axis(frame: Frame) -> Iterator[str]:
-    """Lines across at round numbers of bytes, with the numbers at the left; all in one unit.
+    """Horizontal lines at round numbers of bytes, with the numbers on the left; all in one unit.
 
     >>> [line.partition(">")[2] for line in byte_axis(Frame(0, 9, 3594 * 1024)) if "text" in line]
     ['0</text>', '1</text>', '2</text>', '3 MiB</text>']
@@ -50,7 +50,7 @@ def byte_axis(frame: Frame) -> Iterator[str]:
 
 
 def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
-    """Ticks at round steps, and how many there are at the end."""
+    """Ticks at round steps, and the number of steps at the end."""
     axis = Axis(0, frame.columns, steps)
     last = f"{format_count(steps, 'steps')}"
     for step in range(0, steps, tick_interval(steps, WIDTH, BETWEEN_STEPS)):
@@ -62,7 +62,7 @@ def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
 
 
 def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
-    """Ticks at round times, all in one unit, and the whole time at the end.
+    """Ticks at round times, all in one unit, and the total time at the end.
 
     >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
     ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
@@ -97,7 +97,7 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
 def brackets(
     loops: Sequence[Loop], frame: Frame, steps: int, top: float, *, counts_steps: bool = True
 ) -> tuple[list[str], float]:
-    """The loops below the steps, those in others further down, and how much height they take."""
+    """The loops below the steps, inner ones below outer ones, and their total height."""
     axis = Axis(0, frame.columns, steps)
     levels = loop_levels(loops, steps)[:MOST_LEVELS]
     drawn: list[str] = []

@@ -1,6 +1,6 @@
-"""The colours of pictures and pages, in the light and in the dark.
+"""The colors of pictures and pages, in a light and a dark scheme.
 
-The ten of the buffers are Paul Tol's light scheme, made for readers who see colours differently, with two more; black
+The ten of the buffers are Paul Tol's light scheme, made for readers with color vision deficiency, with two more; black
 text is readable on all of them.
 """
 
@@ -17,7 +17,7 @@ BANDS: Final = (
 
 
 class Scheme(NamedTuple):
-    """What is drawn in which colour."""
+    """The color of each element."""
 
     paper: str
     ink: str
@@ -78,7 +78,7 @@ FIXED: Final = """\
 
 
 def picture_css() -> str:
-    """The style of pictures: what is the same everywhere, light, and dark where the reader's screen is.
+    """The style of pictures: common rules, light colors, and dark ones for readers with a dark screen.
 
     >>> "prefers-color-scheme:dark" in picture_css()
     True
@@ -88,12 +88,12 @@ def picture_css() -> str:
 
 
 def roles(before: str = "") -> str:
-    """One rule for each role, its colours still to be filled in."""
+    """One rule for each role, with placeholders for colors."""
     return "".join(f"{before}.{role}{{{{{look}}}}}\n" for role, look in _LOOKS.items())
 
 
 def in_both(css: str) -> str:
-    """Rules with the colours of the light scheme, and again with those of the dark one for whom that is set.
+    """Rules with the colors of the light scheme, and again with those of the dark one for readers who prefer it.
 
     >>> print(in_both("p{{color:{ink}}}"))
     p{color:#1f2328}@media(prefers-color-scheme:dark){p{color:#e6edf3}}

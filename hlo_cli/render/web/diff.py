@@ -1,4 +1,4 @@
-"""Diffs in HTML: line numbers of both sides, a sign, and of a changed line what went and what came."""
+"""Diffs in HTML: line numbers of both sides, a sign, and the removed and added text of a changed line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_LINES: Final = 10_000
 
 
 def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
-    """The diff, a row a line; what moved away is seen where it went.
+    """The diff, one row for each line; moved lines are shown at their new position.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> changed = DiffLine("~", "a = f32[8]", "a = f32[<9]", 3, 4)
@@ -44,7 +44,7 @@ def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
 
 
 def diff_css(key: str) -> str:
-    """How the cells of a diff are set."""
+    """The style of the cells of a diff."""
     return (
         f"#{key} td{{white-space:pre-wrap}}#{key} td:nth-child(-n+2){{text-align:right;color:var(--quiet)}}"
         f"#{key} td:last-child{{font-family:var(--code);overflow-wrap:anywhere}}#{key} th{{color:var(--name)}}"

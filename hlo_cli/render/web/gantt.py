@@ -1,4 +1,4 @@
-"""Tables with spans as pictures: a line a row, with its name and a bar over the steps that it takes."""
+"""Tables with spans as pictures: a line for each row, with its name and a bar over its steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEGEND: Final = 12
 
 
 def span_column(table: Table) -> int | None:
-    """Which column holds spans.
+    """The index of the column with spans, if any.
 
     >>> from hlo_cli.report.column import Column
     >>> span_column(Table("pairs", (Column("name", "", "name"), Column("span", "step", "span", steps=9)), ()))
@@ -33,7 +33,7 @@ def span_column(table: Table) -> int | None:
 
 
 def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
-    """The elements of the picture from `top` on, and where it ends.
+    """The elements of the picture from `top` on, and its lower edge.
 
     >>> from hlo_cli.report.column import Column
     >>> columns = (Column("name", "", "name"), Column("span", "step", "span", steps=9))
@@ -62,7 +62,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
 
 
 def _legend(y: float) -> Iterator[str]:
-    """What the colours of bars mean, at the right below the axis."""
+    """The legend of the colors of bars, on the right below the axis."""
     x: float = LEFT + WIDTH
     for looks, words in (("waiting", "nothing else runs"), ("b0", "other work runs")):
         x -= GLYPH * len(words)
@@ -98,7 +98,7 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
 
 
 def _name(name: str, left: float, right: float, y: float) -> str:
-    """The name behind the bar, before it, or on it, wherever there is room."""
+    """The name after the bar, before it, or on it, depending on the room."""
     wide = len(name) * GLYPH
     looks, x = "code on", left + 4
     if right + 6 + wide <= LEFT + WIDTH:

@@ -1,4 +1,4 @@
-"""Markup: text from a dump made safe for SVG and HTML, and numbers short."""
+"""Markup: text from a dump escaped for SVG and HTML, and short numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo_cli.report.text import Run
 
 
 def safe(text: str) -> str:
-    r"""A text as content or as the value of an attribute; control characters are written out.
+    r"""A text as content or as the value of an attribute; control characters are escaped.
 
     >>> print(safe("<script>\x1b'\""))
     &lt;script&gt;\x1b&#x27;&quot;
@@ -19,7 +19,7 @@ def safe(text: str) -> str:
 
 
 def safe_lines(lines: Sequence[str]) -> str:
-    """Lines as the content of an element; only the ends between them break lines.
+    """Lines as the content of an element, with line breaks only between them.
 
     >>> safe_lines(["a<b", "c"])
     'a&lt;b\\nc'
@@ -39,7 +39,7 @@ def spans(line: Iterable[Run], tag: str = "span") -> str:
 
 
 def short(value: float) -> str:
-    """A coordinate to a tenth, without a fraction where it has none.
+    """A coordinate to a tenth, without a zero fraction.
 
     >>> short(12.04), short(12.55), short(-0.01)
     ('12', '12.6', '0')
@@ -50,7 +50,7 @@ def short(value: float) -> str:
 
 
 def encoded(text: str, *, ascii: bool) -> str:
-    """Markup as it may be written: where only ASCII can be, other characters by their numbers.
+    """Markup for output: with `ascii`, other characters as numeric references.
 
     >>> encoded("<p>32 × 11</p>", ascii=True)
     '<p>32 &#215; 11</p>'

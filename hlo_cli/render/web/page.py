@@ -1,6 +1,6 @@
-"""What every page has in common: its style, and a script that sorts tables and reads timelines under the pointer.
+"""The common parts of pages: the style, and a script that sorts tables and shows values of timelines at the pointer.
 
-Without the script everything is there, only still.
+Without the script, the page is complete but static.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ for (const svg of document.querySelectorAll("svg.hlo")) {
 
 
 def page_css() -> str:
-    """The style of a page, pictures among it.
+    """The style of a page, including pictures.
 
     >>> "--ink:#1f2328" in page_css()
     True

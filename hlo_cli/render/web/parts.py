@@ -1,4 +1,4 @@
-"""Parts of a report in HTML, each kind in the element that suits it."""
+"""Parts of a report in HTML, one function for each kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIGURE_ROOM: Final = 120
 
 
 def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
-    """The title of a part and the part; `key` is its name among all elements.
+    """The title of a part and the part; `key` is the unique id of its element.
 
     >>> list(part_lines(Passage("advice", ("a < b",), "To save"), Style(), "part1"))
     ['<h2>To save</h2>', '<p>a &lt; b</p>']

@@ -1,4 +1,4 @@
-"""Pictures of tracks: the buffers as areas on top of each other, with the peak, the limit, the axes and a legend."""
+"""Pictures of tracks: the buffers as stacked areas, with the peak, the limit, the axes, and a legend."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ LEGEND: Final = LEFT + WIDTH + 26
 PAGE_WIDTH: Final = 1100
 GLYPH: Final = 6.7  # the width of a character of code
 LEAST_LABEL: Final = 12
-LEAST_EDGED: Final = 3  # the edges of what is thinner would hide it
+LEAST_EDGED: Final = 3  # the outline of a thinner area would hide it
 LONGEST_WORDS: Final = 300
 LEGEND_NAME: Final = 23
 LEGEND_ROW: Final = 19
 
 
 class Frame(NamedTuple):
-    """Where a picture stands: its upper edge, its columns, and how many bytes its height is."""
+    """The frame of a picture: its upper edge, its columns, and the bytes of its height."""
 
     top: float
     columns: int
     scale: int
 
     def x(self, column: float) -> float:
-        """The left edge of a column."""
+        """The x coordinate of the left edge of a column."""
         return LEFT + column * WIDTH / self.columns
 
     def y(self, value: float) -> float:
-        """The height at which so many bytes are."""
+        """The y coordinate of a number of bytes."""
         return self.top + HEIGHT - (value * HEIGHT / self.scale if self.scale else 0)
 
 
 def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
-    """The layers, the line of the totals above them, and the names of those that have room for one.
+    """The layers, the line of the totals above them, and the names of layers with room for one.
 
     >>> from hlo_cli.render.web.stack import stack_of
     >>> from hlo_cli.report.timeline import Track
@@ -77,7 +77,7 @@ def outline(layer: Layer, frame: Frame) -> str:
 
 
 def rest_words(stack: Stack) -> str:
-    """What the layer of everything that is not drawn alone is called.
+    """The name of the layer of all buffers that are not drawn separately.
 
     >>> from hlo_cli.render.web.stack import stack_of
     >>> from hlo_cli.report.timeline import Track
@@ -88,7 +88,7 @@ def rest_words(stack: Stack) -> str:
 
 
 def band_words(band: Band, peak: int) -> list[str]:
-    """What is to be known of a buffer, a line each.
+    """The properties of a buffer, one per line.
 
     >>> band_words(Band("copy.10", 15, 17, 661504, kind="temp", source="model.py:3"), 3676160)
     ['copy.10', '646 KiB, 18% of the peak', 'steps 15–17, temp', 'model.py:3']
@@ -106,7 +106,7 @@ def band_words(band: Band, peak: int) -> list[str]:
 
 
 def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
-    """The largest buffers at the peak with their sizes and shares, and how much all others take there."""
+    """The largest buffers at the peak with their sizes and shares, and the size of all others there."""
     if not stack.largest:
         return
     at = frame.top + 8
@@ -126,7 +126,7 @@ def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
 
 
 def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
-    """The line of the limit, if it is near enough to be in the picture."""
+    """The line of the limit, if it is within the picture."""
     if limit is None:
         return
     y = frame.y(limit)
@@ -151,7 +151,7 @@ def _edge(totals: Sequence[int], frame: Frame) -> str:
 
 
 def _label(layer: Layer, frame: Frame) -> Iterator[str]:
-    """The name of a buffer where it stays longest at one height, if it is tall and wide enough there."""
+    """The name of a buffer in its longest stretch at one height, if it is tall and wide enough there."""
     if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < LEAST_LABEL * frame.scale:
         return
     start, end = max(layer.runs, key=lambda run: run[1] - run[0])
@@ -167,7 +167,7 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
 
 
 def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
-    """The element that holds a picture, its elements a line each."""
+    """The root element of a picture, with one line for each element in it."""
     size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
     yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""

@@ -1,7 +1,7 @@
-"""Stacks: the buffers of a track on top of each other, each in the columns in which it is alive.
+"""Stacks: the stacked buffers of a track, each in the columns in which it is live.
 
-A buffer is put on those that are older than itself, so it never pushes another up, and falls only when one
-below it ends.
+A buffer is stacked on older ones, so it never pushes another up, and moves down only when a buffer below it
+ends.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hlo_cli.report.timeline import Band, Track
 MOST_COLUMNS: Final = 720
 MOST_BANDS: Final = 200
 MOST_COLORS: Final = 10
-LEAST_SHARE: Final = 250  # a buffer of less than one part in so many of the peak is not drawn alone
+LEAST_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
 
 
 class Layer(NamedTuple):
-    """One shape of the picture: the bytes at which it begins and ends in each column from `start` on.
+    """One area of the picture: its lower and upper bytes in each column from `start` on.
 
-    `band` is None for what is not drawn alone, `rank` its place among the largest at the peak.
+    `band` is None for the rest of the buffers, `rank` is the position among the largest at the peak.
     """
 
     band: Band | None
@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
     @property
     def runs(self) -> Iterator[tuple[int, int]]:
-        """The first column and the one after the last of each stretch at one height."""
+        """The first column, and the one after the last, of each stretch at one height."""
         at = 0
         for column in range(1, len(self.bottoms) + 1):
             if column == len(self.bottoms) or (self.bottoms[column], self.tops[column]) != (
@@ -45,9 +45,9 @@ class Layer(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """The layers of a track from the lowest up; `steps` are those that the columns show, `smaller` what they leave out.
+    """The layers of a track from the bottom; columns show `steps`, and `smaller` is the number of omitted buffers.
 
-    `largest` are the buffers with a colour of their own, the largest at the peak first.
+    `largest` are the buffers with their own color, the largest at the peak first.
     """
 
     scale: Scale
@@ -59,12 +59,12 @@ class Stack(NamedTuple):
 
     @property
     def top(self) -> int:
-        """The bytes at the end of the axis; buffers that are said to take more than the totals are drawn whole."""
+        """The bytes at the end of the axis; buffers larger than the totals are drawn completely."""
         return max(self.scale.top, max((max(layer.tops, default=0) for layer in self.layers), default=0))
 
 
 def stack_of(track: Track) -> Stack:
-    """The picture of a track in as many columns as it has steps, or as a picture has.
+    """The picture of a track with one column per step, up to the number of columns of a picture.
 
     >>> a, b, c = Band("a", 0, 2, 64), Band("b", 1, 4, 32), Band("c", 3, 4, 16)
     >>> stack = stack_of(Track("HBM", (64, 96, 96, 50, 48), (c, b, a)))
@@ -94,7 +94,7 @@ def stack_of(track: Track) -> Stack:
 
 
 def _drawn(track: Track, scale: Scale, steps: Sequence[int]) -> tuple[list[Band], list[Band]]:
-    """The buffers that are large enough to be seen, and those of them that are there at the peak, the largest first."""
+    """The buffers that are large enough to be visible, and those of them live at the peak, the largest first."""
     peak, least = scale.step, scale.peak / LEAST_SHARE
     seen = [
         band for band in track.bands if band.bytes > 0 and band.bytes >= least and len(range(*_columns(band, steps)))

@@ -1,4 +1,4 @@
-"""Tables and trees in HTML: every row, numbers in one unit a column, sorted by a click on a header."""
+"""Tables and trees in HTML: all rows, one unit per column, sorted by a click on a header."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
-from hlo_cli.report.column import Column
+from hlo_cli.report.column import CODE_UNITS, Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 
 MOST_ROWS: Final = 10_000
-LONG: Final = 40  # rows beyond which a table scrolls in a box of its own
-CODE_UNITS: Final = frozenset(("name", "shape", "op_name", "source", "opcode"))
-WRAPPED: Final = frozenset(("shape", "op_name"))  # long enough to be broken anywhere
+LONG: Final = 40  # rows beyond which a table scrolls in its own box
+WRAPPED: Final = frozenset(("shape", "op_name"))  # length from which text may be broken anywhere
 
 
 def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
-    """The table, a line a row; its sums stand below where sorting leaves them.
+    """The table, one line for each row; its sums are in the footer, which is not sorted.
 
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
     >>> for line in table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
@@ -70,7 +69,7 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
 
 
 def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
-    """The rows of a tree, each as far to the right as it is deep.
+    """The rows of a tree, indented by depth.
 
     >>> from hlo_cli.report.tree import Branch
     >>> tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
@@ -98,7 +97,7 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
 
 
 def column_css(columns: Sequence[Column], key: str) -> str:
-    """How the cells of each column are set, said once for all rows.
+    """The style of the cells of each column, shared by all rows.
 
     >>> column_css((Column("bytes", "", "bytes"), Column("value", "value", "name")), "t0")
     '#t0 tr>:nth-child(1){text-align:right}#t0 td:nth-child(2){font-family:var(--code);color:var(--name)}'
@@ -132,7 +131,7 @@ def _row(cells: Sequence[str], role: str) -> str:
 
 
 def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> list[str]:
-    """The entries of a column as content of its cells; a span is a bar as well."""
+    """The entries of a column as content of its cells; a span also has a bar."""
     texts = [_content(column, entry) for entry in entries]
     if column.unit == "span" and column.steps:
         texts[: len(cells)] = [_bar(cell, text, column.steps) for cell, text in zip(cells, texts, strict=False)]

@@ -1,4 +1,4 @@
-"""Timelines as pictures: one below the other for every track, the loops below the last."""
+"""Timelines as pictures: one for each track from top to bottom, with the loops below the last."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LONGEST_NAME: Final = 60
 
 
 def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: bool = False) -> tuple[list[str], float]:
-    """The elements of the picture from `top` on, and where it ends.
+    """The elements of the picture from `top` on, and its lower edge.
 
-    With a readout every track carries, column by column, the step it shows, its bytes and its instruction.
+    With `with_readout`, every track has, for each column, its step, bytes, and instruction.
 
     >>> elements, end = drawing(Timeline("memory", (Track("HBM", (5, 8)),)), 0)
     >>> elements[0], end
@@ -76,7 +76,7 @@ def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> st
 
 
 def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
-    """What a script reads to say what is under the pointer."""
+    """The data for the script that shows the values at the pointer."""
     names = timeline.instructions
     rows = [
         [step, total, sanitize(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
