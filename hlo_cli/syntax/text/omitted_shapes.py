@@ -17,7 +17,7 @@ from hlo_cli.syntax.text.build import Builder
 
 _LEAVES: Final = 4_000
 _LEAVES_EACH: Final = 4
-"""The most elements of all shapes that a text omits, with an allowance for each operand: forty lines that double a tuple
+"""The most elements of all shapes that a text omits, plus an allowance per operand: forty lines that double a tuple
 are few, but their elements too many to count."""
 
 Infer = Callable[[Instruction], Shape]
