@@ -63,7 +63,13 @@ def verdicts(texts: list[str]) -> list[Verdict]:
     while len(found) < len(texts):
         waiting = "".join(f"{json.dumps(text)}\n" for text in texts[len(found) :])
         asked = subprocess.run(
-            [sys.executable, "-c", _VERIFY], input=waiting, capture_output=True, text=True, check=False, env=environment
+            [sys.executable, "-c", _VERIFY],
+            input=waiting,
+            capture_output=True,
+            check=False,
+            env=environment,
+            text=True,
+            errors="replace",
         )
         found += asked.stdout.split()  # type: ignore[arg-type]
         if len(found) < len(texts):
