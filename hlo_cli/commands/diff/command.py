@@ -57,7 +57,7 @@ Exits with code 0 even if there are differences, like git diff, unless
     "--passes",
     group="Reports",
     is_common=True,
-    help="Show what each compiler pass changed, from a directory of per-pass dumps.",
+    help="Show the changes of each compiler pass, from a directory of per-pass dumps.",
 )
 @flag(
     "--normalize",

@@ -97,7 +97,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     help="Run the CPU compiler's fusion pass and show a diff.",
 )
 @option("--into", group="Changes", metavar="FUSION", help="Fuse the instructions of --fuse into this existing fusion.")
-@flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating it.")
+@flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating A.")
 @option(
     "--fusion-rules",
     group="Changes",
@@ -106,7 +106,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
 )
 @where_option
 @option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
-@chip_options("Estimate the minimum time and the bottleneck on this chip")
+@chip_options("Estimate time and bottleneck on this chip")
 @each_options
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:

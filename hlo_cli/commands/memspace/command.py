@@ -80,7 +80,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Reports",
     is_common=True,
     metavar="FILE",
-    help="Explain an out-of-memory error message; - reads it from stdin.",
+    help="Explain an out-of-memory error message (- for stdin).",
 )
 @option(
     "--space",

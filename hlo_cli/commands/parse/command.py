@@ -57,7 +57,7 @@ _STEPS = 1
     group="Reports",
     is_common=True,
     metavar="NAME",
-    help="Explain one instruction, given by name or as HLO text; - reads it from stdin.",
+    help="Explain one instruction, given by name or as HLO text (- for stdin).",
 )
 @option(
     "--select",

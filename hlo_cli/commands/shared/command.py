@@ -126,6 +126,14 @@ class Command(click.Command):
         self.details = details
         self.params += [_HelpOption("-h", self.get_short_help, hidden=True), _HelpOption("--help", self.get_help)]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; errors know the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
     def get_help(self, ctx: click.Context) -> str:
         """The help for --help: the screen of -h, then the other options, details, and examples."""
         if self._is_one_page(ctx):

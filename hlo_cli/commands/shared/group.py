@@ -83,18 +83,21 @@ def error_of(error: click.ClickException) -> HloError:
     hint = f"run `{path} --help` to list all {'commands' if path == 'hlo' else 'options'}"
     match error:
         case click.NoSuchOption():
-            near = " or ".join(f"'{name}'" for name in error.possibilities or ())
-            return HloError(f"unknown option '{error.option_name}'", hint=f"did you mean {near}?" if near else hint)
+            known = (name for each in (context.command.params if context else ()) for name in each.opts)
+            near = next(iter(error.possibilities or ()), None) or nearest(error.option_name, known)
+            return HloError(f"unknown option '{error.option_name}'", hint=f"did you mean '{near}'?" if near else hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
             used = next((each for each in params if error.option_name in each.opts), None)
             if isinstance(used, click.Option) and used.is_flag:
                 return HloError(f"{error.option_name} does not take a value", hint="remove the value")
             metavar = used.metavar if used else None
-            return HloError(f"{error.option_name} requires a value", hint=f"{error.option_name} {metavar or 'VALUE'}")
+            return HloError(
+                f"{error.option_name} requires a value", hint=f"use {error.option_name} {metavar or 'VALUE'}"
+            )
         case click.MissingParameter() if error.param is not None:
             return HloError(f"missing argument {error.param.human_readable_name}", hint=f"run `{path} -h` for examples")
-    message = error.format_message().removesuffix(".")
+    message = error.format_message().removeprefix("Got ").removesuffix(".")
     return HloError(message[:1].lower() + message[1:], hint=hint)
 
 

@@ -116,9 +116,9 @@ class _Array:
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """Answers for one shape and indices, or for two shapes."""
     output, reading = io_of(given, writes=("npy",))
-    for question in questions:
-        if question.startswith("-") and not _INDEX.fullmatch(question):
-            raise click.NoSuchOption(question)
+    for word in (shape, *questions):
+        if word.startswith("-") and not _INDEX.fullmatch(word):
+            raise click.NoSuchOption(word, ctx=click.get_current_context())
     options = TileIndexOptions(**given)
     _ = options.address  # an invalid address is reported before anything is read
     array = _array(shape, reading)
