@@ -81,7 +81,7 @@ def test_rules_are_chosen(capsys: Capture) -> None:
     assert found("--select", "HLO05,hlo102") == ["HLO050", "HLO102"]
     assert found("--select", "HLO05", "--select", "HLO102") == ["HLO050", "HLO102"]
     assert found("--ignore", "HLO0") == ["HLO102"]
-    assert found("--severity", "error") == [code for code in CODES if code != "HLO102"]
+    assert found("--min-severity", "error") == [code for code in CODES if code != "HLO102"]
     assert found("--set", "copy_bytes=1MiB", "--select", "HLO1") == []
     assert "HLO015" not in found("--select", "ALL")
 
