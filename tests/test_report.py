@@ -45,9 +45,12 @@ def test_selected_columns_are_for_everyone_in_the_order_asked() -> None:
 @pytest.mark.parametrize("change", [lambda t: t.select(["padded"]), lambda t: t.sort("padded")])
 def test_unknown_columns_are_errors_with_the_names(change: object) -> None:
     assert callable(change)
-    with pytest.raises(HloError, match="no column padded; did you mean padded_bytes") as caught:
+    with pytest.raises(HloError, match="unknown column 'padded'") as caught:
         change(TABLE)
-    assert caught.value.diagnostic.hint == "columns: value, logical_bytes, padded_bytes, padding, debug"
+    assert caught.value.diagnostic.hint == "did you mean 'padded_bytes'?"
+    with pytest.raises(HloError, match="unknown column 'x'") as caught:
+        TABLE.select(["x"])
+    assert caught.value.diagnostic.hint == "available: value, logical_bytes, padded_bytes, padding, debug"
 
 
 def test_numbers_fall_texts_rise_and_ties_go_by_name() -> None:

@@ -119,7 +119,7 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: no format jsno; did you mean json?
+    hlo_cli.source.HloError: error: unknown format 'jsno'
     """
     known = {each.name: each for each in FORMATS if findings or each.kind != "findings"}
     if name not in known:
