@@ -157,7 +157,7 @@ def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: in
 
 
 def test_only_what_is_drawn_can_be_a_picture() -> None:
-    with pytest.raises(HloError, match="memspace found nothing to draw here") as caught:
+    with pytest.raises(HloError, match="no figure to draw for memspace") as caught:
         written(Report("memspace", "It fits"), "svg")
     assert "html" in (caught.value.diagnostic.hint or "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -117,8 +118,8 @@ def test_the_main_table_is_what_row_formats_write() -> None:
     facts = Facts("facts", (Fact("results"),))
     side = Table("side", COLUMNS, ROWS, main=False)
     assert Report("x", "y", parts=(facts, side, TABLE)).main_table is TABLE
-    assert Report("x", "y", parts=(side, facts)).main_table is side
-    with pytest.raises(HloError, match="x found no rows"):
+    assert Report("x", "y", parts=(side, facts)).main_table == replace(side, main=True)
+    with pytest.raises(HloError, match="no table rows to write for x"):
         _ = Report("x", "y", parts=(Passage("p", ("",)),)).main_table
 
 
@@ -129,6 +130,19 @@ def test_arranging_changes_the_main_table_alone() -> None:
     assert report.main_table.selected == ("value",)
     assert [row[0] for row in report.main_table.rows] == ["a", "b", "c"]
     assert Report("x", "y").arrange() == Report("x", "y")
+
+
+def test_one_table_is_chosen_by_its_name() -> None:
+    facts = Facts("facts", (Fact("results"),))
+    side = Table("side", COLUMNS, ROWS, main=False, person=False)
+    report = Report("x", "y", parts=(facts, side, TABLE))
+    assert report.only("facts", as_rows=False).parts == (facts,)
+    assert report.only("facts", as_rows=True).main_table.rows == facts.as_table().rows
+    (chosen,) = report.only("side", as_rows=False).parts
+    assert chosen == replace(side, main=True, person=True)
+    with pytest.raises(HloError, match="unknown table 'sides'") as caught:
+        report.only("sides", as_rows=False)
+    assert caught.value.diagnostic.hint == "did you mean 'side'?"
 
 
 def test_deep_trees_have_rows_too() -> None:

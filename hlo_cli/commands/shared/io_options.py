@@ -13,9 +13,13 @@ from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
+_TABLE_HELP = "Show only the table NAME; help lists the tables. [default: all, or the main table in a pipe]"
+_NO_HEADER_HELP = "Omit the header line of csv, tsv, and pipe output."
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
@@ -28,6 +32,8 @@ class OutputOptions:
     top: int | None = None
     columns: tuple[str, ...] = ()
     sort: str | None = None
+    table: str | None = None
+    header: bool = True
     color: str = "auto"
     ascii: bool = False
     verbose: bool = False
@@ -66,6 +72,7 @@ class OutputOptions:
             color=_wants_color(self.color, terminal),
             ascii=self.ascii or _is_ascii(stream),
             top=self.top,
+            header=self.header,
             wraps=terminal or stream == 1,
         )
 
@@ -115,6 +122,8 @@ def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
             click.option(
                 "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour."
             ),
+            click.option("--no-header", "header", flag_value=False, default=True, help=_NO_HEADER_HELP),
+            click.option("--table", metavar="NAME", shell_complete=_table_items, help=_TABLE_HELP),
             click.option("--columns", metavar="LIST", help="Which columns, in this order, with commas between."),
             click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
             click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
@@ -144,6 +153,8 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     output = OutputOptions(
         format=_text(given.pop("format")) or _format_of(path, writes),
         path=path,
+        table=_text(given.pop("table")),
+        header=bool(given.pop("header")),
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(given.pop("sort")),
@@ -152,6 +163,16 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
         verbose=bool(given.pop("verbose")),
     )
     return output, InputOptions(_text(given.pop("stage")), _text(given.pop("module")), bool(given.pop("strict")))
+
+
+def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The table names of a command that begin with the typed text, for shell completion."""
+    from click.shell_completion import CompletionItem
+
+    from hlo_cli.report.table_meanings import table_names
+
+    names = (*table_names(context.info_name or ""), "help")
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 def _format_of(path: str | None, writes: Collection[str]) -> str:

@@ -34,7 +34,7 @@ def memory_timeline(
         for space in spaces
     )
     names = tuple(instruction.name for instruction in memory.sequence)
-    return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
+    return Timeline("buffers", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
+from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
 
     notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
     whole = replace(report, notes=notes, errors=tuple(errors))
-    arranged = whole.arrange(columns=output.columns, sort=output.sort)
-    style = output.style(1)
-    render = renderer(output.format, person=output.is_for_person, findings=arranged.has_findings)
-    write(render(arranged, style), output.path)
-    return print_diagnostics(notes, errors, output, read=read)
+    check_table_options(output, has_findings=whole.has_findings)
+    arranged = with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
+    lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
+    render = renderer(output.format, person=output.is_for_person, findings=lists_findings)
+    write(render(arranged, output.style(1)), output.path)
+    return print_diagnostics((*other_tables(whole, output), *notes), errors, output, read=read)
 
 
 def print_diagnostics(
