@@ -235,13 +235,13 @@ def test_a_page_has_every_row_whole() -> None:
     cells = Page(text).cells
     assert cells[:8] == ["fusion.0", "0", shape, "/home/me/a.py:3", "fusion.1", "<0.1", shape, "/home/me/a.py:3"]
     assert len(cells) == 4 * 3001
-    assert cells[-4:] == ["all", "8,786.1", "", ""]
+    assert cells[-4:] == ["total", "8,786.1", "", ""]
     assert len(text) < 1_000_000
 
 
 def test_more_rows_than_a_page_takes_are_counted() -> None:
     table = Table("values", (Column("n", "n", "count"),), tuple((at,) for at in range(12_000)), noun="values")
-    assert "10,000 of 12,000 values; --top 0 has all" in written(one(table), "html")
+    assert "Showing 10,000 of 12,000 values; use --top 0 to show all" in written(one(table), "html")
     assert len(Page(written(one(table), "html", Style(top=0))).cells) == 12_000
     assert len(Page(written(one(table), "html", Style(top=7))).cells) == 7
 

@@ -151,7 +151,7 @@ def test_markdown_is_whole_and_its_tables_hold_together() -> None:
     assert "| `add\\|1` | - | ? | () | `s32[]` |\n" in text
     assert "````text\n```\n▁▂\n````\n" in text
     assert text.startswith("**It fits**\n\nVMEM at step 17\n\n| ")
-    assert text.endswith("\nNext: `hlo parse x`\n")
+    assert text.endswith("\nNext:\n\n```sh\nhlo parse x\n```\n")
 
 
 def test_unknown_formats_are_errors() -> None:

@@ -83,9 +83,11 @@ class Report:
         >>> Report("diff", "No difference").only("changes", as_rows=True)
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: unknown table 'changes'
+        hlo_cli.source.HloError: error: this report has no tables
         """
         tables = {part.name: table for part in self.parts if (table := part.as_table()) is not None}
+        if not tables:
+            raise HloError("this report has no tables")
         if name not in tables:
             raise unknown_choice_error("table", name, tables)
         part = next(part for part in self.parts if part.name == name and part.as_table() is not None)

@@ -64,7 +64,7 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     note: attribute a kept as text (2 times)
     note: attribute b kept as text
     note: attribute c kept as text
-    note: 2 more, --verbose
+    note: 2 more notes; use --verbose to show all
     """
     paint = painter(color=style.color)
     times = Counter(map(_note, notes))
@@ -75,7 +75,8 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
         for line in _broken(words, style.prose_room, style):
             yield paint(line) + "\n"
     if len(times) > shown:
-        yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
+        more = format_count(len(times) - shown, "more notes")
+        yield paint((Run("note:", "quiet"), Run(f" {more}; use --verbose to show all"))) + "\n"
 
 
 def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:

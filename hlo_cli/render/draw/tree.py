@@ -14,7 +14,7 @@ from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.table import column_header
 from hlo_cli.render.style import Style
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.text import Line
 from hlo_cli.report.tree import Branch, Tree, walk
 
@@ -63,7 +63,7 @@ def footer(tree: Tree, style: Style) -> tuple[str, ...]:
     """The number of shown rows and the option to show all, if some are not shown."""
     size = sum(1 for _ in walk(tree.roots))
     shown = style.rows_shown(tree.limit, size)
-    return (f"{shown:,} of {format_count(size, tree.noun)}", "--top 0 shows all") if shown < size else ()
+    return (format_shown(shown, size, tree.noun),) if shown < size else ()
 
 
 def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:

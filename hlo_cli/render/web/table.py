@@ -13,7 +13,7 @@ from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import CODE_UNITS, Column
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 
@@ -32,7 +32,7 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     <tr><td>64</td><td>a</td></tr>
     <tr><td>32</td><td>&lt;b&gt;</td></tr>
     </tbody><tfoot>
-    <tr><td>96</td><td>all</td></tr>
+    <tr><td>96</td><td>total</td></tr>
     </tfoot></table></div>
     """
     shown = style.rows_shown(MOST_ROWS, len(table.rows), main=table.main)
@@ -61,9 +61,7 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     for at, (_, _, role) in enumerate(sums, start=shown):
         yield _row([lane[at] for lane in lanes], "" if role == "plain" else role)
     yield "</tfoot></table></div>"
-    footer = (
-        f"{shown:,} of {format_count(len(table.rows), table.noun)}; --top 0 has all" if shown < len(table.rows) else ""
-    )
+    footer = format_shown(shown, len(table.rows), table.noun) if shown < len(table.rows) else ""
     for words in (footer, table.footnote):
         yield from [f'<p class="quiet">{safe(words)}</p>'] if words else []
 
