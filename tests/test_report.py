@@ -56,9 +56,9 @@ def test_unknown_columns_are_errors_with_the_names(change: object) -> None:
 
 def test_numbers_fall_texts_rise_and_ties_go_by_name() -> None:
     assert [row[0] for row in TABLE.sort("padded_bytes").rows] == ["a", "b", "c"]
-    assert [row[0] for row in TABLE.sort("padded_bytes", turned=True).rows] == ["c", "a", "b"]
+    assert [row[0] for row in TABLE.sort("padded_bytes", reverse=True).rows] == ["c", "a", "b"]
     assert [row[0] for row in TABLE.sort("value").rows] == ["a", "b", "c"]
-    assert [row[0] for row in TABLE.sort("value", turned=True).rows] == ["c", "b", "a"]
+    assert [row[0] for row in TABLE.sort("value", reverse=True).rows] == ["c", "b", "a"]
     assert TABLE.sort("value").sorted_by == "value"
 
 
@@ -82,7 +82,7 @@ cells: st.SearchStrategy[Cell] = st.one_of(
 @given(st.lists(st.tuples(st.text(), cells)), st.booleans())
 def test_any_cells_sort_with_those_that_have_no_value_last(rows: list[tuple[str, Cell]], descending: bool) -> None:
     table = Table("t", (Column("name", "", "name"), Column("n", "", "count")), tuple(rows))
-    placed = table.sort("n", turned=not descending)
+    placed = table.sort("n", reverse=not descending)
     assert sorted(map(repr, placed.rows)) == sorted(map(repr, rows))
     missing = [row[1] is None or row[1] is UNKNOWN or row[1] != row[1] for row in placed.rows]
     numbers = [row[1] for row in placed.rows if isinstance(row[1], int)]

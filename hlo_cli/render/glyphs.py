@@ -39,8 +39,8 @@ def to_ascii(text: str) -> str:
 
     >>> print(to_ascii("23 more · × 9.2 → naïve…"))
     23 more, x 9.2 -> na\xefve...
-    >>> print(to_ascii("24 slots; · is padding"))
-    24 slots; . is padding
+    >>> print(to_ascii("24 positions; · is padding"))
+    24 positions; . is padding
     """
     if text.isascii():
         return text

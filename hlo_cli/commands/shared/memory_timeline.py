@@ -47,7 +47,7 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
         return memory.spaces
     space = named_space(memory, wanted)
     if space is None:
-        raise unknown_choice_error("space", wanted, (each.name for each in memory.spaces))
+        raise unknown_choice_error("memory space", wanted, (each.name for each in memory.spaces))
     return (space,)
 
 

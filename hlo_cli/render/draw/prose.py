@@ -58,12 +58,12 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
         yield tuple(current)
 
 
-def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
+def items_in_lines(items: Sequence[str], style: Style) -> Iterator[Line]:
     """Items in one quiet line separated by dots, or in as few lines as possible without cutting items.
 
-    >>> [plain_text(line) for line in beside(["20 of 30 changed lines", "~ 30 changed"], Style(width=20))]
+    >>> [plain_text(line) for line in items_in_lines(["20 of 30 changed lines", "~ 30 changed"], Style(width=20))]
     ['20 of 30 changed', 'lines', '~ 30 changed']
-    >>> [plain_text(line) for line in beside(["3 of 98 changes", "~ 98 changed"], Style())]
+    >>> [plain_text(line) for line in items_in_lines(["3 of 98 changes", "~ 98 changed"], Style())]
     ['3 of 98 changes · ~ 98 changed']
     """
     between = style.show(BETWEEN)

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 
 from hlo_cli.render.draw.paint import painter
-from hlo_cli.render.draw.prose import beside, text_lines
+from hlo_cli.render.draw.prose import items_in_lines, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
@@ -39,18 +39,18 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
     yield from answer
     footer: tuple[str, ...] = ()
     for part in report.seen_parts:
-        yield from beside(footer, style)
+        yield from items_in_lines(footer, style)
         if begun:
             yield ()
         begun = True
         yield from part_lines(part, style)
         footer = part_footer(part, style)
     if has_findings:
-        yield from beside(footer, style)
+        yield from items_in_lines(footer, style)
         yield ()
         yield from text_lines(report.answer, style, "strong")
         footer = ()
-    yield from beside(footer, style)
+    yield from items_in_lines(footer, style)
     yield from next_lines(report.next, style)
 
 

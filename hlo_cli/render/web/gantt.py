@@ -12,7 +12,7 @@ from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.table import Table
 
 ROW: Final = 18
@@ -56,7 +56,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     bottom += height + LEGEND
     elements += _legend(bottom)
     if shown < len(table.rows):
-        words = f"{shown:,} of {format_count(len(table.rows), table.noun)}"
+        words = format_shown(shown, len(table.rows), table.noun)
         elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
     return elements, bottom + ROW
 
@@ -64,7 +64,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
 def _legend(y: float) -> Iterator[str]:
     """The legend of the colors of bars, on the right below the axis."""
     x: float = LEFT + WIDTH
-    for looks, words in (("waiting", "nothing else runs"), ("b0", "other work runs")):
+    for looks, words in (("waiting", "exposed"), ("b0", "overlapped")):
         x -= GLYPH * len(words)
         yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{words}</text>'
         x -= 14

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hlo_cli.render.truncate import shorten_name, shorten_text
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.stack import Layer, Stack
-from hlo_cli.report.numbers import format_bytes, format_percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.timeline import Band
 
 LEFT: Final = 70
@@ -82,9 +82,9 @@ def rest_words(stack: Stack) -> str:
     >>> from hlo_cli.render.web.stack import stack_of
     >>> from hlo_cli.report.timeline import Track
     >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
-    '1 smaller'
+    '1 smaller buffer'
     """
-    return f"{stack.smaller:,} smaller" if stack.smaller else "not among the buffers"
+    return format_count(stack.smaller, "smaller buffers") if stack.smaller else "other memory"
 
 
 def band_words(band: Band, peak: int) -> list[str]:
@@ -98,7 +98,7 @@ def band_words(band: Band, peak: int) -> list[str]:
     steps = f"steps {band.start:,}–{band.end:,}" if band.end > band.start else f"step {band.start:,}"
     words = (
         band.label, band.shape,
-        f"{size}, {'all' if share == 1 else format_percent(share) + '%'} of the peak",
+        f"{size}, {format_percent(share)}% of the peak",
         f"{steps}, {band.kind}" if band.kind else steps,
         band.op_name, band.source,
     )  # fmt: skip
@@ -110,7 +110,7 @@ def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     if not stack.largest:
         return
     at = frame.top + 8
-    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">at the peak</text>'
+    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">At the peak</text>'
     for rank, band in enumerate(stack.largest):
         at += LEGEND_ROW
         name = shorten_name(band.label, LEGEND_NAME)
@@ -122,7 +122,7 @@ def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     rest = stack.scale.peak - sum(band.bytes for band in stack.largest)
     if rest > 0:
         at += LEGEND_ROW
-        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">all others</text>{_size(rest, at)}'
+        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">Other buffers</text>{_size(rest, at)}'
 
 
 def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
@@ -132,8 +132,8 @@ def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
     y = frame.y(limit)
     yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
     words = f"limit {format_bytes(limit)}"
-    beside = short(y + 13 if y < frame.top + 12 else y - 4)
-    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{beside}">{words}</text>'
+    baseline = short(y + 13 if y < frame.top + 12 else y - 4)
+    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{baseline}">{words}</text>'
 
 
 def _size(value: int, at: float) -> str:

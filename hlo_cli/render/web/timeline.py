@@ -64,7 +64,7 @@ def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: st
 
 def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> str:
     y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
-    words = "nothing in use"
+    words = "empty"
     if (step := stack.scale.step) is not None:
         words = f"peak {format_bytes(stack.scale.peak)} at step {step:,}"
         if step < len(timeline.instructions):
