@@ -111,4 +111,4 @@ def _asked(arguments: Sequence[str]) -> str | None:
         return None
     from hlo_cli.render.registry import FORMATS
 
-    return next((each.name for each in FORMATS if each.tells_errors and each.name == given), None)
+    return next((each.name for each in FORMATS if each.includes_errors and each.name == given), None)

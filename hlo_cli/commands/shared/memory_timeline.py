@@ -79,5 +79,5 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         shape=str(value.shape),
         op_name=value.instruction.metadata.op_name,
         source=str(location) if location is not None else "",
-        next=str(then) if then is not None else "",
+        reused_by=str(then) if then is not None else "",
     )
