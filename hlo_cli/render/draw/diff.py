@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.render.draw.changed_line import changed_line
 from hlo_cli.render.draw.diff_hunks import shown_lines
 from hlo_cli.render.draw.paint import cut_line
-from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.prose import BETWEEN, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine, Sign
 from hlo_cli.report.numbers import format_shown
@@ -52,11 +52,14 @@ def footer(diff: Diff, style: Style) -> tuple[str, ...]:
     >>> from hlo_cli.report.diff import Hunk
     >>> footer(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1),) * 30),)), Style())
     ('Showing 20 of 30 changed lines; use --top 0 to show all', '~ 30 changed')
+    >>> footer(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1), DiffLine("+", None, "b", 1, 2))),)), Style())
+    ('~ 1 changed · + 1 added',)
     """
     shown = sum(each.line is not None and each.line.sign in SIGNS for each in shown_lines(diff, style))
     counts = diff.counts
     part = (format_shown(shown, diff.changes, diff.noun),) if shown < diff.changes else ()
-    return (*part, *(f"{sign} {counts[word]:,} {word}" for sign, word in SIGNS.items() if counts[word]))
+    by_sign = BETWEEN.join(f"{sign} {counts[word]:,} {word}" for sign, word in SIGNS.items() if counts[word])
+    return (*part, *([by_sign] if by_sign else ()))
 
 
 def _number(line: DiffLine) -> int:

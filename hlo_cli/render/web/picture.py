@@ -166,10 +166,11 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     )
 
 
-def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
-    """The root element of a picture, with one line for each element in it."""
+def document(elements: list[str], height: float, *, style: str = "", title: str = "", label: str = "") -> Iterator[str]:
+    """The root element of a picture, with one line for each element in it; `label` is for screen readers."""
     size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
+    named = f' aria-label="{safe(label)}"' if label else ""
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img"{named}>\n'
     yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
     yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
     for element in elements:
