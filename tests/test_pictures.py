@@ -138,7 +138,7 @@ def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]
         x, wide = float(bar.get("x", "")), float(bar.get("width", ""))
         assert x == pytest.approx(LEFT + start * WIDTH / 100, abs=0.1)
         assert wide == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.1)
-        assert bar.get("class") == ("b0" if is_busy else "waiting")
+        assert bar.get("class") == ("b0" if is_busy else "exposed")
     assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
 
 
@@ -149,9 +149,9 @@ def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: in
     report = one(Table("pairs", columns, ((HOSTILE, (start, end, True, waits_from)),)))
     tree = ElementTree.fromstring(written(report, "svg"))
     bars = {bar.get("class"): float(bar.get("width", "")) for bar in tree.findall(f".//{SVG}g/{SVG}rect")}
-    assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"waiting"} if waits_from <= end else set())
+    assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"exposed"} if waits_from <= end else set())
     assert sum(bars.values()) == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.2)
-    assert bars.get("waiting", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
+    assert bars.get("exposed", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
     times = [f"{format_seconds(step * 2e-8)}" for step in (start, end + 1)]
     assert list(Page(written(report, "html")).cells[1::2]) == ["–".join(times)]
 

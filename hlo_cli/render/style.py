@@ -7,7 +7,7 @@ from hlo_cli.render.glyphs import figure_to_ascii, to_ascii
 from hlo_cli.render.sanitize import sanitize
 
 PROSE_WIDTH = 80
-NARROWEST = 20
+MIN_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Style:
     @property
     def room(self) -> int:
         """The maximum width of a line in cells."""
-        return max(self.width, NARROWEST)
+        return max(self.width, MIN_WIDTH)
 
     @property
     def prose_room(self) -> int:

@@ -43,7 +43,7 @@ def lines(diff: Diff, style: Style) -> Iterator[Line]:
         if each.line is not None:
             yield cut_line(_line(each.line, digits, style), style.room, style.dots)
         else:
-            yield (Run(f"{'':{digits}}     {style.dots} {each.left_out}", "quiet"),)
+            yield (Run(f"{'':{digits}}     {style.dots} {each.omitted}", "quiet"),)
 
 
 def footer(diff: Diff, style: Style) -> tuple[str, ...]:

@@ -32,8 +32,8 @@ thead th{position:sticky;top:0;background:var(--paper);border-bottom:1px solid v
 tfoot td{border-top:1px solid var(--rule)}
 tbody tr:hover{background:color-mix(in srgb,var(--rule) 45%,transparent)}
 td b{display:block;height:8px;min-width:2px;margin:6px 0 0;font-size:0;white-space:nowrap;overflow:hidden}
-b.busy{background:#77aadd}
-b.waiting{background:var(--waste)}
+b.overlapped{background:#77aadd}
+b.exposed{background:var(--waste)}
 .sort th{cursor:pointer}
 th[aria-sort=ascending]::after{content:" \\2191"}
 th[aria-sort=descending]::after{content:" \\2193"}

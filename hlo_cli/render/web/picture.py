@@ -17,9 +17,9 @@ HEIGHT: Final = 240
 LEGEND: Final = LEFT + WIDTH + 26
 PAGE_WIDTH: Final = 1100
 GLYPH: Final = 6.7  # the width of a character of code
-LEAST_LABEL: Final = 12
-LEAST_EDGED: Final = 3  # the outline of a thinner area would hide it
-LONGEST_WORDS: Final = 300
+MIN_LABEL_HEIGHT: Final = 12
+MIN_EDGED_HEIGHT: Final = 3  # the outline of a thinner area would hide it
+MAX_TEXT_LENGTH: Final = 300
 LEGEND_NAME: Final = 23
 LEGEND_ROW: Final = 19
 
@@ -51,7 +51,7 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
-        if layer.band and layer.band.bytes * HEIGHT < LEAST_EDGED * frame.scale:
+        if layer.band and layer.band.bytes * HEIGHT < MIN_EDGED_HEIGHT * frame.scale:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
@@ -102,7 +102,7 @@ def band_words(band: Band, peak: int) -> list[str]:
         f"{steps}, {band.kind}" if band.kind else steps,
         band.op_name, band.source,
     )  # fmt: skip
-    return [shorten_text(text, LONGEST_WORDS) for text in words if text]
+    return [shorten_text(text, MAX_TEXT_LENGTH) for text in words if text]
 
 
 def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _edge(totals: Sequence[int], frame: Frame) -> str:
 
 def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     """The name of a buffer in its longest stretch at one height, if it is tall and wide enough there."""
-    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < LEAST_LABEL * frame.scale:
+    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < MIN_LABEL_HEIGHT * frame.scale:
         return
     start, end = max(layer.runs, key=lambda run: run[1] - run[0])
     room = int((frame.x(end) - frame.x(start) - 8) / GLYPH)
