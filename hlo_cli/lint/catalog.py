@@ -32,7 +32,7 @@ from hlo_cli.lint.rules import (
     unscheduled_layouts,
 )
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError
 
 FAMILIES: Final = (
     parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
@@ -103,6 +103,4 @@ def _checked(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown_rule(code: str) -> HloError:
-    close = nearest(code.upper(), [rule.code for rule in RULES])
-    hint = f"did you mean '{close}'?" if close else "run `hlo lint --list-rules` to list all rules"
-    return HloError(f"unknown rule '{code}'", hint=hint)
+    return HloError(f"unknown rule '{code}'", hint="run `hlo lint --list-rules` to list all rules")

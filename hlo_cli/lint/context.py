@@ -95,10 +95,10 @@ class LintContext:
         for opcode in opcodes:
             yield from self.by_opcode.get(opcode, ())
 
-    def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
-        """The instructions whose shape satisfies `is_meant`, in the order of the text; each shape is tested once."""
-        meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
-        return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
+    def shaped(self, matches: Callable[[Shape], bool]) -> Iterator[Instruction]:
+        """The instructions whose shape satisfies `matches`, in the order of the text; each shape is tested once."""
+        matching = {key for key, shape in self.shapes.items() if matches(shape)}
+        return (each for each in self.module.instructions if id(each.shape) in matching) if matching else iter(())
 
     @cached_property
     def shapes(self) -> Mapping[int, Shape]:
@@ -138,7 +138,7 @@ class LintContext:
         """The execution thread of each computation."""
         return threads_of(self.module, self.of("async-start"))
 
-    def saying(self, text: str, *opcodes: str) -> Iterator[Instruction]:
+    def with_attribute_text(self, text: str, *opcodes: str) -> Iterator[Instruction]:
         """The instructions, of the given opcodes if any, whose attributes contain a text."""
         if self.module.source.text and text not in self.module.source.text:
             return

@@ -138,7 +138,7 @@ def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionO
     modules = {(each.path, each.module) for each in outcomes}
     broken = {(each.path, each.module) for each in outcomes if each.is_met is False}
     if failed:
-        where = f", in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
+        where = f" in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
         return f"{len(failed):,} of {format_count(len(expectations), 'assertions')} failed{where}"
     if len(evaluated) == len(expectations):
         return f"{format_count(len(evaluated), 'assertions')} passed"

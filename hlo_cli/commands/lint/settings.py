@@ -220,7 +220,7 @@ def _quoted(value: Toml) -> str:
     match value:
         case bool():
             return str(value).lower()
-        case str():
+        case str() if not value.replace(".", "", 1).isdecimal():
             return f"'{value}'"
     return str(value)
 

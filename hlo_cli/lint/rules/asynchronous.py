@@ -77,7 +77,7 @@ def async_older_xla(context: LintContext) -> Iterator[Finding]:
     yield from context.findings_of(context.async_problems, "note")
 
 
-@rule("HLO061", "host transfers on one channel differ")
+@rule("HLO061", "mismatched host transfers on one channel")
 def host_channel(context: LintContext) -> Iterator[Finding]:
     """Two host sends (or two host receives) use the same channel with different shapes or attributes.
 

@@ -34,7 +34,7 @@ _CARRIERS: Final = _WRITERS | frozenset(
 _CONVERSIONS: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
-@rule("HLO040", "buffer value not allowed here")
+@rule("HLO040", "misplaced buffer value")
 def misplaced_buffer(context: LintContext) -> Iterator[Finding]:
     """A buffer value is an entry parameter, or is used by an opcode that does not support buffers.
 
@@ -82,7 +82,7 @@ def two_writers(context: LintContext) -> Iterator[Finding]:
                     yield context.finding(f"{second.name} and {first} both take the buffer {instruction.name}", second)
 
 
-@rule("HLO042", "custom call does not alias a buffer operand")
+@rule("HLO042", "unaliased buffer in custom call")
 def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
     """A custom call takes a buffer without returning it, or returns a buffer that it did not take.
 
@@ -146,9 +146,9 @@ def _conversion_problem(
     context: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
 ) -> str | None:
     """The problem of a call that converts an array to a buffer, or a buffer to an array."""
-    wanted = _CONVERSIONS[target]
-    if len(call.operands) != wanted:
-        return f"{target} takes {format_count(wanted, 'operands')}, got {len(call.operands)}"
+    expected = _CONVERSIONS[target]
+    if len(call.operands) != expected:
+        return f"{target} takes {format_count(expected, 'operands')}, got {len(call.operands)}"
     result = _result_of(call)
     is_buffer = isinstance(result, BufferShape)
     if result is None or is_buffer == (target == "Unpin"):

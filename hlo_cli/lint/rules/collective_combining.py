@@ -72,11 +72,11 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 
     Users come after operands, as in every schedule.
     """
-    wanted, depth = set(members), dict[Instruction, int]()
+    selected, depth = set(members), dict[Instruction, int]()
     levels: dict[int, list[Instruction]] = {}
     for instruction in members[0].computation.instructions:
         before = max((depth[operand] for operand in instruction.operands if operand in depth), default=0)
-        if instruction in wanted:
+        if instruction in selected:
             levels.setdefault(before, []).append(instruction)
             before += 1
         depth[instruction] = before

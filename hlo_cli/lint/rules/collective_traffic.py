@@ -13,7 +13,7 @@ from hlo_cli.ir.operations import COLLECTIVES, MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.dataflow import Use, origin_of, transitive_uses
-from hlo_cli.lint.loop_invariants import is_loop_invariant
+from hlo_cli.lint.loop_invariants import loop_invariants
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -150,7 +150,7 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
             continue
-        same, iterations = is_loop_invariant(body), context.analyses.times.get(body) or 1
+        same, iterations = loop_invariants(body), context.analyses.times.get(body) or 1
         for collective in inner:
             if (
                 collective in same

@@ -33,7 +33,7 @@ _NUMBERS: Final = {
 }
 
 
-@rule("HLO050", "replica groups do not partition the devices")
+@rule("HLO050", "invalid replica groups")
 def replica_groups(context: LintContext) -> Iterator[Finding]:
     """The replica groups omit a device, list one twice, or have different sizes.
 

@@ -25,7 +25,7 @@ _CALLING: Final = re.compile(rf", (?:{'|'.join(CALLING_ATTRIBUTES)})=")
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
 
 
-@rule("HLO020", "parameter numbers not contiguous")
+@rule("HLO020", "noncontiguous parameter numbers")
 def parameter_numbers(context: LintContext) -> Iterator[Finding]:
     """The parameters of a computation are not numbered 0, 1, 2, … exactly once each.
 
@@ -47,8 +47,8 @@ def parameter_numbers(context: LintContext) -> Iterator[Finding]:
         for parameter, number in zip(parameters, numbers, strict=True):
             if number is None or number >= len(parameters):
                 text = parameter.raw[0].strip() if number is None else number
-                expected = f"numbers 0 to {len(parameters) - 1}" if len(parameters) > 1 else "only 0"
-                message = f"{parameter.name} has parameter number {text}, but {computation.name} has {expected}"
+                expected = f"0 to {len(parameters) - 1}" if len(parameters) > 1 else "0"
+                message = f"{parameter.name} has parameter number {text}, expected {expected} in {computation.name}"
                 yield context.finding(message, parameter)
             elif first.setdefault(number, parameter) is not parameter:
                 yield context.finding(
@@ -56,7 +56,7 @@ def parameter_numbers(context: LintContext) -> Iterator[Finding]:
                 )
 
 
-@rule("HLO021", "opcode cannot call a computation")
+@rule("HLO021", "called computation on unsupported opcode")
 def unsupported_call(context: LintContext) -> Iterator[Finding]:
     """An opcode that cannot call computations names one.
 

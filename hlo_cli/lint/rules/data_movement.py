@@ -24,7 +24,7 @@ _VERBS: Final = {"copy": "copies", "reshape": "reshapes", "transpose": "transpos
 """The opcodes that only move data, as verbs."""
 
 
-@rule("HLO103", "kernel only moves data", severity="warning")
+@rule("HLO103", "kernel that only moves data", severity="warning")
 def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
     """A kernel does nothing except transpose or change the layout.
 
@@ -130,7 +130,7 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO106", "elementwise kernel changes the layout", severity="note")
+@rule("HLO106", "layout-changing elementwise kernel", severity="note")
 def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
     """A kernel reads an array in one layout and writes it element by element in another.
 

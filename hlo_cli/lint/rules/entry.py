@@ -144,7 +144,7 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
                 later = "itself" if operand is instruction else f"{operand.name}, which is defined later"
                 yield context.finding(f"{instruction.name} uses {later}", instruction)
     names: dict[Computation, dict[str, Instruction]] = {}
-    for instruction in context.saying("control-predecessors"):
+    for instruction in context.with_attribute_text("control-predecessors"):
         computation = instruction.computation
         if computation not in names:
             names[computation] = {each.name: each for each in reversed(computation.instructions)}
@@ -160,7 +160,7 @@ def use_before_definition(context: LintContext) -> Iterator[Finding]:
                 yield context.finding(message, instruction, attribute_span(instruction, "control-predecessors"))
 
 
-@rule("HLO074", "original value does not match the shape")
+@rule("HLO074", "original value mismatch")
 def original_value(context: LintContext) -> Iterator[Finding]:
     """The original value (origin) has a different tuple structure than the shape.
 
@@ -173,14 +173,14 @@ def original_value(context: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyOriginalValue in xla/service/hlo_verifier.cc
     """
-    for instruction in context.saying("origin={"):
+    for instruction in context.with_attribute_text("origin={"):
         tree = _original_tree(instruction)
         if tree is not None and not _has_same_structure(tree, instruction.shape):
             message = f"{instruction.name} has shape {instruction.shape}, but origin {instruction.value('origin')}"
             yield context.finding(message, instruction, attribute_span(instruction, "origin"))
 
 
-@rule("HLO075", "scheduling_name differs from name", severity="warning", is_default=False)
+@rule("HLO075", "scheduling_name mismatch", severity="warning", is_default=False)
 def scheduling_name(context: LintContext) -> Iterator[Finding]:
     """The scheduling_name of an instruction differs from its name.
 
@@ -195,7 +195,7 @@ def scheduling_name(context: LintContext) -> Iterator[Finding]:
 
     Reference: verify_instruction_name_unchanged in xla/service/hlo_verifier.h
     """
-    for instruction in context.saying("scheduling_name="):
+    for instruction in context.with_attribute_text("scheduling_name="):
         name = instruction.metadata.scheduling_name
         is_other = name and name != instruction.name and not any(mark in instruction.name for mark in _RENAMED)
         if is_other and start_around(context.module, instruction) is None:

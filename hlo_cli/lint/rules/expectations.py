@@ -48,7 +48,7 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
             yield context.finding(message, at, hint=hint, about=str(assertion), expectation=str(assertion))
 
 
-@rule("HLO902", "assertion misses an equivalent form", severity="warning", is_default=False)
+@rule("HLO902", "assertion that misses an equivalent form", severity="warning", is_default=False)
 def equivalent_form(context: LintContext) -> Iterator[Finding]:
     """An assertion from the --expect file names an opcode that this module has in another form.
 
@@ -77,7 +77,7 @@ def _found(verdict: AssertionResult, module: Module) -> str:
         return f"found no result ({verdict.remark})" if verdict.remark else "found no matching operations"
     head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}"
     if not verdict.parts:
-        return f"{head}: {verdict.remark}" if verdict.remark else head
+        return f"{head} ({verdict.remark})" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
     more = len(verdict.parts) - len(named)
     return f"{head}: {', '.join(named)}{f' and {more:,} more' if more else ''}"

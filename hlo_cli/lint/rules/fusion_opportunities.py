@@ -54,7 +54,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO302", "kernel only converts types", severity="warning")
+@rule("HLO302", "kernel that only converts types", severity="warning")
 def converting_kernel(context: LintContext) -> Iterator[Finding]:
     """A kernel does nothing except convert the element type.
 
@@ -114,7 +114,7 @@ def redundant_upcast(context: LintContext) -> Iterator[Finding]:
             yield context.finding(message, trip.last)
 
 
-@rule("HLO304", "stored in a wider type than needed", severity="warning")
+@rule("HLO304", "value stored in a wider type than needed", severity="warning")
 def stored_wide(context: LintContext) -> Iterator[Finding]:
     """A kernel writes a wide type, but every reader converts it to a narrower one.
 

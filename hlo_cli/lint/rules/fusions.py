@@ -78,7 +78,7 @@ def invalid_alias(context: LintContext) -> Iterator[Finding]:
 
     Reference: HandleCustomCall in xla/service/hlo_verifier.cc
     """
-    for instruction in context.saying(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
+    for instruction in context.with_attribute_text(_ALIASING, opcodes.CUSTOM_CALL, opcodes.CALL, opcodes.FUSION):
         aliases = instruction.items_of(_ALIASING, OutputOperandAlias)
         place = attribute_span(instruction, _ALIASING)
         match instruction.opcode:
@@ -188,7 +188,7 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
 
 def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
     """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
-    for pair in context.async_pairs.pairs if next(context.saying(_ALIASING), None) is not None else ():
+    for pair in context.async_pairs.pairs if next(context.with_attribute_text(_ALIASING), None) is not None else ():
         for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
             for alias in member.items_of(_ALIASING, OutputOperandAlias):
                 if (message := _layout_difference(*aliased_parts(pair, member, alias))) is not None:

@@ -107,7 +107,7 @@ def result_accuracy(context: LintContext) -> Iterator[Finding]:
 
     Reference: VerifyResultAccuracy in xla/service/hlo_verifier.cc
     """
-    for instruction in context.saying("result_accuracy="):
+    for instruction in context.with_attribute_text("result_accuracy="):
         if instruction.opcode not in _ROUNDED and instruction.attribute("result_accuracy") is not None:
             place = attribute_span(instruction, "result_accuracy")
             yield context.finding(
@@ -179,7 +179,7 @@ def changed_space(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO092", "reshape is not a bitcast", severity="warning", is_default=False)
+@rule("HLO092", "reshape that moves data", severity="warning", is_default=False)
 def reshape_not_bitcast(context: LintContext) -> Iterator[Finding]:
     """A reshape changes the element order in memory.
 

@@ -28,7 +28,7 @@ _FROM_COMPILER: Final = "from the compiler's buffer assignment"
 _FROM_HLO: Final = "computed from the HLO"
 
 
-@rule("HLO201", "module exceeds device memory")
+@rule("HLO201", "insufficient device memory")
 def memory_limit(context: LintContext) -> Iterator[Finding]:
     """The module needs more memory than is available.
 

@@ -142,10 +142,10 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
         iterations = context.analyses.times.get(body) if body is not None else None
         if body is None or iterations is None or iterations < 2:
             continue
-        handed = passes_through(body)
+        unchanged = passes_through(body)
         for element in body.instructions:
             shape = element.shape
-            if carry_index(element) not in handed or not isinstance(shape, ArrayShape) or shape.memory_space:
+            if carry_index(element) not in unchanged or not isinstance(shape, ArrayShape) or shape.memory_space:
                 continue
             if shape.padded_bytes <= _VMEM_SHARE:
                 read = _read_bytes(element, uses_of(element, context.users))

@@ -147,8 +147,8 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
     if context.target != "tpu" and (chip is None or find_chip(chip).target != "tpu"):
         return
     for product in matmuls_of(context.module):
-        asked = product.instruction.items_of("operand_precision", Precision)
-        is_default = all(each is Precision.DEFAULT for each in asked)
+        requested = product.instruction.items_of("operand_precision", Precision)
+        is_default = all(each is Precision.DEFAULT for each in requested)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
             yield context.finding(f"{product.instruction.name} rounds its f32 operands to bf16", product.instruction)
 
@@ -168,13 +168,13 @@ def precision_without_effect(context: LintContext) -> Iterator[Finding]:
     Reference: PrecisionConfig in xla/xla_data.proto
     """
     for product in context.of(*MATMULS):
-        asked = product.items_of("operand_precision", Precision)
-        if not asked or all(each is Precision.DEFAULT for each in asked):
+        requested = product.items_of("operand_precision", Precision)
+        if not requested or all(each is Precision.DEFAULT for each in requested):
             continue
         kinds = [product.operand_shape(n) for n in range(min(2, len(product.operands)))]
         if all(isinstance(s, ArrayShape) and s.element_type.bits <= _NARROW_BITS for s in kinds):
             yield context.finding(
-                f"{product.name} requests {asked[0]} precision for {element_type(product.operands[0])} operands",
+                f"{product.name} requests {requested[0]} precision for {element_type(product.operands[0])} operands",
                 product,
                 attribute_span(product, "operand_precision"),
             )

@@ -11,7 +11,7 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 
 
-@rule("HLO010", "shape or operands invalid for opcode", needs="instructions")
+@rule("HLO010", "invalid shape or operands", needs="instructions")
 def invalid_shape(context: LintContext) -> Iterator[Finding]:
     """The shape of an instruction does not follow from its opcode, operands, and attributes.
 

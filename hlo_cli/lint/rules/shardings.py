@@ -38,7 +38,7 @@ def invalid_sharding(context: LintContext) -> Iterator[Finding]:
     Reference: HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc
     """
     problems: dict[tuple[str, str], str | None] = {}
-    for instruction in context.saying(_MARK):
+    for instruction in context.with_attribute_text(_MARK):
         if instruction.opcode in _OF_DATA:  # theirs describes the transferred data, not the token
             continue
         key = (instruction.attribute("sharding") or "", str(instruction.shape))
@@ -73,8 +73,12 @@ def inconsistent_sharding(context: LintContext) -> Iterator[Finding]:
         first = next((pair for pair in shardings if pair[1] is not None), None)
         for each, text in shardings if first is not None else ():
             if text is not None and first is not None and each.sharding != first[0].sharding:
-                message = f"{each.name} has sharding {text}, but {first[0].name} has {first[1]}"
+                message = f"{_path(each)} has sharding {text}, but {_path(first[0])} has {first[1]}"
                 yield context.finding(message, each, attribute_span(each, "sharding"))
+
+
+def _path(instruction: Instruction) -> str:
+    return f"{instruction.computation.name}/{instruction.name}"
 
 
 def _with_equal_shardings(caller: Instruction) -> Iterator[Instruction]:
