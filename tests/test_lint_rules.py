@@ -168,3 +168,51 @@ def codes_in(meaning: str) -> set[str]:
 def test_the_page_of_a_rule_names_its_settings(name: str) -> None:
     shown = {code: str(report_of_rule(code).parts) for code in codes_in(MEANINGS[name][1])}
     assert [code for code, page in shown.items() if name not in page] == []
+
+
+_BANNED = re.compile(
+    r"\b(alive|slots?|flights?|flying|waits for it|nobody|beside|besides|behind|stands|lies|told|tells|says|handed|"
+    r"given away|taken apart|worth|mend|odd|exchanges?|colour|neighbours?|behaviour|optimi[s]e|in all|as written)\b"
+)
+"""Words that texts for users do not contain: see the glossary."""
+
+
+@each_rule
+def test_texts_of_a_rule_are_in_plain_words(rule: Rule) -> None:
+    page = rule.page
+    assert not _BANNED.search(f"{rule.name} {page.what} {page.why} {page.fix}")
+    assert not rule.name.endswith(".")
+    assert rule.name.split()[0][0].islower() or rule.name == "Python callback"
+    for prose in (page.what, page.why, page.fix):
+        assert prose[0].isupper() or prose.split()[0].strip(".") in _NAMES_FIRST, prose
+        assert prose.endswith((".", ")")), prose
+    assert rule.is_default or rule.code in _SPECIAL or "Off by default" in page.why
+
+
+_NAMES_FIRST = (
+    "entry_computation_layout",
+    "input_output_alias",
+    "buffer_donor",
+    "minor_to_major",
+    "result_accuracy",
+    "bf16",
+)
+"""Words in lower case that begin the prose of a page: names of XLA's."""
+_SPECIAL = ("HLO901", "HLO902")
+"""Rules that --expect selects."""
+
+
+@each_case
+def test_findings_are_in_plain_words(case: Case) -> None:
+    text = case.bad.replace("«", "").replace("»", "")
+    for found in of_rule(case.code, text, case.settings):
+        if case.code[:5] not in ("HLO00", "HLO01", "HLO03", "HLO06"):  # messages of other packages
+            assert not _BANNED.search(f"{found.message} {found.hint or ''}")
+        assert not found.message.endswith(".")
+
+
+@pytest.mark.parametrize("name", [name for name, (kind, _) in MEANINGS.items() if kind in ("bytes", "fraction")])
+def test_limits_have_their_direction_in_the_name(name: str) -> None:
+    word = "smallest" if name.startswith("min_") else "largest" if "fraction" in name else "limit"
+    assert name.startswith(("min_", "max_"))
+    assert word in MEANINGS[name][1]
