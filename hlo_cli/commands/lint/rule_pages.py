@@ -63,7 +63,7 @@ def _settings(page: Page) -> str:
     if not names:
         return ""
     shown = ", ".join(f"{name} ({_default(name)})" for name in names)
-    return f"{shown}; override with --set {names[0]}={_VALUES[MEANINGS[names[0]][0]]}"
+    return f"{shown}; override with `--set {names[0]}={_VALUES[MEANINGS[names[0]][0]]}`"
 
 
 def _default(name: str) -> str:

@@ -28,7 +28,7 @@ def async_pairing(context: LintContext) -> Iterator[Finding]:
 
     Fix: Connect exactly one done to the start or its last update, with the same computation and shapes.
 
-    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
     yield from context.findings_of(context.async_problems, "error")
 
@@ -52,7 +52,7 @@ def async_newer_xla(context: LintContext) -> Iterator[Finding]:
 
     Fix: See the finding, for example add frontend_attributes={_collectives_group=""} to the start.
 
-    Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
     yield from context.findings_of(context.async_problems, "warning")
 
@@ -72,7 +72,7 @@ def async_older_xla(context: LintContext) -> Iterator[Finding]:
 
     Fix: See the finding, for example give each start its own computation.
 
-    Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
     yield from context.findings_of(context.async_problems, "note")
 

@@ -36,7 +36,7 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
 
     Fix: Combine them into one, or raise the combiner threshold, such as xla_gpu_all_reduce_combine_threshold_bytes.
 
-    Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; hlo schedule DUMP
+    Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; `hlo schedule DUMP`
     """
     if not context.module.is_scheduled:
         return

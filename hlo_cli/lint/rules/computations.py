@@ -161,7 +161,7 @@ def composite(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[2] call(x), to_apply=f, is_composite=true
 
-    Fix: Add frontend_attributes={composite.attributes={…},composite.name="…",composite.version="1"}.
+    Fix: Add composite.name, composite.attributes, and composite.version to frontend_attributes.
 
     Reference: HandleCall in xla/service/hlo_verifier.cc
     """

@@ -39,7 +39,7 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
     Fix: Provide the operand in the required order: swap the operands of a dot, choose other dimension numbers, or store
     weights transposed.
 
-    Reference: xla/service/layout_assignment.h; hlo fuse DUMP
+    Reference: xla/service/layout_assignment.h; `hlo fuse DUMP`
     """
     if not context.module.is_scheduled:
         return
@@ -73,7 +73,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
 
     Fix: Merge small dimensions, for example f32[40,1600].
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout SHAPE --target v5e
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --target v5e`
     """
     generation = find_chip(context.settings.chip).generation if context.settings.chip is not None else None
     if generation is None or context.target is not None:
@@ -112,7 +112,7 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
 
     Fix: Choose one layout for the operations in between, or let the last reader use the original value.
 
-    Reference: xla/service/layout_assignment.h; hlo layout DUMP
+    Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
     for last in context.of("copy", "copy-start"):
         first = producer_of(last.operands[0]) if last.operands else last
@@ -144,7 +144,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
     Fix: Use the same dimension order for operand and result. For arguments and results, set their layouts when
     compiling.
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
     for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         written = kernel.shape

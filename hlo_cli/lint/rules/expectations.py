@@ -35,9 +35,9 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
     Example:
         expect = ["none(opcode == copy and bytes > 1MiB and loop)"]
 
-    Fix: Revert the change in the program, or update the assertion (see hlo help expect).
+    Fix: Revert the change in the program, or update the assertion (see `hlo help expect`).
 
-    Reference: hlo help expect
+    Reference: `hlo help expect`
     """
     for verdict in context.verdicts:
         if verdict.is_met is False:
@@ -60,7 +60,7 @@ def equivalent_form(context: LintContext) -> Iterator[Finding]:
 
     Fix: Write product, which matches a matmul in every form, or name the other form too.
 
-    Reference: hlo help expect, hlo help where
+    Reference: `hlo help expect`, `hlo help where`
     """
     for verdict in context.verdicts:
         for each in verdict.lowered_forms:

@@ -40,7 +40,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
     Fix: Look for a custom call, barrier, or sharding constraint between them, or a compiler option that disables
     fusion.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP --why-not
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP --why-not`
     """
     for kernel in _written(context):
         user = _only_user(context, kernel)
@@ -68,7 +68,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
 
     Fix: Find out what prevents fusion, or pass the argument in the type that the program computes in.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
         if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING):
@@ -130,7 +130,7 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
     Fix: Convert right after the producer. In JAX, use x.astype(jnp.bfloat16) before saving values for the backward
     pass.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
         kind = element_type(kernel)
@@ -166,7 +166,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
 
     Fix: Find out what prevents fusion into the reader. Compute masks from indices where they are used.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
         if not context.analyses.does_only(kernel, *_GENERATED):

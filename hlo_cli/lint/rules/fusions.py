@@ -41,7 +41,7 @@ def malformed_fusion(context: LintContext) -> Iterator[Finding]:
 
     Fix: Give each fusion its own computation without dead code. Keep loops, branches, and transfers outside.
 
-    Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; hlo fuse DUMP
+    Reference: CheckFusionInstruction in xla/service/hlo_verifier.cc; `hlo fuse DUMP`
     """
     yield from context.findings_of(context.fusion_problems, "error")
 
@@ -59,7 +59,7 @@ def unusual_fusion(context: LintContext) -> Iterator[Finding]:
 
     Fix: See the finding: it names the unusual property.
 
-    Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; hlo fuse DUMP
+    Reference: HloInstruction::FusionKind in xla/hlo/ir/hlo_instruction.h; `hlo fuse DUMP`
     """
     yield from context.findings_of(context.fusion_problems, "warning")
 

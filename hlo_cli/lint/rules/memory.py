@@ -37,7 +37,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
 
     Why: The module fails to load or runs out of memory. The total includes arguments, results, constants, and
     temporaries. It is the compiler's own if XLA's buffer assignment is in the same proto or in a file next to the dump;
-    otherwise it is computed from the HLO, as by hlo memspace. The finding states which.
+    otherwise it is computed from the HLO, as by `hlo memspace`. The finding states which.
 
     Example:
         HloModule m, is_scheduled=true
@@ -49,7 +49,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
     Fix: Reduce the largest value at the peak (see the hint): donate arguments, recompute values, shard arrays, or
     reduce the batch size.
 
-    Reference: xla/service/buffer_assignment.h; hlo memspace DUMP --limit 16GiB
+    Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP --limit 16GiB`
     """
     settings = context.settings
     chip = find_chip(settings.chip) if settings.chip is not None else None
@@ -83,7 +83,7 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
 
     Fix: Compute it in chunks with a loop over the batch or sequence, or shard it.
 
-    Reference: hlo memspace DUMP
+    Reference: `hlo memspace DUMP`
     """
     least = context.settings.min_value_bytes
     if not context.module.is_scheduled or not any(each.padded_bytes >= least for each in context.shapes.values()):
@@ -111,7 +111,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
 
     Fix: Read the old value before it is updated, do not keep both, or donate the updated argument.
 
-    Reference: xla/service/copy_insertion.h; hlo memspace DUMP NAME
+    Reference: xla/service/copy_insertion.h; `hlo memspace DUMP NAME`
     """
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
@@ -140,7 +140,7 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
     Fix: Pass the array as an argument. In JAX, do not close over it. If it can be computed, compute it where it is
     used.
 
-    Reference: xla/service/buffer_assignment.h; hlo memspace DUMP
+    Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP`
     """
     for constant in context.of(opcodes.CONSTANT):
         if constant.shape.padded_bytes >= context.settings.min_constant_bytes:
@@ -168,7 +168,7 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
 
     Fix: Do not pass it. jax.jit drops unused arguments unless keep_unused=True.
 
-    Reference: hlo memspace DUMP
+    Reference: `hlo memspace DUMP`
     """
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes

@@ -46,7 +46,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). If the caller needs the old value, as in inference,
     add the finding to a baseline.
 
-    Reference: https://openxla.org/xla/aliasing; hlo memspace DUMP NAME
+    Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP NAME`
     """
     if not context.module.is_scheduled or not _has_kept_argument(context):
         return
@@ -61,7 +61,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
 def spilled_value(context: LintContext) -> Iterator[Finding]:
     """A value is moved out of fast memory and later back.
 
-    Reported for values of at least min_prefetch_bytes.
+    Reported for values of at least min_prefetch_bytes, summed over the iterations of loops.
 
     Why: The value is transferred twice. The compiler spills a value if the live values do not fit in fast memory. Off
     by default, because that is common, for example for values that a backward pass needs.
@@ -72,7 +72,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
 
     Fix: Reduce the memory that is live at the same time (start with padding), or move the uses closer together.
 
-    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
+    Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
     transfers = context.analyses.transfers if context.target == "tpu" else ()
     moved = {t.instruction: t for t in transfers if t.from_space in _FAST and not t.to_space}
@@ -104,7 +104,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
 
     Fix: Move the uses closer together, or reduce the memory that is live in between.
 
-    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --traffic
+    Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
     first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
     for transfer in context.analyses.transfers if context.target == "tpu" else ():
@@ -133,7 +133,7 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
 
     Fix: Free fast memory inside the loop. xla_tpu_scoped_vmem_limit_kib limits the fast memory per kernel.
 
-    Reference: xla/service/memory_space_assignment; hlo memspace DUMP --space 1
+    Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --space 1`
     """
     if context.target != "tpu":
         return

@@ -38,7 +38,7 @@ def f64_on_tpu(context: LintContext) -> Iterator[Finding]:
 
     Fix: Use f32: in JAX, disable jax_enable_x64, or give constants the dtype of the array.
 
-    Reference: https://docs.jax.dev/en/latest/default_dtypes.html; hlo parse DUMP --instructions
+    Reference: https://docs.jax.dev/en/latest/default_dtypes.html; `hlo parse DUMP --instructions`
     """
     chip = context.settings.chip
     if context.target == "tpu" or (chip is not None and find_chip(chip).target == "tpu"):

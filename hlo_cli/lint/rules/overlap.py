@@ -24,7 +24,7 @@ _CROSS_PROGRAM: Final = "cross_program_prefetch_index"
 def exposed_async(context: LintContext) -> Iterator[Finding]:
     """No kernel runs between a start and its done.
 
-    Reported for transfers of at least min_transfer_bytes, and for on-device transfers also of at least
+    Reported for transfers of at least min_transfer_bytes in all iterations, and for on-device transfers also of at least
     min_prefetch_bytes.
 
     Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
@@ -36,10 +36,10 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         p = (f32[65536]) tuple(z)
         d = f32[65536] all-reduce-done(s)
 
-    Fix: Try hlo schedule DUMP --reorder latency. Enable XLA's scheduler with xla_gpu_enable_latency_hiding_scheduler or
-    xla_tpu_enable_latency_hiding_scheduler.
+    Fix: Try `hlo schedule DUMP --reorder latency`. Enable XLA's scheduler with xla_gpu_enable_latency_hiding_scheduler
+    or xla_tpu_enable_latency_hiding_scheduler.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     for interval, kernels in _exposed(context):
         if interval.done_step != interval.start_step + 1:
@@ -53,7 +53,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
 def adjacent_done(context: LintContext) -> Iterator[Finding]:
     """A done directly follows its start.
 
-    Reported for transfers of at least min_transfer_bytes, and for on-device transfers also of at least
+    Reported for transfers of at least min_transfer_bytes in all iterations, and for on-device transfers also of at least
     min_prefetch_bytes.
 
     Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The hint counts the
@@ -63,9 +63,9 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
         s = f32[65536] all-reduce-start(x), replica_groups={}, to_apply=add
         d = f32[65536] all-reduce-done(s)
 
-    Fix: Try hlo schedule DUMP --reorder latency, or split the operation so that parts of it can overlap with compute.
+    Fix: Try `hlo schedule DUMP --reorder latency`, or split the operation so that parts of it can overlap with compute.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
@@ -92,7 +92,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
 
     Fix: Enable async collectives: default on GPU; on TPU, xla_tpu_enable_async_collective_fusion and related options.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     if context.target not in ("tpu", "gpu") or not context.module.is_scheduled:
         return

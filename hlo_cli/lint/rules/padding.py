@@ -33,7 +33,7 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     Fix: Make a larger dimension the minor one (transpose in the program, or set the layout), or pad and merge small
     dimensions. The hint shows the size in a better order.
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
     module, settings = context.module, context.settings
     values = data_values(module)
@@ -71,7 +71,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
     Fix: Make the producer write, or the consumer read, the other order: transpose in the program, swap the operands of
     a dot, or set argument and result layouts.
 
-    Reference: xla/service/layout_assignment.h; hlo layout DUMP
+    Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
     for copy in context.of(opcodes.COPY, opcodes.COPY_START):
         read, written = _before_and_after(copy)

@@ -68,7 +68,7 @@ def python_callback(context: LintContext) -> Iterator[Finding]:
 
     Fix: Compute the value in the program. Remove jax.debug.print, pure_callback, and io_callback from production code.
 
-    Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
+    Reference: https://docs.jax.dev/en/latest/external-callbacks.html; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
@@ -91,7 +91,7 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
 
     Fix: Collect the values in an array and send it after the loop, or communicate less often.
 
-    Reference: https://openxla.org/xla/operation_semantics#infeed; hlo parse DUMP --tree
+    Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """
     for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
         if not _communicates_with_host(call) or (loop := _loop_around(context, call)) is None:
@@ -112,7 +112,7 @@ def platform_specific_call(context: LintContext) -> Iterator[Finding]:
 
     Fix: Export for each platform: in JAX, jax.export with platforms=("cpu", "tpu").
 
-    Reference: https://docs.jax.dev/en/latest/export/export.html; hlo fuse DUMP --custom-calls
+    Reference: https://docs.jax.dev/en/latest/export/export.html; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL) if not context.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
@@ -134,7 +134,7 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
 
     Fix: Register the handler with XLA_FFI_DEFINE_HANDLER; in JAX, call it with jax.ffi.ffi_call.
 
-    Reference: https://openxla.org/xla/custom_call; hlo fuse DUMP --custom-calls
+    Reference: https://openxla.org/xla/custom_call; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
