@@ -50,7 +50,7 @@ def malformed_fusion(context: LintContext) -> Iterator[Finding]:
 def unusual_fusion(context: LintContext) -> Iterator[Finding]:
     """A fusion is valid but unlike those that compilers produce.
 
-    Why: A kind that does not match the body, unused operands, or results that are returned as one tuple point to a
+    Why: A kind that does not match the body, unused operands, or results that are used as a whole tuple point to a
     manual edit or an incomplete pass. Off by default, because compilers leave some of these.
 
     Example:

@@ -24,8 +24,8 @@ _CROSS_PROGRAM: Final = "cross_program_prefetch_index"
 def exposed_async(context: LintContext) -> Iterator[Finding]:
     """No kernel runs between a start and its done.
 
-    Reported for transfers of at least min_transfer_bytes in all iterations, and for on-device transfers also of at least
-    min_prefetch_bytes.
+    Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
+    transfers must also reach min_prefetch_bytes.
 
     Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
     because the compiler marked it as synchronous (is_sync). The hint counts the kernels that could overlap with it:
@@ -53,8 +53,8 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
 def adjacent_done(context: LintContext) -> Iterator[Finding]:
     """A done directly follows its start.
 
-    Reported for transfers of at least min_transfer_bytes in all iterations, and for on-device transfers also of at least
-    min_prefetch_bytes.
+    Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
+    transfers must also reach min_prefetch_bytes.
 
     Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The hint counts the
     kernels that could be scheduled in between.
