@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}
 """The words for results of assertions, in the order of the rows."""
+_HINT: Final = "run `hlo help expect` for an example of an assertions file"
 _UNITS: Final = {"bytes": "bytes", "share": "fraction"}
 _COLUMNS: Final = (
     Column("result", "result"),
@@ -69,7 +70,7 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
     >>> expectations_in(["/no/such/expect.toml"])
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: cannot read /no/such/expect.toml: No such file or directory
+    hlo_cli.source.HloError: error: assertions file '/no/such/expect.toml' not found
     """
     return tuple(each for path in paths for each in _expectations_in(path))
 
@@ -172,10 +173,12 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
     try:
         with open(path, encoding="utf-8") as file:
             source = Source(path, file.read())
+    except FileNotFoundError as error:
+        raise HloError(f"assertions file '{path}' not found", hint=_HINT) from error
     except OSError as error:
         raise HloError(
             f"cannot read {path}: {error.strerror or error}",
-            hint="run `hlo help expect` for an example of an assertions file",
+            hint=_HINT,
         ) from error
     except UnicodeDecodeError as error:
         raise HloError(f"cannot read {path}: not valid UTF-8") from error

@@ -143,17 +143,23 @@ def _read(name: str, value: Toml, place: str) -> Value:
     """A setting converted to its kind; HloError states the expected kind."""
     if name not in MEANINGS:
         near = nearest(name, MEANINGS)
-        raise HloError(f"{place}: unknown setting '{name}'", hint=f"did you mean '{near}'?" if near else LIST_HINT)
+        raise HloError(
+            f"{_prefix(place)}unknown setting '{name}'", hint=f"did you mean '{near}'?" if near else LIST_HINT
+        )
     kind = MEANINGS[name][0]
+    where = f"{_prefix(place) or f'{place} '}{name}"
     try:
         read = _as_kind(kind, value)
     except HloError as error:
-        raise HloError.of(
-            replace(each, message=f"{place}: {name}: {each.message}") for each in error.diagnostics
-        ) from error
+        raise HloError.of(replace(each, message=f"{where}: {each.message}") for each in error.diagnostics) from error
     if read is None:
-        raise HloError(f"{place}: {name}: expected {_EXPECTED[kind]}, found {_quoted(value)}")
+        raise HloError(f"{where}: expected {_EXPECTED[kind]}, found {_quoted(value)}")
     return read
+
+
+def _prefix(place: str) -> str:
+    """The file of a setting, for messages; empty for an option."""
+    return "" if place.startswith("--") else f"{place}: "
 
 
 def _either(words: Sequence[str]) -> str:
