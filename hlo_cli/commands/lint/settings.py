@@ -234,8 +234,9 @@ def _quoted(value: Toml) -> str:
 def _text(name: str, found: LintConfig) -> Cell:
     """The value as shown to people: sizes with a unit, such as 64KiB."""
     value = _value(getattr(found.settings, name))
-    is_size = MEANINGS[name][0] == "bytes" and isinstance(value, int)
-    return format_amount(value, "bytes").replace(" ", "") if is_size else value
+    if MEANINGS[name][0] == "bytes" and isinstance(value, int):
+        return format_amount(value, "bytes").replace(" ", "")
+    return value
 
 
 def _value(value: object) -> Cell:

@@ -38,7 +38,7 @@ def all_gather_then_slice(context: LintContext) -> Iterator[Finding]:
     Reported for all-gathers of at least min_transfer_bytes.
 
     Why: Every device receives the whole array and drops most of it. If each device needs a different part, this is a
-    resharding by way of full replication.
+    resharding through full replication.
 
     Example:
         g = f32[8192,64] all-gather(x), dimensions={0}, replica_groups={{0,1,2,3}}
@@ -104,7 +104,7 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
 
     Reported for transfers of at least min_transfer_bytes.
 
-    Why: A single collective could move all data to its final device, or the two cancel each other.
+    Why: A single collective could move all data to its final device, or the two cancel each other out.
 
     Example:
         a = f32[1024,64] all-to-all(x), dimensions={0}, replica_groups={{0,1,2,3}}

@@ -157,8 +157,8 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
 def precision_without_effect(context: LintContext) -> Iterator[Finding]:
     """A matmul of 16-bit or narrower operands requests higher precision, which has no effect.
 
-    Why: The precision sets into how many bf16 parts an f32 operand is split. A bf16 operand is a single part. The
-    setting often points to an unintended conversion.
+    Why: The precision is the number of bf16 parts that an f32 operand is split into. A bf16 operand is a single part.
+    The setting often points to an unintended conversion.
 
     Example:
         y = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
