@@ -60,7 +60,7 @@ def over_limit(context: LintContext) -> Iterator[Finding]:
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
             largest = space.live_at(space.peak)[:1]
             yield context.finding(
-                f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of "
+                f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.needed_bytes)} of "
                 f"{format_bytes(fit.limit_bytes)}, {whose}",
                 largest[0].instruction if largest else None,
                 hint=_hint(context, space),
