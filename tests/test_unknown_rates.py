@@ -91,7 +91,7 @@ def test_sums_over_wires_without_a_rate_are_unknown(chip: str, files: tuple[Path
             assert numbers[name] > 0 or name == "exposed_seconds", "what hides wholly is waited for 0 s, which is known"
             assert f"known_{name}" not in numbers
     assert numbers["exposed_share"] is None, "the custom call of unknown cost makes the step a lower bound"
-    assert numbers["lower_bounds"] == ["step_seconds", "work_seconds"]
+    assert numbers["lower_bounds"] == ["execution_seconds", "compute_seconds"]
 
 
 @each_chip
@@ -141,7 +141,7 @@ condition { y = f32[25] parameter(0) ROOT is = pred[] custom-call(y), custom_cal
 ENTRY e { p = f32[25] parameter(0) ROOT w = f32[25] while(p), condition=condition, body=body }"""
     step = estimate_time(analyze_overlap(parse_module(text)), find_chip("v5e").spec)
     assert step.unknown_trip_counts == 2
-    assert not step.is_work_known
+    assert not step.is_compute_known
 
 
 def test_a_step_of_nothing_known_has_no_length() -> None:

@@ -23,10 +23,7 @@ from hlo_cli.transform.scheduling.graph import Graph
 
 LINK: Final = 8
 """Assumed time of a byte between devices, relative to a byte between memory and a kernel."""
-BY_BYTES: Final = (
-    "time by the bytes that kernels read and write, as XLA's cost analysis counts them; "
-    f"a byte between devices takes {LINK} times as long as one within"
-)
+BY_BYTES: Final = f"cost model: bytes accessed; a byte between devices costs {LINK} times as much as one in memory"
 _INTERCONNECT_OPERATIONS: Final = COLLECTIVES | CHANNEL_STARTS
 
 
