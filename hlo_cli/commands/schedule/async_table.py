@@ -113,14 +113,14 @@ def _pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], t
         Column("start", "start", "step"),
         Column(
             "bound_step",
-            "last operand",
+            "bound",
             "step",
             person=any(interval.bound_step != interval.start_step for interval in intervals),
         ),
         Column("done", "done", "step"),
         Column("bytes", "", "bytes", total=None if repeated else "sum"),
         Column("execution_count", "executions", "count", person=repeated),
-        Column("total_bytes", "total", "bytes", total="sum", person=repeated),
+        Column("total_bytes", "total", "bytes", total="sum", person=repeated, from_width=120 if times else 0),
         *(() if times is None else times.columns(repeated=repeated)),
         Column("overlap", "overlap", align="right", machine=False, from_width=120 if times else 0),
         Column("kernels", "kernels", "count", person=False),
@@ -202,8 +202,8 @@ def _kinds_table(
         Column("bytes", "", "bytes", total="sum", person=bool(intervals)),
         Column("exposed", "exposed", "count", total="sum", person=has_exposed),
         Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", person=has_exposed),
-        Column("synchronous", "synchronous", "count", total="sum", person=bool(synchronous)),
-        Column("synchronous_bytes", "synchronous", "bytes", total="sum", role="waste", person=bool(synchronous)),
+        Column("synchronous", "sync", "count", total="sum", person=bool(synchronous)),
+        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=bool(synchronous)),
         *(() if times is None else times.kind_columns()),
     )
     names = dict.fromkeys([interval.pair.operation for interval in intervals] + [opcode for opcode, _ in synchronous])

@@ -30,8 +30,8 @@ _COLUMNS: Final = (
     Column("exposed", "exposed", "count", total="sum"),
     Column("bytes", "bytes", "bytes", total="sum"),
     Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
-    Column("synchronous", "synchronous", "count", total="sum", from_width=120),
-    Column("synchronous_bytes", "synchronous", "bytes", total="sum", from_width=120),
+    Column("synchronous", "sync", "count", total="sum", from_width=120),
+    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120),
 )
 _TIMES: Final = (
     Column("execution_seconds", "est. time", "seconds"),

@@ -181,11 +181,14 @@ def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
     before, after = exposures[0].step, exposures[1].step
     if before is None or after is None:
         old, new = exposures[0].exposed, exposures[1].exposed
-        return f"exposed async operations: {old:,} → {new:,} of {exposures[1].pairs:,}"
+        change = f"unchanged at {old:,}" if old == new else f"{old:,} → {new:,}"
+        return f"exposed async operations: {change} of {exposures[1].pairs:,}"
     if _exposed(before) is None and not any(interval.total_seconds for interval in before.intervals):
         return f"exposed time of {format_count(exposures[1].pairs, 'pairs')} is unknown on {after.throughput.chip}"
     least = "at least " if _exposed(after) is None else ""
     new_time, old_time = format_seconds(after.exposed_seconds), format_seconds(before.exposed_seconds)
+    if new_time == old_time:
+        return f"exposed time: unchanged at {least}{new_time}"
     return f"exposed time: {least}{old_time} → {least}{new_time}"
 
 

@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and bytes in interval."""
+"""`hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and bytes in flight."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEsti
 
 
 class _InFlight:
-    """At each step, the interval that starts, the interval that ends, and the pairs and bytes in interval."""
+    """At each step, the interval that starts, the interval that ends, and the pairs and bytes in flight."""
 
     def __init__(self, overlap: OverlapAnalysis) -> None:
         steps = len(overlap.sequence)
@@ -103,11 +103,11 @@ class _InFlight:
         for interval in overlap.intervals:
             start = interval.start_step
             self.starts[start] = interval
-            dones = [overlap.positions[done] for done in interval.pair.dones if done in overlap.positions]
+            dones = [overlap.positions[done] for done in flight.pair.dones if done in overlap.positions]
             self.ends |= dict.fromkeys(dones, interval)
             if not dones:
                 continue
-            # carried into the next iteration: in interval until this one ends; later steps count the next start
+            # carried into the next iteration: in flight until this one ends; later steps count the next start
             end = min((done for done in dones if done > start), default=ends[interval.pair.start.computation])
             number[start] += 1
             number[end] -= 1
@@ -131,7 +131,7 @@ def _answer(
     most = "no async operations in flight"
     if overlap.intervals:
         operations = format_count(max(in_flight.number), "async operations")
-        most = f"at most {operations} in interval, at most {format_bytes(in_flight.bytes[busiest])} (step {busiest:,})"
+        most = f"at most {operations} in flight, at most {format_bytes(in_flight.bytes[busiest])} (step {busiest:,})"
     return f"{words}: {'; '.join((*peaks, most))}"
 
 
@@ -148,8 +148,8 @@ def _steps_table(
         *(_TIME_COLUMNS if times else ()),
         *(Column(_column_name(space), space.name, "bytes") for space in spaces),
         Column("change", "change", "bytes", from_width=120),
-        Column("in_flight", "in flight", "count"),
-        Column("in_flight_bytes", "in flight", "bytes"),
+        Column("in_flight", "ops", "count", group="in flight"),
+        Column("in_flight_bytes", "", "bytes", group="in flight"),
         Column("event", "event"),
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", "opcode", rank=3),

@@ -19,7 +19,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count, format_percent, format_seconds
 from hlo_cli.source import Diagnostic
 
-_LINK_NAMES: Final[Mapping[Link, str]] = {"links": "interconnect", "memory": "memory", "host": "host link"}
+_LINK_NAMES: Final[Mapping[Link, str]] = {"links": "interconnect", "memory": "memory", "host": "host"}
 _PARTS: Final = 1_000_000
 """The resolution of the time axis: its number of parts."""
 
@@ -229,7 +229,7 @@ class PairTimes:
         for found, noun in ((links, "pairs"), (synchronous, "synchronous transfers")):
             if unknown := [link for link in found if link is not None]:
                 names = " and ".join(sorted({_LINK_NAMES[link] for link in unknown}))
-                why = f"the bandwidth of the {names} of {self.step.throughput.chip} is unknown"
+                why = f"no {names} bandwidth known for chip {self.step.throughput.chip}"
                 message = f"no time estimate for {format_count(len(unknown), noun)}: {why}"
                 yield Diagnostic("note", message, hint="use --chips FILE to specify it")
         if other := links.count(None):
