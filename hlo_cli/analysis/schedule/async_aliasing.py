@@ -1,4 +1,4 @@
-"""Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have one shape.
+"""Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have the same shape.
 
 Mirrors the checks of async-start and async-update in xla/service/hlo_verifier.cc.
 """
@@ -28,7 +28,7 @@ def check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
         for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
             operand_part, output = aliased_parts(pair, member, alias)
             if operand_part is None or output is None or not compatible(operand_part, output):
-                words = f"it cannot alias {alias}: there are no two such parts of one shape"
+                words = f"invalid alias {alias}, expected operand and output parts of the same shape"
                 yield Problem(member, f"{member.name}: {words}")
 
 

@@ -103,7 +103,7 @@ class _InFlight:
         for interval in overlap.intervals:
             start = interval.start_step
             self.starts[start] = interval
-            dones = [overlap.positions[done] for done in flight.pair.dones if done in overlap.positions]
+            dones = [overlap.positions[done] for done in interval.pair.dones if done in overlap.positions]
             self.ends |= dict.fromkeys(dones, interval)
             if not dones:
                 continue
