@@ -55,7 +55,7 @@ def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]
     all_following = _successors(pair, within)
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         successors = all_following.get(member, [])
-        if pair.spelling == "native":
+        if pair.form == "native":
             member_users = within.users.get(member, ())
             successors = [
                 user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
@@ -157,7 +157,7 @@ def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
 
 def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
     """Returns whether an update or done is of the kind of its start."""
-    if pair.spelling == "native":
+    if pair.form == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
     if pair.is_fused:
         return end.opcode == opcodes.FUSION

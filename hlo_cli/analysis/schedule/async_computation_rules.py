@@ -23,7 +23,7 @@ _GROUP: Final = "_collectives_group"
 def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
     own = pair.computation
-    if pair.spelling != "generic":
+    if pair.form != "generic":
         return
     if own is None:
         yield Problem(pair.start, f"{pair.start.name} has no called computation")
@@ -39,7 +39,7 @@ def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
 def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
     own = pair.computation
-    callers = within.callers.get(own, ()) if own is not None and pair.spelling == "generic" else ()
+    callers = within.callers.get(own, ()) if own is not None and pair.form == "generic" else ()
     starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
     if own is None or starts[:1] != [pair.start]:
         return
@@ -54,7 +54,7 @@ def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterat
 
 def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports members and computations with another execution thread than the start."""
-    if pair.spelling == "native" or pair.is_fused:
+    if pair.form == "native" or pair.is_fused:
         return
     for member in (*pair.updates, *pair.dones):
         thread = member.string(_THREAD)
@@ -76,7 +76,7 @@ def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
     Sends and recvs form such a group without an attribute in older releases.
     """
     own = pair.computation
-    if own is None or pair.spelling != "generic" or pair.thread != "main":
+    if own is None or pair.form != "generic" or pair.thread != "main":
         return
     is_group = any(key == _GROUP for key, _ in pair.start.frontend_attributes.entries)
     others = [

@@ -58,7 +58,7 @@ def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
 
 def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports outputs of starts, updates, and dones that differ from the root of the computation."""
-    if pair.spelling == "native":
+    if pair.form == "native":
         of_its_kind = (done for done in pair.dones if done.opcode == NATIVE_DONES[pair.start.opcode])
         for member in (pair.start, *of_its_kind):
             yield from _check_inferred_shape(member, within)
@@ -110,7 +110,7 @@ def parts_of(member: Instruction) -> tuple[TupleShape, Shape] | None:
 
 def _members_with_binding(pair: AsyncPair) -> tuple[Instruction, ...]:
     """Returns the start and the updates if their form has bound operands in the shape."""
-    return (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ()
+    return (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ()
 
 
 def _bound_parts(pair: AsyncPair) -> Iterator[tuple[Instruction, tuple[TupleShape, Shape]]]:
@@ -135,7 +135,7 @@ def _dones_with_parts(pair: AsyncPair, within: AsyncContext) -> Iterator[tuple[I
 
 def _wrapped(pair: AsyncPair) -> Computation | None:
     """Returns the computation whose parameters are the operands: that of a generic form or of a sugared call."""
-    return pair.computation if pair.spelling == "generic" or pair.operation in _WITH_COMPUTATION else None
+    return pair.computation if pair.form == "generic" or pair.operation in _WITH_COMPUTATION else None
 
 
 def _earlier(member: Instruction, within: AsyncContext) -> tuple[TupleShape, Shape] | None:

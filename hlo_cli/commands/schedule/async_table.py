@@ -169,7 +169,7 @@ def _pair_row(overlap: OverlapAnalysis, interval: AsyncInterval, times: PairTime
         pair.start.name,
         _span(interval) if times is None else times.span(interval),
         done,
-        pair.spelling,
+        pair.form,
         len(pair.updates),
         pair.thread,
         pair.start.computation.name,

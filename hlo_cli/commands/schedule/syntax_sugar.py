@@ -52,8 +52,8 @@ def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> 
 
 def _count(module: Module, way: Way) -> int:
     """The number of async operations that can be expanded or may be shortened."""
-    spelling = "sugared" if way == "desugar" else "generic"
-    return sum(pair.spelling == spelling for pair in async_pairs(module).pairs)
+    form = "sugared" if way == "desugar" else "generic"
+    return sum(pair.form == form for pair in async_pairs(module).pairs)
 
 
 def _elements(module: Module) -> int:

@@ -43,7 +43,7 @@ def exposed_bytes(module: Module) -> int:
     >>> exposed_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     0
     """
-    return sum(flight.exposed_bytes for flight in analyze_overlap(module).intervals)
+    return sum(interval.exposed_bytes for interval in analyze_overlap(module).intervals)
 
 
 @dataclass(frozen=True, slots=True)
