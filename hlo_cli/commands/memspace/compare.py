@@ -48,17 +48,18 @@ def _answer(
 ) -> str:
     values = format_count(len(memory.values), "values")
     all_values = f"all {values}" if len(memory.values) != 1 else values
+    all_totals = "all totals" if all(isinstance(row[4], int) for row in totals) else "all known totals"
     wrong = [row for row in totals if _differs(row)]
     if differing_ranges:
         number = f"{len(differing_ranges):,} of {format_count(len(memory.values), 'live ranges')}"
         return f"{number} {_differ(len(differing_ranges))} from the compiler's"
     if not wrong and not differing:
         compared = "sizes" if differing_ranges is None else "live ranges and sizes"
-        return f"The computed numbers match the compiler's: all totals, and the {compared} of {all_values}"
+        return f"The computed numbers match the compiler's: {all_totals}, and the {compared} of {all_values}"
     worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
     words = f"{len(differing):,} of {values} {_differ(len(differing))} from the compiler's"
     if worst is None:
-        return f"{words}; all totals match"
+        return f"{words}; {all_totals} match"
     return f"{words}; {worst[0]} {worst[1]} differ by {format_bytes(abs(_number(worst[4])))}"
 
 

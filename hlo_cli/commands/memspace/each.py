@@ -105,7 +105,7 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     if options.space is not None and usages and all(usage.space is None for usage in usages):
         raise HloError(
             f"no module has values in memory space '{options.space}'",
-            hint="use a name such as HBM or VMEM, or a number",
+            hint="remove --space to show the space with the highest peak",
         )
     has_limit = options.limit_bytes is not None or options.chip is not None
     return finish_each(

@@ -214,7 +214,7 @@ def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first:
     each = " each" if len(same) > 1 else ""
     line.append(f" in dimension order {order} ({format_bytes(first.better.padded_bytes)}{each})")
     if others := len(suggestion.reordered) - len(same[:_MAX_NAMES]):
-        line.append(f", and {format_count(others, 'more values')}")
+        line.append(f" and reorder {format_count(others, 'more values')}")
     peak = f"peak drops to {format_bytes(suggestion.peak_bytes)} at {step_label(memory, suggestion.peak)}"
     return *line, f": {peak}"
 

@@ -53,7 +53,7 @@ def _answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
     if prefetched:
         words += f"; {len(prefetched):,} {'is a prefetch' if len(prefetched) == 1 else 'are prefetches'}"
     if late:
-        words += f"; {late:,} {'is' if late == 1 else 'are'} waited for immediately"
+        words += f"; {format_count(late, 'transfers')} {'is' if late == 1 else 'are'} waited for immediately"
     return words
 
 

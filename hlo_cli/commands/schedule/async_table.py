@@ -195,7 +195,7 @@ def _kinds_table(
     intervals: Sequence[AsyncInterval], synchronous: Sequence[tuple[str, int]], times: PairTimes | None
 ) -> Table:
     """One row for each operation, with the number and bytes of its synchronous instructions."""
-    has_exposed = any(interval.is_exposed for interval in intervals)
+    has_exposed = times is None and any(interval.is_exposed for interval in intervals)
     columns = (
         Column("operation", "operation", "opcode"),
         Column("pairs", "pairs", "count", total="sum", person=bool(intervals)),

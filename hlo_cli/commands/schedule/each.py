@@ -35,7 +35,7 @@ _COLUMNS: Final = (
 )
 _TIMES: Final = (
     Column("execution_seconds", "est. time", "seconds"),
-    Column("exposed_seconds", "exposed", "seconds", total="sum", role="waste"),
+    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
 )
 _BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)

@@ -214,7 +214,10 @@ def _compared(peaks: Peaks, exposures: tuple[_Exposure, _Exposure]) -> tuple[Tab
     tables = [Table("peaks", (Column("space", "space"), *both, change), tuple(rows), noun="spaces", main=False)]
     if exposures[0].pairs:
         columns = (Column("order", "order"), Column("pairs", "pairs", "count"), Column("exposed", "exposed", "count"))
-        timed = (Column("exposed_seconds", "exposed", "seconds"), Column("execution_seconds", "total", "seconds"))
+        timed = (
+            Column("exposed_seconds", "exposed time", "seconds"),
+            Column("execution_seconds", "total time", "seconds"),
+        )
         exposed: list[Row] = []
         for name, each in zip(("before", "after"), exposures, strict=True):
             times = () if each.step is None else tuple(map(_or_unknown, (_exposed(each.step), each.step.least_seconds)))
