@@ -236,7 +236,7 @@ def _fallback(memory: MemoryAnalysis, limit: int) -> str:
 
 
 def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
-    if memory.target == "tpu" and not memory.is_generation_told:
+    if memory.target == "tpu" and not memory.is_generation_known:
         yield Diagnostic("note", f"assuming TPU generation {memory.generation}; use --chip NAME to set it")
     if memory.limit is not None and (warning := _fallback(memory, memory.limit)):
         yield Diagnostic("warning", warning)

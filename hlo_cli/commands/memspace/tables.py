@@ -26,7 +26,7 @@ def memory_spaces_table(memory: MemoryAnalysis) -> Table:
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
     columns = (
         Column("space", "space"),
-        Column("number", "S(n)", "count", person=False),
+        Column("memory_space", "S(n)", "count", person=False),
         Column("values", "values", "count"),
         Column("logical_bytes", "data", "bytes", from_width=120),
         Column("padded_bytes", "padded", "bytes", from_width=120),

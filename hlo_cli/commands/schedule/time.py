@@ -231,7 +231,7 @@ class PairTimes:
                 names = " and ".join(sorted({_LINK_NAMES[link] for link in unknown}))
                 why = f"no {names} bandwidth known for chip {self.step.throughput.chip}"
                 message = f"no time estimate for {format_count(len(unknown), noun)}: {why}"
-                yield Diagnostic("note", message, hint="use --chips FILE to specify it")
+                yield Diagnostic("note", message, hint="use --chip-file FILE to specify it")
         if other := links.count(None):
             why = "it also computes" if other == 1 else "they also compute"
             yield Diagnostic("note", f"no time estimate for {format_count(other, 'pairs')}: {why}")
