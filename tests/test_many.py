@@ -327,7 +327,7 @@ def test_passes_are_those_of_one_module(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("command", "names"),
     [
-        ("memspace --limit 20KiB", ("fits", "taken_bytes", "limit_bytes", "steps")),
+        ("memspace --limit 20KiB", ("fits", "needed_bytes", "limit_bytes", "steps")),
         ("schedule", ("steps", "pairs", "exposed", "bytes", "exposed_bytes")),
         ("fuse", ("kernels", "fusions", "saved_bytes", "flops")),
         ("parse", ("instructions", "computations", "argument_bytes")),
