@@ -25,7 +25,7 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
     for target, words in dict.fromkeys(
         (c.spec.target, c.target.description) for c in calls if not c.target.is_user_defined
     ):
-        yield f"/* {escape_comment(target)} calls no function of yours: {words}. */"
+        yield f"/* {escape_comment(target)} needs no user-defined function: {words}. */"
     names = Identifiers(_RESERVED)
     if plain:
         yield from c_prelude(tuple(group[0] for group in plain))
@@ -61,6 +61,6 @@ def _distinct(calls: Sequence[DecodedCall]) -> Iterator[list[DecodedCall]]:
         entries = call.config.attributes.entries if call.config.attributes is not None else ()
         names = tuple((name, attribute_type(value)) for name, value in entries)
         shapes = (*map(str, call.operands), str(call.result))
-        shared = tuple((buffer.use, buffer.shares) for buffer in call.buffers)
+        shared = tuple((buffer.use, buffer.alias_of) for buffer in call.buffers)
         groups.setdefault((call.spec.target, call.spec.api_version, shapes, names, shared), []).append(call)
     yield from groups.values()

@@ -88,6 +88,6 @@ AMD_AND_INTEL_GPUS: Final = (
         rates_from(xla_spec("mi450"), {"f32": 39.3}),
         (xla_spec("mi450"), 0.64),
         l2_mib=8,
-        meaning="as in XLA's file, whose values stand in for others",
+        meaning="placeholder values from XLA's file",
     ),
 )

@@ -51,7 +51,7 @@ NVIDIA_GPUS: Final = (
         links=(_PASCAL, 0.08),
         host=(_PASCAL, 0.016),
         l2_mib=4,
-        meaning="the SXM2 board",
+        meaning="SXM2 board",
     ),
     gpu(
         "v100-16gb",
@@ -127,7 +127,7 @@ NVIDIA_GPUS: Final = (
         links=(_A100, 0.3),
         host=(_A100, 0.032),
         l2_mib=40,
-        meaning="the SXM board; the card is a100-pcie-80gb",
+        meaning="SXM board; for the PCIe card, use a100-pcie-80gb",
     ),
     gpu(
         "a100-pcie-80gb",
@@ -151,7 +151,7 @@ NVIDIA_GPUS: Final = (
         host=(_H100, 0.064),
         l2_mib=50,
         fastest=_FASTER,
-        meaning="the SXM board; the card is h100-pcie",
+        meaning="SXM board; for the PCIe card, use h100-pcie",
     ),
     gpu(
         "h100-pcie",

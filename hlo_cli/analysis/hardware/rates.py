@@ -43,7 +43,7 @@ class ChipSpec:
     """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
 
     Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
-    caches or scratch memory beside main memory. If `adds_in_switches`, switches reduce, so that each byte of an
+    caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
     all-reduce leaves a device once.
     """
 

@@ -79,7 +79,7 @@ class InstructionDiff:
         if not (was_fused or is_fused):
             yield Change("computation", "", old.name, new.name)
             return
-        how = "fused with others" if was_fused and is_fused else "fused" if is_fused else "unfused"
+        how = "different fusion" if was_fused and is_fused else "fused" if is_fused else "unfused"
         yield Change("fusion", how, old.name, new.name)
 
 
