@@ -82,12 +82,12 @@ def test_the_tuples_of_xlas_page_have_the_numbers_it_gives() -> None:
         for b in call.buffers
     ]
     assert places == [
-        ("buffers[0]", "p0", (0,), 128, "input", "ins[0][0]"),
-        ("buffers[1]", "p0", (1, 0), 256, "input", "ins[0][1][0]"),
-        ("buffers[2]", "p0", (1, 1), 512, "input", "ins[0][1][1]"),
-        ("buffers[3]", "p0", (2,), 1024, "input", "ins[0][2]"),
-        ("buffers[4]", "result", (0,), 2048, "output", "out[0]"),
-        ("buffers[5]", "result", (1,), 4096, "temporary", "out[1]"),
+        ("buffers[0]", "p0", (0,), 128, "in", "ins[0][0]"),
+        ("buffers[1]", "p0", (1, 0), 256, "in", "ins[0][1][0]"),
+        ("buffers[2]", "p0", (1, 1), 512, "in", "ins[0][1][1]"),
+        ("buffers[3]", "p0", (2,), 1024, "in", "ins[0][2]"),
+        ("buffers[4]", "result", (0,), 2048, "out", "out[0]"),
+        ("buffers[5]", "result", (1,), 4096, "temp", "out[1]"),
     ]
 
 
@@ -179,7 +179,7 @@ def test_what_is_overwritten_is_no_temporary() -> None:
     ROOT c = (s8[4], f32[2]) custom-call(p), custom_call_target="f", output_to_operand_aliasing={{1}: (0, {0})} }"""
     (call,) = custom_calls_of(parse_module(text))
     assert [(buffer.use, buffer.alias_of) for buffer in call.buffers] == [
-        ("input, output", None), ("input", None), ("output", None), ("output", 0)
+        ("in, out", None), ("in", None), ("out", None), ("out", 0)
     ]  # fmt: skip
 
 

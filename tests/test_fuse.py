@@ -262,7 +262,7 @@ def test_other_commands_have_costs_of_their_instructions_too(dump: Dump) -> None
 def test_products_are_listed_with_their_flops(dump: Dump) -> None:
     found = matmuls_of(module(dump))
     table = report_of_dots(loaded(dump), within=None, where=None, timing=None).main_table
-    assert Counter(column(table, "product")) == Counter(each.instruction.name for each in found)
+    assert Counter(column(table, "instruction")) == Counter(each.instruction.name for each in found)
     for row in table.rows:
         flops, *sizes = (number_of(row[table.column_index(name)]) or 0 for name in ("flops", "batch", "m", "n", "k"))
         product = 2 * prod(sizes)

@@ -144,7 +144,7 @@ def test_times_on_a_chip_are_those_of_all_kernels(tmp_path: Path, run: Run) -> N
             whole = sum(cost[name] for cost in costs)
             assert whole > 0
             assert sum(kernel[name] for kernel in tables["kernels"]["rows"]) == pytest.approx(whole)
-            assert sum(way[name] for way in tables["ways"]["rows"]) == pytest.approx(whole)
+            assert sum(kind[name] for kind in tables["kernel_kinds"]["rows"]) == pytest.approx(whole)
         assert row["estimated_seconds"] == pytest.approx(sum(cost["estimated_seconds"] for cost in costs))
 
 
@@ -280,7 +280,7 @@ def test_a_namesake_in_a_loose_file_is_found_by_what_the_file_holds(
     for name, code, words in (
         ("jit_fine", 0, "jit_fine, one of 4 modules"),
         ("jit_other", 2, "2 modules in"),
-        ("jit_no", 2, "with no module jit_no among them"),
+        ("jit_no", 2, "module 'jit_no' not found in"),
     ):
         (tmp_path / "one.hlo").write_text(FINE.replace("jit_fine", name))
         assert main(["diff", str(tmp_path / "one.hlo"), str(many)], standalone=False) == code

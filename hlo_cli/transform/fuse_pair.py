@@ -96,7 +96,7 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     """Fusion of two nodes, which replaces the consumer."""
     is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT_FUSION
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_KIND_ORDER.index)
-    behind = list(graph.control_successors.get(producer, ()))
+    successors = list(graph.control_successors.get(producer, ()))
     fusion = _fusion_of(graph, producer, consumer, names)
     fusion.kind = kind or "kLoop"
     if producer.body is None:
@@ -104,8 +104,8 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     else:
         _merge(graph, fusion, producer, names)
     if producer not in graph.position:
-        for waiting in behind:
-            graph.add_control_dependencies(waiting, (fusion,))
+        for successor in successors:
+            graph.add_control_dependencies(successor, (fusion,))
     return fusion
 
 

@@ -113,7 +113,7 @@ def local_name(buffer: CustomCallBuffer) -> str:
 def describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """Comment that describes a buffer."""
     index = index_suffix(buffer.index)
-    use = ", temporary" if buffer.use == "temporary" else ""
+    use = ", temporary" if buffer.use == "temp" else ""
     if buffer.alias_of is not None:
         use = f", aliases {local_name(call.buffers[buffer.alias_of])}"
     size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
@@ -162,7 +162,7 @@ def _nested(call: DecodedCall, buffer: CustomCallBuffer) -> str:
 
 
 def _local(call: DecodedCall, buffer: CustomCallBuffer, place: str) -> str:
-    constant = "const " if buffer.use == "input" else ""
+    constant = "const " if buffer.use == "in" else ""
     kind = f"{constant}{element_type(buffer.shape)} *"
     return f"  {kind}{local_name(buffer)} = ({kind}){place};  /* {describe_buffer(call, buffer)} */"
 

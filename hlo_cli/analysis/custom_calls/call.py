@@ -54,7 +54,7 @@ class DecodedCall:
     @property
     def temps(self) -> tuple[CustomCallBuffer, ...]:
         """Buffers of result elements that are not used and alias no operand."""
-        return tuple(buffer for buffer in self.buffers if buffer.use == "temporary")
+        return tuple(buffer for buffer in self.buffers if buffer.use == "temp")
 
     @property
     def has_nested_tuples(self) -> bool:

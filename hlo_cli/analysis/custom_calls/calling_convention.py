@@ -15,7 +15,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.shape import Leaf, OpaqueShape, Shape, ShapeIndex, TokenShape, TupleShape
 
-Use = Literal["input", "input, output", "output", "temporary"]
+Use = Literal["in", "in, out", "out", "temp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def call_buffers(
     >>> from hlo_cli import parse_shape
     >>> found = call_buffers((parse_shape("(f32[2], (s8[4], token[]))"),), parse_shape("(f32[], u8[9])"), (), {(1,)})
     >>> [(b.gpu, b.cpu_path, b.use) for b in found[1:]]
-    [(1, (0, 1, 0), 'input'), (2, (0, 1, 1), 'input'), (3, (0,), 'output'), (4, (1,), 'temporary')]
+    [(1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
     """
     overwritten = {(alias.operand_number, alias.operand_index) for alias in aliasing}
     found: list[CustomCallBuffer] = []
@@ -67,7 +67,7 @@ def call_buffers(
     for number, shape in enumerate(operands):
         for index, leaf in shape.leaves:
             leaf_numbers[number, index] = len(found)
-            use: Use = "input, output" if (number, index) in overwritten else "input"
+            use: Use = "in, out" if (number, index) in overwritten else "in"
             gpu = passed if _is_passed(leaf) else None
             passed += gpu is not None
             path = (number, *index)
@@ -76,7 +76,7 @@ def call_buffers(
     arguments, leaves = passed, len(found)
     for index, leaf in result.leaves:
         alias_of = sources.get(index)
-        use = "temporary" if index in unread and alias_of is None and not isinstance(leaf, TokenShape) else "output"
+        use = "temp" if index in unread and alias_of is None and not isinstance(leaf, TokenShape) else "out"
         gpu = passed if _is_passed(leaf) else None
         passed += gpu is not None
         ffi = None if gpu is None else gpu - arguments

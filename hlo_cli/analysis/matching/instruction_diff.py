@@ -71,7 +71,7 @@ class InstructionDiff:
         return found
 
     def _computation_changes(self, before: Instruction, after: Instruction) -> Iterator[Change]:
-        """Yields a change if the instruction moved to another computation: fused, unfused, or fused with others."""
+        """Yields a change if the instruction moved to another computation: fused, unfused, or in a different fusion."""
         old, new = before.computation, after.computation
         if self._computations.get(old) is new:
             return

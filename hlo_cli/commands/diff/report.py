@@ -89,7 +89,7 @@ def answer_of(comparison: ModuleDiff) -> str:
     instructions = format_count(matched, "instructions")
     kinds = _kinds(comparison)
     if not changed:
-        words = f"{instructions} matched, unchanged"
+        words = f"{instructions} matched, 0 changed"
     else:
         amount = "all" if changed == matched else f"{changed:,}"
         words = f"{instructions} matched, {amount} changed ({_describe_kinds(kinds, matched)})"

@@ -106,7 +106,7 @@ def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns = (
         Column("flops", "flops", "count", total=total),
-        Column("transcendentals", "transcendental", "count", total=total),
+        Column("transcendentals", "transc.", "count", total=total),
         Column("bytes", "accessed", "bytes", total=total),
         Column("output_bytes", "output", "bytes", total=total),
         Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6),

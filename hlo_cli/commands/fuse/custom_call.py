@@ -42,17 +42,17 @@ _DIGITS: Final = 12
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     """The report of one decoded custom call."""
-    said, layouts = call.spec, call.spec.operand_layout_constraints
-    name = Identifiers().unique_name(said.target)
+    spec, layouts = call.spec, call.spec.operand_layout_constraints
+    name = Identifiers().unique_name(spec.target)
     platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
     return Report(
         "fuse",
-        f"{said.target}: {_answer(loaded, call)}{_describe_unused(call)}",
+        f"{spec.target}: {_answer(loaded, call)}{_describe_unused(call)}",
         numbers={
             "custom_call": call.instruction.name,
-            "target": said.target,
+            "target": spec.target,
             "category": call.target.category,
-            "api_version": str(said.api_version),
+            "api_version": str(spec.api_version),
             "config": call.config.kind,
             "config_bytes": call.config.bytes,
             "config_sha256": call.config.digest or None,
@@ -61,11 +61,11 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
             "read_bytes": sum(buffer.bytes for buffer in call.arguments),
             "result_bytes": sum(buffer.bytes for buffer in call.results),
             "temporary_bytes": sum(buffer.bytes for buffer in call.temps),
-            "has_side_effect": said.has_side_effect,
-            "schedule": str(said.schedule),
+            "has_side_effect": spec.has_side_effect,
+            "schedule": str(spec.schedule),
             "opaque": call.config.opaque or None,
             "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
-            "output_to_operand_aliasing": tuple(map(_alias, said.output_to_operand_aliasing)),
+            "output_to_operand_aliasing": tuple(map(_alias, spec.output_to_operand_aliasing)),
             "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
             **{f"{platform}_signature": c_signature(call, name, platform) for platform in platforms},
         },
@@ -112,15 +112,13 @@ def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
 
 
 def _answer(loaded: Loaded, call: DecodedCall) -> str:
-    family, words = call.target.category, call.target.description
-    if family == "annotation":
-        return f"annotation: {words}"
-    if family in ("library", "compiler"):
+    category, words = call.target.category, call.target.description
+    if category in ("library", "compiler", "annotation"):
         return words
     if call.is_typed:
         typed = call.config.attributes.entries if call.config.attributes is not None else ()
         counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
-        return "typed FFI: " + (", ".join(format_count(*each) for each in counts if each[0]) or "no arguments")
+        return f"typed FFI with {', '.join(format_count(*each) for each in counts if each[0]) or 'no arguments'}"
     if not _passes_pointers(loaded, call):
         bodies = [field.program for field in call.config.programs if field.program is not None]
         size = "".join(f", {format_bytes(body.bytes)} of {body.kind}" for body in bodies[:1])
@@ -137,9 +135,7 @@ def _describe_unused(call: DecodedCall) -> str:
     if len(indices) == len(call.results):
         return "; result unused"
     listed = ", ".join(indices[:3]) + (f" and {len(indices) - 3:,} more" if len(indices) > 3 else "")
-    return (
-        f"; result {listed} is a temporary buffer" if len(indices) == 1 else f"; results {listed} are temporary buffers"
-    )
+    return f"; result {listed} is temporary" if len(indices) == 1 else f"; results {listed} are temporary"
 
 
 def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
@@ -191,21 +187,21 @@ def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
 
 
 def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
-    said, instruction = call.spec, call.instruction
+    spec, instruction = call.spec, call.instruction
     yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
     yield Fact("target", remark=call.target.description)
     if call.is_typed or _passes_pointers(loaded, call):
-        yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
+        yield Fact("api", remark=f"{spec.api_version}: {_CALLED_BY[spec.api_version]}")
     yield from (Fact(label, remark=words) for label, words in describe_library_call(instruction))
     yield Fact("config", remark=_describe_config(call))
     for field in call.config.programs:
         yield from _program_facts(field)
     yield Fact("layouts", remark=_describe_layouts(call))
-    if said.output_to_operand_aliasing:
+    if spec.output_to_operand_aliasing:
         yield Fact("aliasing", remark=alias_text(call))
-    if said.has_side_effect:
+    if spec.has_side_effect:
         yield Fact("side effects", remark="has side effects: kept even if unused")
-    if (when := _SCHEDULES.get(said.schedule)) is not None:
+    if (when := _SCHEDULES.get(spec.schedule)) is not None:
         yield Fact("schedule", remark=when)
     if instruction.called_computations:
         yield Fact("calls", remark=", ".join(computation.name for computation in instruction.called_computations))

@@ -160,7 +160,7 @@ def _sizes(call: DecodedCall) -> tuple[int, int, int]:
     for buffer in call.buffers:
         if buffer.operand is not None:
             read += buffer.bytes
-        elif buffer.use == "temporary":
+        elif buffer.use == "temp":
             temp += buffer.bytes
         else:
             written += buffer.bytes
@@ -201,13 +201,13 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
 
 
 def _call_row(call: DecodedCall, origins: Origins) -> Row:
-    said, instruction = call.spec, call.instruction
+    spec, instruction = call.spec, call.instruction
     return (
         instruction.name,
-        said.target,
+        spec.target,
         call.target.category,
         call.target.description,
-        said.api_version.removeprefix("API_VERSION_"),
+        spec.api_version.removeprefix("API_VERSION_"),
         call.config.kind,
         call.config.bytes,
         call.config.digest or None,
@@ -215,10 +215,10 @@ def _call_row(call: DecodedCall, origins: Origins) -> Row:
         len(call.arguments),
         len(call.results),
         *_sizes(call),
-        said.has_side_effect,
+        spec.has_side_effect,
         alias_text(call) or None,
-        said.schedule.removeprefix("SCHEDULE_"),
-        said.operand_layout_constraints is not None,
+        spec.schedule.removeprefix("SCHEDULE_"),
+        spec.operand_layout_constraints is not None,
         ", ".join(computation.name for computation in instruction.called_computations) or None,
         str(instruction.shape),
         instruction.computation.name,

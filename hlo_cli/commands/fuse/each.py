@@ -32,7 +32,7 @@ _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum", from_width=120),
     Column("bytes", "accessed", "bytes", total="sum", from_width=120),
 )
-_TIMES: Final = (Column("estimated_seconds", "est. time", "seconds", total="sum"),)
+_TIMES: Final = (Column("estimated_seconds", "est.", "seconds", total="sum"),)
 _BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 

@@ -30,9 +30,7 @@ from hlo_cli.source import Diagnostic, HloError
 _MAX_OPCODES = 3
 """The most opcodes of kernels that the answer names."""
 
-_SAVED = Diagnostic(
-    "note", "saved: bytes accessed by the operations if they were not fused, minus bytes accessed by the fusion"
-)
+_SAVED = Diagnostic("note", "saved is the memory traffic of the operations without fusion, minus that of the fusion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +170,7 @@ def _table(found: _Found) -> Table:
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
         Column("flops", "flops", "count", total="sum"),
-        Column("transcendentals", "transcendental", "count", total="sum", from_width=120, rank=5),
+        Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5),
         Column("intensity", "flops/B", "count", from_width=120, rank=5),
         *columns_for(found.timing),
         Column("execution_count", "executions", "count", person=repeats, rank=7),
@@ -180,8 +178,8 @@ def _table(found: _Found) -> Table:
         Column("kind", "kind", rank=6),
         Column("operations", "ops", "count", total="sum"),
         Column("hero", "hero", from_width=120),
-        Column("operands", "operands", "count", from_width=120, rank=5),
-        Column("outputs", "outputs", "count", from_width=120, rank=5),
+        Column("operands", "in", "count", from_width=120, rank=5),
+        Column("outputs", "out", "count", from_width=120, rank=5),
         Column("provider", "provider", from_width=120, rank=7),
         Column("fusion", "fusion", "name", role="name"),
         Column("details", "details", from_width=120, rank=2),

@@ -26,8 +26,8 @@ _OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
 _MODEL: Final = "costs follow XLA's cost analysis"
 _COLUMNS = (
     Column("bottleneck", "bottleneck"),
-    Column("estimated_seconds", "est. time", "seconds", total="sum"),
-    Column("minimum_seconds", "min. time", "seconds", total="sum", person=False),
+    Column("estimated_seconds", "est.", "seconds", total="sum"),
+    Column("minimum_seconds", "at least", "seconds", total="sum", person=False),
 )
 
 
@@ -84,5 +84,5 @@ def notes_on_costs(
         *(["bytes exclude tile padding"] if target_of(loaded.module) == "tpu" else []),
         *(["loop bodies are counted once"] if has_loops else []),
     ]
-    words = f"{_MODEL}; {' and '.join(assumptions)}" if assumptions else _MODEL
+    words = f"{_MODEL}; {', and '.join(assumptions)}" if assumptions else _MODEL
     return (*times, Diagnostic("note", words))

@@ -40,8 +40,8 @@ class Result:
     """
 
     module: Module
-    joined: tuple[FusionDecision, ...] = ()
-    apart: tuple[FusionDecision, ...] = ()
+    fused: tuple[FusionDecision, ...] = ()
+    rejected: tuple[FusionDecision, ...] = ()
     remarks: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
 
@@ -79,9 +79,9 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
         return Result(module, remarks=tuple(remarks), copies=tuple(copies))
-    fused = fuse(module, rules_of(options.switches))
-    copies += fused.copies
-    return Result(fused.module, fused.fused, fused.rejected, tuple(remarks), tuple(copies))
+    decided = fuse(module, rules_of(options.switches))
+    copies += decided.copies
+    return Result(decided.module, decided.fused, decided.rejected, tuple(remarks), tuple(copies))
 
 
 def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
@@ -102,7 +102,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
     parts: list[Part] = [_compared(before, after)]
     if options.apply:
-        parts += [_rules_table(result.apart), _decisions_table((*result.joined, *result.apart))]
+        parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No instructions were fused or expanded.",)))
     notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, options)), *notes_of(loaded))
@@ -171,14 +171,14 @@ def _compared(before: _Totals, after: _Totals) -> Table:
     return Table("kernels", columns, rows, noun="rows", main=False)
 
 
-def _rules_table(apart: Iterable[FusionDecision]) -> Table:
+def _rules_table(rejected: Iterable[FusionDecision]) -> Table:
     """The number of pairs that each rule prevents from being fused."""
-    kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
+    kernels = [d for d in rejected if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
     pairs = Counter(decision.rule for decision in kernels)
     example = {decision.rule: decision for decision in reversed(kernels)}
     columns = (
         Column("pairs", "pairs", "count"),
-        Column("rule", "rule"),
+        Column("rule", "rule", "name"),
         Column("example", "example"),
     )
     rows: list[Row] = [(number, rule.name, example[rule].words) for rule, number in pairs.most_common()]
@@ -191,7 +191,7 @@ def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
         Column("is_fused", "fused", "flag"),
-        Column("rule", "rule"),
+        Column("rule", "rule", "name"),
         Column("reason", "reason"),
         Column("computation", "computation", "name"),
     )

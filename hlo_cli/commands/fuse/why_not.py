@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("possible_saving_bytes", "saving", "bytes", role="saving"),
     Column("producer", "producer", "name", role="name"),
     Column("consumer", "consumer", "name", role="name"),
-    Column("rule", "rule"),
+    Column("rule", "rule", "name"),
     Column("reason", "reason", rank=2),
     Column("is_fusible", "fusible", "flag", person=False),
     Column("computation", "computation", "name", from_width=120),
@@ -73,13 +73,13 @@ def _reason(pair: UnfusedPair, *, is_compiled: bool) -> str:
 def _answer(pairs: list[UnfusedPair]) -> str:
     if not pairs:
         return "No kernel reads the result of another kernel"
-    apart = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
+    rejected = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
     would = sum(pair.rule.fuses for pair in pairs)
     verb = "is" if len(pairs) == 1 else "are"
     words = f"{format_count(len(pairs), 'producer–consumer pairs')} {verb} not fused"
     words += f"; {would:,} could be" if would else ""
-    if apart:
-        words += f". Most common reason: {apart[0][0]} ({apart[0][1]:,})"
+    if rejected:
+        words += f". Most common reason: {rejected[0][0]} ({rejected[0][1]:,})"
     best = max(pairs, key=lambda pair: pair.saved_bytes)
     return words + (f". Largest possible saving: {format_bytes(best.saved_bytes)}" if best.saved_bytes > 0 else "")
 

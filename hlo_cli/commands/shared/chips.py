@@ -75,9 +75,9 @@ def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
     """
     for kind, rate in throughput.flops.items():
         yield kind, "flop", rate
-    for name, rate in (("memory", throughput.memory), ("links", throughput.links), ("host", throughput.host)):
-        if rate is not None:
-            yield name, "byte", rate
+    for name, bandwidth in (("memory", throughput.memory), ("links", throughput.links), ("host", throughput.host)):
+        if bandwidth is not None:
+            yield name, "byte", bandwidth
 
 
 def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
-    Column("transcendentals", "transcendental", "count", total="sum"),
+    Column("transcendentals", "transc.", "count", total="sum"),
     Column("bytes", "accessed", "bytes", total="sum"),
     Column("intensity", "flops/B", "count"),
 )
