@@ -1,4 +1,4 @@
-"""Fusing two neighbours by hand, and taking fusions apart."""
+"""Fusing two instructions on request, and expanding fusions."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _functions(groups: Sequence[Sequence[DecodedCall]], names: Identifiers) -> I
         call = group[0]
         name = names.unique_name(call.spec.target)
         callers = ", ".join(each.instruction.name for each in group[:3])
-        more = f" and {len(group) - 3:,} more" if len(group) > 3 else ""
+        more = f", and {len(group) - 3:,} more" if len(group) > 3 else ""
         yield ""
         target = escape_comment(call.spec.target)
         yield f"/* {target}, {call.spec.api_version}; called by {escape_comment(callers)}{more}. */"

@@ -78,7 +78,8 @@ def tpu_generation(name: str) -> TpuGeneration:
         return chip.tpu
     names = [generation.name for generation in tpu_generations()]
     near = nearest(f"v{plain.removeprefix('v')}", names)
-    hint = f"did you mean '{near}'?" if near else f"available: {', '.join(names)}"
+    listed = f"available: {', '.join(names)}"
+    hint = f"did you mean '{near}'? {listed}" if near else listed
     raise HloError(f"unknown TPU generation '{name}'", hint=hint)
 
 

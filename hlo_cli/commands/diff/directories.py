@@ -228,4 +228,4 @@ def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+    return ", ".join(listed[:3]) + (f", and {len(listed) - 3:,} more" if len(listed) > 3 else "")

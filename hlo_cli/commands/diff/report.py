@@ -119,7 +119,7 @@ def _describe_kinds(kinds: Counter[str], of: int) -> str:
 
     ranked = kinds.most_common()
     listed = [words(*each) for each in ranked[:_MAX_KINDS]]
-    more = f" and {format_count(len(ranked) - _MAX_KINDS, 'other kinds')}" if len(ranked) > _MAX_KINDS else ""
+    more = f", and {format_count(len(ranked) - _MAX_KINDS, 'other kinds')}" if len(ranked) > _MAX_KINDS else ""
     return ", ".join(listed) + more
 
 

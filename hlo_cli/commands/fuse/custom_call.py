@@ -134,7 +134,7 @@ def _describe_unused(call: DecodedCall) -> str:
         return ""
     if len(indices) == len(call.results):
         return "; result unused"
-    listed = ", ".join(indices[:3]) + (f" and {len(indices) - 3:,} more" if len(indices) > 3 else "")
+    listed = ", ".join(indices[:3]) + (f", and {len(indices) - 3:,} more" if len(indices) > 3 else "")
     return f"; result {listed} is temporary" if len(indices) == 1 else f"; results {listed} are temporary"
 
 

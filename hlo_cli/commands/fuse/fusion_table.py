@@ -91,7 +91,7 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
 
 def _why_nothing(found: _Found) -> str:
     if not found.is_compiled:
-        return "This module is from before optimization, so nothing is fused yet."
+        return "The module is not optimized yet, so it has no fusions."
     return f"Checked {format_count(found.loaded.module.instruction_count, 'instructions')}."
 
 

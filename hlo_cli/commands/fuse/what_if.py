@@ -34,7 +34,7 @@ _BEFORE_THE_PASS: Final = "before_fusion"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The changed module, the decisions on its pairs, and remarks.
+    """The changed module, the decisions on its pairs, and notes.
 
     `copies` are the instructions added to keep operands until their last read.
     """
@@ -42,7 +42,7 @@ class Result:
     module: Module
     fused: tuple[FusionDecision, ...] = ()
     rejected: tuple[FusionDecision, ...] = ()
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
 
 
@@ -59,7 +59,7 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
 
 def what_if(module: Module, options: RefusionOptions) -> Result:
     """Unfuses, fuses by hand, then fuses by the rules, as far as the options select each."""
-    remarks: list[str] = []
+    notes: list[str] = []
     copies: list[str] = []
     if options.unfuse:
         kept = unfused(module, None if options.unfuse == ("all",) else options.unfuse)
@@ -69,7 +69,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
         if not rule.fuses:
-            remarks.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
+            notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
         kept = fused_pair(module, producer, consumer, keep=options.keep)
@@ -78,10 +78,10 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         if place.opcode != opcodes.FUSION:
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
-        return Result(module, remarks=tuple(remarks), copies=tuple(copies))
+        return Result(module, notes=tuple(notes), copies=tuple(copies))
     decided = fuse(module, rules_of(options.switches))
     copies += decided.copies
-    return Result(decided.module, decided.fused, decided.rejected, tuple(remarks), tuple(copies))
+    return Result(decided.module, decided.fused, decided.rejected, tuple(notes), tuple(copies))
 
 
 def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
@@ -105,7 +105,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
         parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
         parts.append(Passage("nothing", ("No instructions were fused or expanded.",)))
-    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, options)), *notes_of(loaded))
+    notes = (*(Diagnostic("note", words) for words in _notes(loaded, result, options)), *notes_of(loaded))
     return Report(
         "fuse",
         _answer(before, after, has_changed=bool(diff.hunks)),
@@ -125,8 +125,8 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     )
 
 
-def _remarks(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
-    return (*_label(loaded, options), *result.remarks, *copies_note(result.copies))
+def _notes(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
+    return (*_label(loaded, options), *result.notes, *copies_note(result.copies))
 
 
 _Totals = tuple[int, int, int]
@@ -212,13 +212,13 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
 def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     """Notes on how reliable the answer is."""
     if options.apply and _is_before_the_pass(loaded):
-        yield "this stage is the input of the CPU fusion pass; jaxlib 0.10.2 produces the same fusions"
+        yield "by its file name, this is the input of the CPU fusion pass; jaxlib 0.10.2 produces the same fusions"
     elif options.apply:
         target = target_of(loaded.module)
         module = f"a module compiled for {target.upper()}" if target in ("tpu", "gpu") else "this module as it is"
         yield f"what-if result: the CPU compiler's fusion rules applied to {module}"
     if options.apply and "multi-output" in options.switches:
-        yield "multi-output fusions with equal savings may be formed in a different order than by XLA"
+        yield "XLA may form multi-output fusions with equal savings in a different order"
     yield "bytes are from XLA's cost analysis; each kernel counts once"
 
 
