@@ -189,8 +189,8 @@ def test_the_start_of_a_call_gives_what_the_call_gives() -> None:
     ROOT d = f32[4] custom-call-done(s) }"""
     (call,) = custom_calls_of(parse_module(text))
     assert [(buffer.operand, buffer.bytes, buffer.use) for buffer in call.buffers] == [
-        (0, 8, "input"),
-        (None, 16, "output"),
+        (0, 8, "in"),
+        (None, 16, "out"),
     ]
 
 
