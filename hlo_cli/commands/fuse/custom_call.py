@@ -262,7 +262,9 @@ def _fields_table(call: DecodedCall) -> Table:
     rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
     empty = len(call.config.fields) - len(fields)
     footnote = f"{format_count(empty, 'empty values')} not shown" if empty else ""
-    return Table("config", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote)
+    return Table(
+        "config_fields", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
+    )
 
 
 def _next(call: DecodedCall, argument: str) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def _compared(before: _Totals, after: _Totals) -> Table:
         Column("bytes", "accessed", "bytes"),
     )
     rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
-    return Table("kernels", columns, rows, noun="rows", main=False)
+    return Table("totals", columns, rows, noun="rows", main=False)
 
 
 def _rules_table(rejected: Iterable[FusionDecision]) -> Table:

@@ -25,9 +25,9 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
     def add(function: _F) -> _F:
         for option in (
             click.option(
-                "--chips", metavar="FILE", help="Read chip specifications from a TOML file (see `hlo help chips`)."
+                "--chips", metavar="FILE", help="Figures of your own chips, as TOML; see hlo help chips."
             ),
-            click.option("--chip", metavar="NAME", help=f"{purpose}, such as v5e or h100."),
+            click.option("--chip", metavar="NAME", help=f"{purpose}: v5e, h100 …; see hlo help chips."),
         ):
             function = option(function)
         return function
