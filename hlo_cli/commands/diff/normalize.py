@@ -71,7 +71,9 @@ def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
 
 def _check(arguments: Sequence[str], output: OutputOptions) -> None:
     if len(arguments) > 1:
-        raise HloError(f"--normalize needs exactly one input, got {len(arguments)}")
+        raise HloError(
+            f"--normalize needs exactly one input, got {len(arguments)}", hint="run `hlo diff DUMP --normalize`"
+        )
     known = (*_AS_TEXT, *(each.name for each in FORMATS if each.holds_text))
     if output.format not in known:
         raise HloError(f"--normalize does not support --format {output.format}", hint=f"available: {', '.join(known)}")

@@ -24,9 +24,7 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
 
     def add(function: _F) -> _F:
         for option in (
-            click.option(
-                "--chips", metavar="FILE", help="Figures of your own chips, as TOML; see hlo help chips."
-            ),
+            click.option("--chips", metavar="FILE", help="Figures of your own chips, as TOML; see hlo help chips."),
             click.option("--chip", metavar="NAME", help=f"{purpose}: v5e, h100 …; see hlo help chips."),
         ):
             function = option(function)
