@@ -102,7 +102,7 @@ def _common_factors(before: ArrayShape, after: ArrayShape) -> BitcastSteps | Non
 
 
 def _weight(digits: Sequence[Digit], place: int) -> int:
-    """Distance in row-major order between elements that are `place` slots apart."""
+    """Distance in row-major order between elements that are `place` positions apart."""
     least, _, weight = max(digit for digit in digits if digit[0] <= place)
     return weight * (place // least)
 

@@ -30,7 +30,7 @@ def verify_index_map(shape: ArrayShape) -> bool:
 
 
 def in_memory(sizes: Bounds, layout: Layout) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Row-major number of the element in each slot, -1 for padding, in the physical dimensions.
+    """Row-major number of the element in each position, -1 for padding, in the physical dimensions.
 
     >>> from hlo_cli.ir.layout import Tile
     >>> in_memory((3,), Layout((0,), (Tile((2,)),))).tolist()

@@ -71,10 +71,11 @@ def _groups(value: str) -> str:
 
 def _labels(value: str) -> str:
     parts = re.fullmatch(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)", value)
+    if parts is None:
+        return ""
     return (
-        ""
-        if parts is None
-        else f"operands {parts[1]} and {parts[2]}, result {parts[3]}: b batch, f feature, i input feature, o output feature, digits spatial"
+        f"operands {parts[1]} and {parts[2]}, result {parts[3]}: "
+        "b batch, f feature, i input, o output feature, digits spatial"
     )
 
 

@@ -154,5 +154,9 @@ def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)
     lost = unrepresentable_attributes(module)
-    notes = [Diagnostic("note", f"dropped in proto output: {', '.join(lost)} (not representable in HloModuleProto)")] if lost else []
+    notes = (
+        [Diagnostic("note", f"dropped in proto output: {', '.join(lost)} (not representable in HloModuleProto)")]
+        if lost
+        else []
+    )
     return print_diagnostics((*notes_of(loaded), *notes), (), output)

@@ -86,7 +86,9 @@ def _facts(
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
         _sizes("arguments", module, parameters, ""),
-        _sizes("results", module, results, f"{format_count(alias, 'of them')} alias an argument" if alias else ""),
+        _sizes(
+            "results", module, results, f"{alias:,} {'aliases' if alias == 1 else 'alias'} an argument" if alias else ""
+        ),
         Fact("computations", (Amount("count", len(module.computations)),), _format_kinds(module)),
         Fact("opcodes", (Amount("count", len(opcodes)),), _most_common(opcodes)),
     ]

@@ -39,7 +39,8 @@ def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, com
         return write_report(report, output, module.errors, read=what_was_read(module))
     if output.columns or output.sort:
         raise HloError(
-            f"--{'columns' if output.columns else 'sort'} cannot be used with --select", hint="use --where EXPR for a table"
+            f"--{'columns' if output.columns else 'sort'} cannot be used with --select",
+            hint="use --where EXPR for a table",
         )
     limit = output.top if output.top is not None else ROWS_FOR_A_PERSON if output.is_for_person else 0
     shown = chosen[: limit or None]

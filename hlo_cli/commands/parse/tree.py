@@ -18,7 +18,7 @@ from hlo_cli.report.tree import Branch, Tree
 _COLUMNS = (
     Column("name", "computation", "name", role="name"),
     Column("trip_count", "trips", "count"),
-    Column("instructions", "instructions", "count"),
+    Column("instructions", "instr.", "count"),
     Column("fusions", "fusions", "count"),
     Column("carried_bytes", "carried", "bytes"),
     Column("computation", "body", "name", from_width=120, rank=2),
@@ -57,7 +57,7 @@ def _answer(module: Module, loops: int, branches: int, calls: int) -> str:
     calls_made = [format_count(number, noun) for number, noun in parts if number]
     computations = format_count(len(module.computations), "computations")
     size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
-    words = f"with {_enumeration(calls_made)}" if calls_made else "no loops, branches, or calls"
+    words = f"with {_enumeration(calls_made)}" if calls_made else "with no loops, branches, or calls"
     return f"{module.entry.name}: {size}, {words}"
 
 

@@ -56,13 +56,13 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
 
         rows = integers_of(data, name)
         if rows.ndim not in (1, 2):
-            raise HloError(f"{name} has {rows.ndim} dimensions: a .npy file of questions has one a row")
+            raise HloError(f"{name} has {rows.ndim} dimensions; expected a 1-D or 2-D array with one index per row")
         yield from enumerate((_joined(row if rows.ndim > 1 else [row]) for row in rows.tolist()), start=1)
         return
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise HloError(f"{name} is neither text nor .npy") from None
+        raise HloError(f"{name}: expected text or .npy") from None
     column: int | None = None
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -90,7 +90,7 @@ def _cell(text: str, column: int | None, place: str) -> str:
     try:
         return next(csv.reader([text], delimiter="\t" if "\t" in text else ","))[column]
     except (csv.Error, IndexError):
-        raise HloError(f"{place}: the line has no column {column + 1}, of which the header says that it asks") from None
+        raise HloError(f"{place}: missing column {column + 1}") from None
 
 
 def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
     try:
         value = json.loads(text, parse_int=str)
     except (ValueError, RecursionError) as error:
-        raise HloError(f"{place}: not JSON: {error}") from None
+        raise HloError(f"{place}: invalid JSON: {error}") from None
     several = isinstance(value, list) and value and all(isinstance(row, list | dict) for row in value)
     for row in value if several else [value]:
         yield _of_value(row, place, fields)
@@ -110,7 +110,7 @@ def _of_value(value: object, place: str, fields: Sequence[str]) -> str:
     if isinstance(value, dict):
         value = next((value[field] for field in fields if field in value), None)
         if value is None:
-            raise HloError(f"{place}: the record has none of {', '.join(fields)}")
+            raise HloError(f"{place}: expected one of the fields {', '.join(fields)}")
     return _joined(value if isinstance(value, list) else [value])
 
 

@@ -35,7 +35,7 @@ def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndex
     if options.as_bytes:
         front, bits = _first_byte(array, options), options.bits or array.element_bits
     if bits % 8:
-        raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
+        raise HloError("cannot write byte offsets for sub-byte elements", hint="remove --bytes to write linear indices")
     blocks = elements_in(array, asked, front=front, width=bits // 8)
     write_bytes(npy_bytes(blocks, (sum(map(len, asked)), array.rank)), path)
 
@@ -43,7 +43,7 @@ def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndex
 def _first_byte(array: ArrayShape, options: TileIndexOptions) -> int:
     """The address of position 0; HloError if the last address is too large for a .npy file."""
     if (end := buffer_bytes(array, options).stop) > 2**63:
-        raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")
+        raise HloError(f"the buffer ends at byte {end:,}, which does not fit in 64 bits")
     return options.address + array.layout.dynamic_shape_metadata_prefix_bytes
 
 

@@ -170,7 +170,7 @@ ROWS: Final = (
     Operation(
         "reduce-scatter",
         None,
-        "Reduces across devices and scatters the result",
+        "Reduces and scatters across devices",
         "each device of a replica group gets one shard",
         ("collective", "first dimension", "needs shape"),
         required=("dimensions", "to_apply"),

@@ -88,8 +88,8 @@ ROWS: Final = (
     Operation(
         "iota",
         0,
-        "Fills an array with 0, 1, 2, … along one dimension",
-        "the values repeat along all other dimensions",
+        "Fills an array with 0, 1, 2, …",
+        "along one dimension; the values repeat along the others",
         ("needs shape",),
         required=("iota_dimension",),
     ),
@@ -161,7 +161,7 @@ ROWS: Final = (
     Operation(
         "topk",
         1,
-        "Returns the k largest values and their indices",
+        "Returns the k largest values and indices",
         "along the last dimension; largest=false selects the smallest",
         required=("k",),
         optional=("largest", "is_stable"),

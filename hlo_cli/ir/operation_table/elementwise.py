@@ -51,7 +51,7 @@ ROWS: Final = (
     Operation(
         "clamp",
         3,
-        "Clamps values between a lower and an upper bound",
+        "Clamps values to a range",
         "elementwise; operands: lower bound, values, upper bound",
         ("elementwise",),
     ),
@@ -124,7 +124,7 @@ ROWS: Final = (
     Operation(
         "select",
         3,
-        "Selects elements from two arrays by a predicate",
+        "Selects from two arrays by a predicate",
         "elementwise; the second operand where the first is true, else the third",
         ("elementwise",),
     ),
