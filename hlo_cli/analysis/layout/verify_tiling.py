@@ -57,7 +57,7 @@ def _cut(memory: np.ndarray[Any, np.dtype[np.int64]], tile: tuple[int, ...]) -> 
             run = 1
     memory = memory.reshape(merged)
     missing = [-size % cut for size, cut in zip(memory.shape[at:], cuts, strict=True)]
-    memory = np.pad(memory, [*((0, 0),) * at, *((0, behind) for behind in missing)], constant_values=PADDING)
+    memory = np.pad(memory, [*((0, 0),) * at, *((0, extra) for extra in missing)], constant_values=PADDING)
     halves = [part for size, cut in zip(memory.shape[at:], cuts, strict=True) for part in (size // cut, cut)]
     memory = memory.reshape((*memory.shape[:at], *halves))
     return memory.transpose((*range(at), *range(at, memory.ndim, 2), *range(at + 1, memory.ndim, 2)))

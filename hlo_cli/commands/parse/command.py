@@ -124,7 +124,9 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
         up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
         return print_slice(loaded, options.part, output, operands=up, users=down, computation=options.computation)
     if options.where is not None or options.computation is not None:
-        raise HloError("--format hlo writes the whole module", hint="use --select EXPR to print instructions")
+        raise HloError(
+            f"--format {output.format} writes the whole module", hint="use --select EXPR to print instructions"
+        )
     return _write_proto(loaded, output) if output.format == "pb" else _write_text(loaded, options, output)
 
 

@@ -53,13 +53,26 @@ def print_slice(
     loaded: Loaded, name: str, output: OutputOptions, *, operands: int, users: int, computation: str | None = None
 ) -> int:
     """Writes an instruction with its neighbors as a module."""
-    if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
-        raise HloError("--slice writes HLO text", hint="use --where EXPR for a table")
+    if (option := _table_option(output)) is not None:
+        raise HloError(
+            f"{option} cannot be used with --slice, which writes HLO text", hint="use --where EXPR for a table"
+        )
     module = loaded.module
     part = extracted(module, _find(module, name, computation), operands=operands, users=users)
     write(part.module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(part.copies)]
     return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+
+
+def _table_option(output: OutputOptions) -> str | None:
+    """The first given option that requires a table, as typed."""
+    options = {
+        f"--format {output.format}": output.format not in ("table", "hlo"),
+        "--columns": bool(output.columns),
+        "--sort": bool(output.sort),
+        "--top": output.top is not None,
+    }
+    return next((option for option, is_given in options.items() if is_given), None)
 
 
 def _for_a_person(answer: str, lines: Iterator[str], hidden: int) -> Iterator[str]:

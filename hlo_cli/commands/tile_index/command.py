@@ -78,7 +78,7 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     asks = options.everything or options.verify or options.draw or bool(questions)
     compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
     if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
-        raise HloError(".npy output supports only plain index maps")
+        raise HloError(".npy output supports only plain index maps", hint="use --format json")
     if compares:
         return _compare(array, second, questions[1:], options, output)
     if not asks:

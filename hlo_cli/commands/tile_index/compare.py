@@ -10,7 +10,7 @@ from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, bitcast_steps
 from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
-from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
@@ -60,7 +60,7 @@ def report_of_instruction(instruction: Instruction) -> Report:
 def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
     """The elements that move from one layout to the other; for given indices, their old and new positions."""
     by = correspondence(before, after)
-    selections = questions(
+    selections = read_queries(
         asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
     )
     if everything:

@@ -12,14 +12,14 @@ from hlo_cli.source import HloError
 _Q = TypeVar("_Q")
 
 Reader = Callable[[str, str, int], _Q]
-"""Parses one question; the other arguments are the name of its file, and its line there."""
+"""Parses one query; the other arguments are the name of its file, and its line there."""
 
 
-def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
-    """Questions in the arguments, in order: texts, names of files with one question a line, or `-`.
+def read_queries(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
+    """Queries in the arguments, in order: texts, names of files with one query per line, or `-`.
 
-    A line is a question as on the command line, or a JSON list, number, or record; of a record, and under a header
-    line, the first of `fields` that exists is used. A .npy file holds one question a row. Files may be compressed.
+    A line is a query as on the command line, or a JSON list, number, or record; of a record, and under a header
+    line, the first of `fields` that exists is used. A .npy file has one query per row. Files may be compressed.
     """
     found: list[_Q] = []
     for argument in arguments:
@@ -50,7 +50,7 @@ def _bytes_of(argument: str) -> tuple[str, bytes]:
 
 
 def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The questions of a file with their line numbers."""
+    """The queries of a file with their line numbers."""
     if data.startswith(b"\x93NUMPY"):
         from hlo_cli.analysis.layout.npy import integers_of
 
@@ -72,7 +72,7 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
         if not text or text.startswith("#"):
             continue
         if text[0] in "[{":
-            yield from ((number, said) for said in _of_json(text, f"{name}:{number}", fields))
+            yield from ((number, value) for value in _of_json(text, f"{name}:{number}", fields))
         else:
             yield number, _cell(text, column, f"{name}:{number}")
 
@@ -94,7 +94,7 @@ def _cell(text: str, column: int | None, place: str) -> str:
 
 
 def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
-    """The questions in a line of JSON: one, or a list of lists."""
+    """The queries in a line of JSON: one, or a list of lists."""
     import json
 
     try:

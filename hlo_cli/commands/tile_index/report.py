@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
-from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, positions_table
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
@@ -26,7 +26,7 @@ _MAX_VERIFIED = 1 << 27
 
 def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[Selection]:
     """The selected elements, in the given order."""
-    found = questions(
+    found = read_queries(
         asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
     )
     return [*found, Selection(tuple(map(range, array.sizes)))] if options.everything else found
@@ -39,14 +39,14 @@ def positions_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOpti
         raise HloError(f"{next(filter(None, given))} cannot be used with --inverse")
     if options.as_bytes:
         there = buffer_bytes(array, options)
-        found = questions(
+        found = read_queries(
             asked,
             lambda text, name, line: _above(options.address, read_slots(text, there.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
         return [*found, there] if options.everything else found
     fields = ("linear_index", "linear")
-    found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
+    found = read_queries(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
     return [*found, range(array.slots)] if options.everything else found
 
 

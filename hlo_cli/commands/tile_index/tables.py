@@ -71,7 +71,7 @@ def positions_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool
 
 
 def padding_reason(shape: ArrayShape, position: int) -> str | None:
-    """The reason why a position holds no element; None if it holds one.
+    """The reason why a position is padding; None if it has an element.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> padding_reason(parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"), 140)
