@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 
@@ -17,7 +19,7 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes.table import attributes_of
+from hlo_cli.syntax.attributes.table import ROWS, attributes_of
 from hlo_cli.syntax.text.parser import parse_module
 from share import examples
 from strategies import FIXTURES, Model, dumps, models, name_of
@@ -153,6 +155,15 @@ def test_there_are_words_for_every_opcode() -> None:
     assert describe_opcode("reduce-scatter-start").does == "Starts an async reduce-scatter"
     assert describe_opcode("slice-done").does == "Waits for an async slice"
     assert describe_opcode("frob").does == "Unknown opcode"
+
+
+def test_descriptions_are_short_and_plain() -> None:
+    """No private words, no British spelling, and nothing that a screen of 80 columns would wrap twice."""
+    private = r"\b(cuts?|joins? two|holds nothing|nobody|none|lies?|stands?|meanwhile|slots?|what|spelling|neighbour|says?|told|asks?|wants?)\b"
+    texts = [text for operation in OPERATIONS.values() for text in (operation.does, operation.about)]
+    texts += [text for row in ROWS for text in (row.meaning, row.label, *row.words.values())]
+    assert [text for text in texts if re.search(private, text, re.IGNORECASE)] == []
+    assert [text for text in texts if len(text) > 95] == []
 
 
 def test_there_are_words_for_every_attribute() -> None:

@@ -74,8 +74,8 @@ def _labels(value: str) -> str:
     if parts is None:
         return ""
     return (
-        f"operands {parts[1]} and {parts[2]}, result {parts[3]}: "
-        "b batch, f feature, i input, o output feature, digits spatial"
+        f"operands {parts[1]} and {parts[2]}, result {parts[3]} "
+        "(b: batch, f: feature, i: input feature, o: output feature, digits: spatial)"
     )
 
 

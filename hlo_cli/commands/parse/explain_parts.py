@@ -150,7 +150,7 @@ def _argument(instruction: Instruction) -> str:
     argument = instruction.text.argument
     if "..." in argument:
         return "omitted from the dump"
-    return "value" if argument == _short(argument) else "first values"
+    return "constant value" if argument == _short(argument) else "first values of the constant"
 
 
 def _source_of(module: Module, instruction: Instruction, part: int) -> Explanation:

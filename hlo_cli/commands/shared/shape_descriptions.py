@@ -175,6 +175,8 @@ def _first_tile(shape: ArrayShape, names: Sequence[str]) -> str:
     tile = split_sizes(shape.layout.tiles[0])
     dimensions = physical_dimensions(shape)[-len(tile) :]
     labels = [" * ".join(names[d] for d in each.dimensions) or "added dimension" for each in dimensions]
+    if shape.rank == len(tile) == 1:
+        return f"tiles of {format_count(tile[0], 'elements')}"
     return "tiles of " + " × ".join(f"{size:,} ({label})" for size, label in zip(tile, labels, strict=True))
 
 

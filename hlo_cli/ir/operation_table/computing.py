@@ -122,7 +122,7 @@ ROWS: Final = (
         "rng-bit-generator",
         None,
         "Generates random bits from a state",
-        "returns the new state and the bits",
+        "the result is the bits, or a tuple of the new state and the bits",
         ("needs shape",),
         required=("algorithm",),
         least=1,

@@ -18,7 +18,7 @@ ROWS: Final = (
         "broadcast",
         1,
         "Broadcasts an array",
-        "the attribute dimensions maps operand dimensions to result dimensions",
+        "along the result dimensions that are not listed in dimensions",
         ("moves data",),
         optional=("dimensions",),
     ),

@@ -131,7 +131,7 @@ ROWS: Final = (
     _binary("shift-left", "Shifts bits left", f"{_BOTH}; fills with zeros"),
     _binary("shift-right-arithmetic", "Shifts bits right", f"{_BOTH}; fills with the sign bit"),
     _binary("shift-right-logical", "Shifts bits right", f"{_BOTH}; fills with zeros"),
-    _unary("sign", "Computes signs", f"{_EACH}; -1, 0, or 1, and x / |x| of complex numbers"),
+    _unary("sign", "Computes signs", "elementwise; -1, 0, or 1 for real numbers, x / |x| for complex numbers"),
     _function("sine", "Computes sines"),
     _function("sinh", "Computes hyperbolic sines"),
     _function("sqrt", "Computes square roots"),
