@@ -89,18 +89,18 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     return _answer(array, questions, options, output)
 
 
-def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
+def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
     from hlo_cli.commands.tile_index.report import positions_of, report_of_elements, report_of_positions, selections_of
 
     if options.inverse:
-        positions = positions_of(array.shape, asked, options)
+        positions = positions_of(array.shape, requested, options)
         if output.format == "npy":
             from hlo_cli.commands.tile_index.npy import write_elements
 
             write_elements(array.shape, positions, options, output.path)
             return 0
         return _finish(report_of_positions(array.shape, positions, options), array, output)
-    selections = selections_of(array.shape, asked, options)
+    selections = selections_of(array.shape, requested, options)
     if output.format == "npy":
         from hlo_cli.commands.tile_index.npy import write_addresses
 
@@ -113,7 +113,7 @@ def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, outp
 def _compare(
     array: _Array,
     second: ArrayShape | None,
-    asked: Sequence[str],
+    requested: Sequence[str],
     options: TileIndexOptions,
     output: OutputOptions,
 ) -> int:
@@ -124,7 +124,7 @@ def _compare(
         return _finish(report_of_instruction(array.named.instruction), array, output)
     if options.inverse or options.explain or options.draw or options.verify:
         raise HloError("with two shapes, only INDEX and --all are supported")
-    return _finish(report_of_pair(array.shape, second, asked, everything=options.everything), array, output)
+    return _finish(report_of_pair(array.shape, second, requested, everything=options.everything), array, output)
 
 
 def _finish(report: Report, array: _Array, output: OutputOptions) -> int:

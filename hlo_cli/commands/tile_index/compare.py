@@ -57,11 +57,13 @@ def report_of_instruction(instruction: Instruction) -> Report:
     return _report(before, after, correspondence(before, after, order))
 
 
-def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
+def report_of_pair(before: ArrayShape, after: ArrayShape, requested: Sequence[str], *, everything: bool) -> Report:
     """The elements that move from one layout to the other; for given indices, their old and new positions."""
     by = correspondence(before, after)
     selections = read_queries(
-        asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
+        requested,
+        lambda text, name, line: read_selection(text, before.sizes, name=name, line=line),
+        ("index", "element"),
     )
     if everything:
         selections.append(Selection(tuple(map(range, before.sizes))))
@@ -162,7 +164,7 @@ def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
     return [Table("steps", (*columns, sizes, raw), rows, main=False, noun="steps")]
 
 
-def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, asked: Sequence[Selection]) -> Table:
+def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, requested: Sequence[Selection]) -> Table:
     columns = (
         Column("index", "element", "index", align="left"),
         Column("to_index", "new index", "index", align="left"),
@@ -174,12 +176,12 @@ def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, a
     )
 
     def rows() -> Iterator[Row]:
-        for selection in asked:
+        for selection in requested:
             for index in selection.indices:
                 there = by.index_of(index, before, after)
                 old, new = linear_index(before, index), linear_index(after, there)
                 old_byte, new_byte = old * before.element_bits // 8, new * after.element_bits // 8
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
-    count = sum(selection.count for selection in asked)
+    count = sum(selection.count for selection in requested)
     return Table("moves", columns, LazyRows(count, rows), noun="elements")

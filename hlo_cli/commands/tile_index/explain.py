@@ -108,11 +108,11 @@ def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     for step, before in zip(tiling.steps, tiling.bounds, strict=False):
         final = step.forward(final, before)
     bounds = tiling.physical
-    asked = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
+    arguments = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
     tiles = shape.layout.tiles
     name = "linear_index" if not tiles else "linear_index_with_tile" if len(tiles) == 1 else "linear_index_with_tiles"
     if tiles:
-        yield f"  {name}({asked}, {''.join(map(str, tiles))})"
+        yield f"  {name}({arguments}, {''.join(map(str, tiles))})"
         yield f"= linear_index({tuple_text(final)}, {tuple_text(bounds)})"
     else:
         yield f"  linear_index({tuple_text(final)}, {tuple_text(bounds)})"

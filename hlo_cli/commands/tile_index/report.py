@@ -24,15 +24,17 @@ _MAX_DRAWN = 200
 _MAX_VERIFIED = 1 << 27
 
 
-def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[Selection]:
+def selections_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[Selection]:
     """The selected elements, in the given order."""
     found = read_queries(
-        asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
+        requested,
+        lambda text, name, line: read_selection(text, array.sizes, name=name, line=line),
+        ("index", "element"),
     )
     return [*found, Selection(tuple(map(range, array.sizes)))] if options.everything else found
 
 
-def positions_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[range]:
+def positions_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[range]:
     """The selected positions or, with `--bytes`, bytes, in the given order."""
     if options.explain or options.draw or options.verify:
         given = ("--explain" * options.explain, "--draw" * options.draw, "--verify" * options.verify)
@@ -40,13 +42,15 @@ def positions_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOpti
     if options.as_bytes:
         there = buffer_bytes(array, options)
         found = read_queries(
-            asked,
+            requested,
             lambda text, name, line: _above(options.address, read_slots(text, there.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
         return [*found, there] if options.everything else found
     fields = ("linear_index", "linear")
-    found = read_queries(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
+    found = read_queries(
+        requested, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields
+    )
     return [*found, range(array.slots)] if options.everything else found
 
 
@@ -57,15 +61,17 @@ def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
     return range(options.address, data + -(-array.slots * bits // 8))
 
 
-def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions) -> tuple[Report, int]:
+def report_of_elements(
+    array: ArrayShape, requested: Sequence[Selection], options: TileIndexOptions
+) -> tuple[Report, int]:
     """The positions of elements; the second value is the exit code, 1 if `--verify` finds a mismatch."""
-    count = sum(selection.count for selection in asked)
+    count = sum(selection.count for selection in requested)
     bits = options.bits or array.element_bits
-    table = addresses_table(array, asked, bits=bits, base=options.address)
-    parts: list[Part] = [table] if asked else []
+    table = addresses_table(array, requested, bits=bits, base=options.address)
+    parts: list[Part] = [table] if requested else []
     answer = f"{format_count(count, 'elements')} of {array}"
     numbers: dict[str, Cell] = {"elements": count, "positions": array.slots, "element_bits": bits}
-    shown = [index for selection in asked for index in _first(selection)] if count <= _MAX_DRAWN else []
+    shown = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
     if count == 1:
         place = position_of(array, shown[0], element_bits=bits)
         answer, words = _one(place, bits, options.address)
@@ -86,21 +92,21 @@ def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: T
     code = 0
     if options.verify:
         result, code = _verified(array)
-        answer, parts = (result, parts) if not asked else (answer, [*parts, Passage("verified", (f"{result}.",))])
+        answer, parts = (result, parts) if not requested else (answer, [*parts, Passage("verified", (f"{result}.",))])
         numbers["verified"] = code == 0
     following = () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
     report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
     return report, code
 
 
-def report_of_positions(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions) -> Report:
+def report_of_positions(array: ArrayShape, requested: Sequence[range], options: TileIndexOptions) -> Report:
     """The elements at positions or bytes."""
     bits = options.bits or array.element_bits
-    table = positions_table(array, asked, as_bytes=options.as_bytes, bits=bits, base=options.address)
+    table = positions_table(array, requested, as_bytes=options.as_bytes, bits=bits, base=options.address)
     noun = "bytes" if options.as_bytes else "positions"
-    answer = f"{format_count(sum(map(len, asked)), noun)} of {array}"
+    answer = f"{format_count(sum(map(len, requested)), noun)} of {array}"
     if len(table.rows) == 1 and not options.as_bytes:
-        position = asked[0][0]
+        position = requested[0][0]
         element = element_at(array, position)
         holds = f"element ({_bare(element)})" if element is not None else f"padding: {padding_reason(array, position)}"
         answer = f"Linear index {position} is {holds}"

@@ -17,7 +17,7 @@ from hlo_cli.syntax.scanning.indices import Selection
 _FEW = 1000
 
 
-def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int, base: int) -> Table:
+def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: int, base: int) -> Table:
     """One row for each element: position, byte, and for each tile of the layout the tile index and the index in it."""
     tiles = [split_sizes(tile) for tile in shape.layout.tiles]
     groups = [f"tile {' × '.join(map(str, sizes))}" for sizes in tiles]
@@ -38,15 +38,15 @@ def addresses_table(shape: ArrayShape, asked: Sequence[Selection], *, bits: int,
     )
 
     def rows() -> Iterator[Row]:
-        for index in _indices(asked):
+        for index in _indices(requested):
             yield _row(position_of(shape, index, element_bits=bits), tiles, base)
 
-    count = sum(selection.count for selection in asked)
+    count = sum(selection.count for selection in requested)
     made = LazyRows(count, rows) if count > _FEW else tuple(rows())
     return Table("addresses", columns, made, noun="elements")
 
 
-def positions_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
+def positions_table(shape: ArrayShape, requested: Sequence[range], *, as_bytes: bool, bits: int, base: int) -> Table:
     """One row for each position: its element, or why it is padding."""
     columns = (
         Column("byte", "byte", "count", person=as_bytes, machine=as_bytes),
@@ -60,12 +60,12 @@ def positions_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool
     prefix = 8 * shape.layout.dynamic_shape_metadata_prefix_bytes
 
     def rows() -> Iterator[Row]:
-        for numbers in asked:
+        for numbers in requested:
             for number in numbers:
                 for position in _positions_in_byte(number - base, bits, prefix) if as_bytes else (number,):
                     yield _position_row(shape, number, position, (position * bits + prefix) // 8)
 
-    count = sum(map(len, asked))
+    count = sum(map(len, requested))
     made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
     return Table("positions", columns, made, noun="positions")
 
@@ -119,8 +119,8 @@ def _position_row(shape: ArrayShape, number: int, position: int, byte: int) -> R
     )
 
 
-def _indices(asked: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
-    for selection in asked:
+def _indices(requested: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
+    for selection in requested:
         yield from selection.indices
 
 
