@@ -122,6 +122,8 @@ _INPUT_OPTIONS: Final = (
     option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
     flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
 )
+
+
 def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
     """The table names of a command that begin with the typed text, for shell completion."""
     from click.shell_completion import CompletionItem
