@@ -87,7 +87,7 @@ def scan(
     Raises HloError only if there is nothing to read: a directory without dumps, a glob that matches nothing.
 
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
-    ['there is no folder /no/such']
+    ["directory '/no/such' not found"]
     """
     pieces = list_modules([os.fspath(path) for path in paths], stage=stage, module=module)
     for asked in map_modules(pieces, partial(_measured, measure), jobs=jobs):
@@ -107,7 +107,7 @@ def map_modules(
     reader = Reader(ask, strict)
 
     def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
-        problem = "the process that read it ended; there may not be enough memory"
+        problem = "worker process died, possibly out of memory"
         return (ScanResult(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
     for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
@@ -125,7 +125,7 @@ class Reader(Generic[Answer]):
     """Reads pieces and calls `ask` for each module; `unswept` is the length of text since the last garbage collection.
 
     >>> Reader(lambda module, input: module.name, strict=False)(ModuleRef("/no/such/dump.txt"))[0].problem
-    'there is no folder /no/such'
+    "directory '/no/such' not found"
 
     Modules refer to computations, these to instructions, and these back to their computation: only the garbage
     collector frees them, and it waits until memory exceeds the previous maximum by a quarter.

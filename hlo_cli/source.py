@@ -169,10 +169,10 @@ class HloError(Exception):
 
     Carries one diagnostic or, if a file was read past its first error, all of them.
 
-    >>> raise HloError("the order lists 3 dimensions, the shape has 2")
+    >>> raise HloError("layout has 3 dimensions, but the shape has 2")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: the order lists 3 dimensions, the shape has 2
+    hlo_cli.source.HloError: error: layout has 3 dimensions, but the shape has 2
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -203,6 +203,15 @@ class HloError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.diagnostics))
+
+
+def did_you_mean(word: str | None) -> str | None:
+    """The hint that suggests a word, or None; a message never holds the suggestion.
+
+    >>> did_you_mean("add"), did_you_mean(None)
+    ("did you mean 'add'?", None)
+    """
+    return None if word is None else f"did you mean '{word}'?"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

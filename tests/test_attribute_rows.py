@@ -93,7 +93,7 @@ def test_one_row_is_all_that_an_attribute_needs() -> None:
 
 def test_without_the_row_it_is_kept_as_text() -> None:
     module = parse_module(LINE)
-    assert [note.message for note in module.notes] == ["attribute made_up of negate is not known; kept as text"]
+    assert [note.message for note in module.notes] == ["unknown attribute made_up on negate; kept as text"]
     assert ", made_up={1,2}" in str(module)
     assert strict_errors(LINE) == ["negate has no attribute made_up"]
     with pytest.raises(HloError, match="no proto can hold made_up"):

@@ -47,7 +47,7 @@ def test_the_worked_screen_of_a_shape_on_the_command_line() -> None:
     assert (
         shown(error)
         == """\
-error: the order lists 3 dimensions, the shape has 2
+error: layout has 3 dimensions, but the shape has 2
   f32[3,5]{2,1,0}
            ^^^^^
   help: row-major is {1,0}

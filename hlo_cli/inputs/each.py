@@ -51,7 +51,7 @@ def list_modules(
     ['a.txt', '-']
     """
     if list(arguments).count("-") > 1:
-        raise HloError("standard input can be read only once")
+        raise HloError("cannot read stdin more than once")
     passed: list[DumpName] = []
     count = 0
     for argument in skip_auxiliary(arguments) if arguments else ["-"]:

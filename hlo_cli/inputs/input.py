@@ -110,7 +110,7 @@ def read_inputs(
     """
     request = _Request(stage, module, stdin, maximum_bytes)
     if list(arguments).count("-") > 1:
-        raise HloError("standard input can be read only once")
+        raise HloError("cannot read stdin more than once")
     named = skip_auxiliary(arguments) if arguments else ["-"]
     found = [each for argument in named for each in _inputs_of(argument, request)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
@@ -126,17 +126,17 @@ def select_module(inputs: Sequence[Input]) -> Input:
 
     >>> small, large = (Input(Source(f"d/{n}.txt", "x" * n), None, module=f"jit_{n}", argument="d/") for n in (1, 2))
     >>> select_module([small, large]).module_choice
-    'jit_2, the largest of 2 modules in d/ · --module chooses'
+    'using jit_2, the largest of 2 modules in d/; use --module to select another'
     """
     if not inputs:
-        raise HloError("there is no module to read")
+        raise HloError("no modules found")
     largest = max(inputs, key=lambda each: each.size)
     if len(inputs) == 1:
         return largest
     places = {_place(each.argument) for each in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
     name = largest.module or largest.source.name
-    note = f"{name}, the largest of {len(inputs)} modules{place} · --module chooses"
+    note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
 
 
@@ -162,8 +162,8 @@ def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]
     content = read_file(path, maximum_bytes=request.maximum_bytes)
     listed = list(_modules(path, path, content, argument, request, every_stage=True))
     if not any(each.source.name == argument for each in listed):
-        count = "one module" if len(listed) == 1 else f"{len(listed)} modules"
-        raise HloError(f"there is no {argument}: {path} holds {count}")
+        count = "1 module" if len(listed) == 1 else f"{len(listed)} modules"
+        raise HloError(f"module '{argument}' not found: {path} contains {count}")
     yield from (each for each in listed if each.source.name == argument)
 
 
@@ -178,7 +178,7 @@ def glob_paths(pattern: str) -> list[str] | None:
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
-        raise HloError(f"nothing matches {pattern}")
+        raise HloError(f"no files match '{pattern}'")
     return skip_auxiliary(paths)
 
 

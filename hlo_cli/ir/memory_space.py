@@ -67,7 +67,7 @@ class MemorySpace(NamedSpace):
     """
 
     MAIN = _Row(0, "main memory", "the device's main memory", ("device",), 64)
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 64)
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",), 64)
 
 
 class TpuMemorySpace(NamedSpace):
@@ -76,10 +76,10 @@ class TpuMemorySpace(NamedSpace):
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 16384, "by default", follows_strategy=True)
     VMEM = _Row(1, "VMEM", "the TPU's on-chip memory", (), 4096, is_prefetched=True)
     SMEM = _Row(6, "SMEM", "the TPU's on-chip memory for scalars", (), 512, "by default", follows_strategy=True)
-    CMEM = _Row(3, "CMEM", "the TPU's on-chip memory that its cores share", (), 4096, is_prefetched=True)  # v4 alone
-    SFLAG = _Row(2, "SFLAG", "semaphores of copies that are under way", (), 4, "never")
-    SPARSE_CORE = _Row(4, "SparseCore", "memory beside the TPU's SparseCores", (), 512, "by default")
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",))
+    CMEM = _Row(3, "CMEM", "the TPU's on-chip memory shared by its cores", (), 4096, is_prefetched=True)  # v4 alone
+    SFLAG = _Row(2, "SFLAG", "semaphores of copies in flight", (), 4, "never")
+    SPARSE_CORE = _Row(4, "SparseCore", "memory next to the TPU's SparseCores", (), 512, "by default")
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",))
     S8 = _Row(8, is_bookkeeping=True)
     S10 = _Row(10, is_bookkeeping=True)
     S11 = _Row(11, is_bookkeeping=True)
@@ -93,7 +93,7 @@ class GpuMemorySpace(NamedSpace):
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 256)
     COLLECTIVE = _Row(1, "collective", "memory that other GPUs can write to", (), 256)
     TEMP = _Row(2, "temp", "a pool for temporary buffers", (), 256)
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 256)
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",), 256)
     UNPINNED_HOST = _Row(6, "unpinned host", "", ("unpinned_host",), 256)
 
 

@@ -72,7 +72,7 @@ def one_or_many(
     """
     if each or jobs is not None:
         if about_one:
-            raise HloError(f"{'--each' if each else '--jobs'} and {about_one[0]} do not go together")
+            raise HloError(f"{about_one[0]} cannot be used with {'--each' if each else '--jobs'}")
         return every_module(arguments, reading)
     found = _found(every_module(arguments, reading), reading)
     if isinstance(found, Many):
@@ -87,10 +87,11 @@ def no_module(many: Many, reading: InputOptions) -> HloError:
     arguments = many.arguments
     if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
         return no_dumps_error(arguments[0])
-    wanted = "HLO" if reading.module is None else f"module {reading.module}"
-    wanted += "" if reading.stage is None else f" of stage {reading.stage}"
-    more = " …" if len(arguments) > _NAMED else ""
-    return HloError(f"there is no {wanted} in {' '.join(arguments[:_NAMED])}{more}")
+    place = " ".join(arguments[:_NAMED]) + (" …" if len(arguments) > _NAMED else "")
+    stage = "" if reading.stage is None else f" of stage '{reading.stage}'"
+    if reading.module is None:
+        return HloError(f"no modules{stage} found in {place}")
+    return HloError(f"module '{reading.module}'{stage} not found in {place}")
 
 
 def _found(many: Many, reading: InputOptions) -> Input | Many:
@@ -117,7 +118,7 @@ def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Inp
     if reading.module is None:
         return chosen
     there = every_module(arguments, replace(reading, module=None))
-    note = f"{chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
+    note = f"using {chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
     return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
 
 
@@ -131,10 +132,11 @@ def _about_one(option: str, many: Many) -> HloError:
     shared = [name for known, _, _ in names for name in known]
     known, path, _ = max(names, key=lambda each: each[2])
     name = next((name for name in known if shared.count(name) == 1), None)
-    choice = f"--module {shlex.quote(name)} selects the largest" if name else f"name one, such as {shlex.quote(path)}"
-    holds = "hold" if len(many.arguments) > 1 else "holds"
+    largest = f"--module {shlex.quote(name)}" if name else shlex.quote(path)
+    contain = "contain" if len(many.arguments) > 1 else "contains"
     number = many.number if many.pieces else f"{len(names):,}"
-    return HloError(f"{option} is about one module, and {many.place} {holds} {number}", hint=choice)
+    message = f"{option} requires a single module, but {many.place} {contain} {number} modules"
+    return HloError(message, hint=f"use {largest} to select the largest")
 
 
 def _size(path: str) -> int:

@@ -60,7 +60,7 @@ def parse_buffer_assignment(source: Source, module: Module | None = None) -> Buf
     >>> assignment.allocation(0).size_bytes, str(assignment.logical_buffer(3).defined_at)
     (64, 'dot{0}')
     """
-    start = refuse_other(source, _FIRST, f"{_WHAT}, which begins with BufferAssignment:")
+    start = refuse_other(source, _FIRST, f"{_WHAT} that starts with BufferAssignment:")
     behind = _BEHIND.search(source.text, start)
     reader = _Reader(source, module)
     allocations = tuple(reader.allocations(start, behind.start() if behind else len(source.text)))

@@ -46,10 +46,10 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
         seen.setdefault(replace(message, span=Span(0, 0)), message)
     if not seen:
         raise HloError(
-            "there is no out-of-memory message of XLA in this text",
+            "no XLA out-of-memory message found",
             Span(0, 0),
             source=source,
-            hint="paste the whole error, from RESOURCE_EXHAUSTED on",
+            hint="paste the complete error, starting at RESOURCE_EXHAUSTED",
         )
     return tuple(seen.values())
 

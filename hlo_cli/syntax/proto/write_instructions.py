@@ -80,7 +80,7 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuil
         or instruction.index in instruction.computation.operand_indices
     ):
         raise HloError(
-            f"{instruction.name} is written in a short form that protos do not have",
+            f"{instruction.name} uses a short form that protos do not support",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
     said = writing.wrapped.get(instruction, instruction)

@@ -49,7 +49,7 @@ def read_attribute(scanner: Scanner) -> Attribute:
     """One `name=value`."""
     match = _ATTRIBUTE_NAME.match(scanner.text, scanner.skip(), scanner.end)
     if match is None:
-        raise scanner.error("expected an attribute, as name=value")
+        raise scanner.error("expected an attribute, such as name=value,")
     scanner.pos = match.end()
     start, end = read_value(scanner, match[1])
     if match[1] not in _MAY_HOLD_LINES or scanner.text[start] != "{":
@@ -65,7 +65,7 @@ def expect_no_attribute(scanner: Scanner) -> None:
         from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
 
         if match[1] in ATTRIBUTE_NAMES or match[1] in HEADER_ATTRIBUTES:
-            raise scanner.error(f"expected a comma before the attribute {match[1]}", *match.span(1))
+            raise scanner.error(f"expected a comma before attribute {match[1]}", *match.span(1))
 
 
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def _check_lines(scanner: Scanner, start: int, end: int) -> None:
     try:
         Scanner(scanner.source, start, following.start()).balanced()
     except HloError as error:
-        if error.diagnostic.message != "the string is not closed":
+        if error.diagnostic.message != "unclosed string":
             raise
 
 
