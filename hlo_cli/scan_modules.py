@@ -36,7 +36,7 @@ class ScanResult(Generic[Answer]):
 
     `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if there is none; a module
     with a few unreadable lines has both an answer and a problem. `errors` are all diagnostics of a module that could
-    not be read at all.
+    not be read at all. `remark` is a note on dumps in its directory that are not read.
     """
 
     path: str
@@ -45,6 +45,7 @@ class ScanResult(Generic[Answer]):
     answer: Answer | None = None
     problem: str = ""
     errors: tuple[Diagnostic, ...] = ()
+    remark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,9 @@ class Reader(Generic[Answer]):
         try:
             inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
-            return (ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
+            return (
+                ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
+            )
         found = tuple(self.ask_of(each) for each in inputs)
         self.unswept += sum(each.size for each in inputs)
         if self.unswept > _SWEPT_AFTER:
@@ -154,9 +157,10 @@ class Reader(Generic[Answer]):
             module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
             name = module.name or name
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
-            return ScanResult(path, name, given.stage, self.ask(module, given), problem)
+            return ScanResult(path, name, given.stage, self.ask(module, given), problem, remark=given.remark)
         except (HloError, OSError, MemoryError, RecursionError) as error:
-            return ScanResult(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+            errors = _excerpts(error, given.source)
+            return ScanResult(path, name, given.stage, None, _in_a_line(error), errors, given.remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,15 @@ class _ReaderAnywhere(Generic[Answer]):
 
     def __call__(self, piece: ModuleRef) -> tuple[ScanResult[Answer], ...] | ModuleRef:
         return piece if piece.path == "-" else self.reader(piece)
+
+
+def remarks_of(found: Iterable[ScanResult[Answer]]) -> tuple[Diagnostic, ...]:
+    """The notes on dumps that were not read, each once.
+
+    >>> [note.message for note in remarks_of([ScanResult("a.txt", remark="2 more"), ScanResult("b.txt")])]
+    ['2 more']
+    """
+    return tuple(Diagnostic("note", remark) for remark in dict.fromkeys(each.remark for each in found) if remark)
 
 
 def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:

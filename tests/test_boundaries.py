@@ -128,7 +128,7 @@ def test_standard_input_has_no_stage() -> None:
     text = b"HloModule jit_f\n\nENTRY e {\n}\n"
     assert len(read_inputs(["-"], stdin=BytesIO(text))) == 1
     for arguments in (["-"], []):
-        with pytest.raises(HloError, match="there is no stage after_optimizations in <stdin>"):
+        with pytest.raises(HloError, match="stage 'after_optimizations' not found in <stdin>"):
             read_inputs(arguments, stage="after_optimizations", stdin=BytesIO(text))
 
 

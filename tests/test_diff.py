@@ -36,7 +36,7 @@ def told(comparison: ModuleDiff) -> set[tuple[str, str]]:
     }
 
 
-def entry(*lines: str, header: str = "HloModule m", available: str = "") -> Module:
+def entry(*lines: str, header: str = "HloModule m", functions: str = "") -> Module:
     """A module with these lines in its entry."""
     return parse_module(f"{header}\n{functions}\nENTRY e {{ {' '.join(lines)} }}")
 

@@ -107,7 +107,7 @@ def test_names_given_twice_are_noted() -> None:
     module = module_of("%x = f32[2]{0} negate(%p)", "%x = f32[2]{0} negate(%x)", "ROOT %y = f32[2]{0} copy(%x)")
     assert module.errors == ()
     assert [found.message for found in module.notes] == [
-        "e has several instructions named x; uses take the last before them"
+        "duplicate instruction name x in e; references resolve to the last one before them"
     ]
     assert module.entry.instructions[3].operands == (module.entry.instructions[2],)
 
@@ -115,13 +115,13 @@ def test_names_given_twice_are_noted() -> None:
 # The rest of a line, and the error. The fast path leaves attributes unread; that they are wrong is found on asking.
 ERRORS = (
     ("negate(%p), dimensions", "5:35 expected an attribute, such as name=value, found 'dimensions'"),
-    ("negate(%p), a=", "5:37 expected a value of a, found the end of the text"),
-    ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found b"),
+    ("negate(%p), a=", "5:37 expected a value of a, found end of input"),
+    ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found 'b'"),
     ("negate(%p),, a=1", "5:34 expected an attribute, such as name=value, found ','"),
     ("negate(%p), a={1", "5:3 unclosed brace in this instruction"),
-    ("negate(%p), a=(1}", "5:39 expected ) before }"),
-    ("negate(%q)", "5:30 %q is not defined in e"),
-    ("negate(%pp)", "5:30 %pp is not defined in e"),
+    ("negate(%p), a=(1}", "5:39 expected ')' before '}'"),
+    ("negate(%q)", "5:30 undefined operand 'q' in e"),
+    ("negate(%pp)", "5:30 undefined operand 'pp' in e"),
 )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_attributes_that_are_none_are_errors_with_their_place(rest: str, error: 
 def test_a_wrong_operand_has_a_hint() -> None:
     errors = module_of("%first = f32[2]{0} negate(%p)", "ROOT %x = f32[2]{0} copy(%frist)").errors
     assert [(error.message, error.hint) for error in errors] == [
-        ("%frist is not defined in e", "first is defined on line 5")
+        ("undefined operand 'frist' in e", "did you mean 'first' (line 5)?")
     ]
 
 

@@ -165,6 +165,22 @@ def is_auxiliary_file(file_name: str) -> bool:
     return bool(_OTHER.search(stem) or _MODULE_FOLDER.fullmatch(stem))
 
 
+def skip_auxiliary(paths: Sequence[str]) -> list[str]:
+    """Paths, as a shell or a glob lists them, without auxiliary files and without protos that have a text.
+
+    >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
+    ['m.txt']
+    """
+    texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
+    kept = [
+        path
+        for path in paths
+        if not is_auxiliary_file(os.path.basename(path))
+        and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
+    ]
+    return kept or list(paths)
+
+
 def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     """The files that XLA wrote about this dump, kind to path: its buffer assignment, live ranges, memory usage.
 

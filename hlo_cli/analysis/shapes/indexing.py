@@ -218,7 +218,7 @@ def _check_batching(
 def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int], dropped: Sequence[int]) -> None:
     """Checks that every operand dimension is either a slice dimension or a dropped one."""
     if len(kept) + len(dropped) != shape.rank:
-        parts = f"{len(kept)} slice dimensions and {len(dropped)} dropped ones"
+        parts = f"{len(kept)} slice and {len(dropped)} dropped dimensions"
         fail(instruction, f"expected {shape.rank} dimensions in total, found {parts}; {described(instruction, 0)}")
 
 

@@ -129,8 +129,15 @@ def report_of_many(
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
+        notes=_remarks(ones, twos),
     )
     return report, bool(rows), problems
+
+
+def _remarks(*sides: Side) -> tuple[Diagnostic, ...]:
+    """The notes on dumps in directories that are not read, each once."""
+    remarks = dict.fromkeys(given.remark for side in sides for given in side.values())
+    return tuple(Diagnostic("note", remark) for remark in remarks if remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +216,7 @@ def _is_dump(given: Given) -> bool:
 
 
 def _lost(job: Job) -> tuple[Compared, ...]:
-    return (Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",)),)
+    return (Compared(job.name, problems=("worker process died, possibly out of memory",)),)
 
 
 def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:

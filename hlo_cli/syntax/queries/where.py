@@ -91,7 +91,7 @@ def _error(source: Source, error: pp.ParseBaseException) -> HloError:
     at = error.loc + len(text[error.loc :]) - len(text[error.loc :].lstrip())
     match = _FOUND.match(text, at)
     found = match[0] if match else ""
-    expected = error.msg.removeprefix("Expected ").replace("'", "").replace("end of text", "and, or, or end of input")
+    expected = error.msg.removeprefix("Expected ").replace("end of text", "`and`, `or`, or end of input")
     message = f"expected {expected}, found {quoted_token(found)}"
     return HloError(message, Span(at, at + len(found)), source=source, hint=_HINTS.get(found))
 

@@ -40,12 +40,12 @@ def word(text: str) -> pp.ParserElement:
 
 def named(name: str) -> pp.ParserElement:
     """`name=`, omitted from the results."""
-    return pp.Literal(f"{name}=").set_name(f"{name}=").suppress()
+    return pp.Literal(f"{name}=").set_name(f"'{name}='").suppress()
 
 
 def suppress_literal(text: str, name: str = "") -> pp.ParserElement:
     """A sign that is omitted from the results."""
-    return pp.Literal(text).set_name(name or text).suppress()
+    return pp.Literal(text).set_name(name or f"'{text}'").suppress()
 
 
 def listed(item: pp.ParserElement) -> pp.ParserElement:
