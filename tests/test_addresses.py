@@ -151,10 +151,10 @@ def test_maps_fill_what_they_are_given() -> None:
         ("f32[0,5]", (0, 0), "has no elements at all"),
         ("f32[3,5]", np.array([(0, 1), (3, 1)]), "3 is out of range"),
         ("f32[3,5]{1,0:T(2,2)}", np.array([(0, 1), (0, -6)]), "-6 is out of range"),
-        ("f32[3,5]", np.array([0.5, 1.0]), "integers"),
+        ("f32[3,5]", np.array([0.5, 1.0]), "whole numbers"),
         ("f32[3,5]", np.array([1, 2, 3]), "has 3 in a row"),
         ("(f32[3], f32[5])", (0,), "is no array"),
-        ("f32[3,5]{1,1}", (0, 0), "names dimension 1 twice"),
+        ("f32[3,5]{1,1}", (0, 0), "duplicate layout dimension 1"),
         ("f32[4294967296,1073741824]{1,0:T(1,2147483648)}", (0, 0), "2^63"),
     ],
 )

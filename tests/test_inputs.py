@@ -327,7 +327,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert error.diagnostic.message == f"file '{folder}/after_optimisations.txt' not found"
     assert error.diagnostic.hint == f"did you mean '{folder}/after_optimizations.txt.gz'?"
     assert "not found" in str(error_of(lambda: read_inputs([f"{folder}/no/such"])))
-    assert "empty name" in str(error_of(lambda: read_inputs([""])))
+    assert "empty file name" in str(error_of(lambda: read_inputs([""])))
     (tmp_path / "dangling").symlink_to("nowhere")
     for path in ("a\0b", "x" * 5000, f"{folder}/dangling"):
         error_of(lambda path=path: read_inputs([path]))  # type: ignore[misc]
@@ -343,10 +343,12 @@ def test_files_that_one_may_not_read(tmp_path: Path) -> None:
 def test_directories_without_dumps(tmp_path: Path) -> None:
     folder = write(tmp_path / "d", "a.ll", "b.ll", "c.ptx")
     error = error_of(lambda: read_inputs([folder]))
-    assert str(error) == f"error: there are no HLO dumps in {folder}/; it holds 2 .ll, 1 .ptx"
-    write(tmp_path / "d" / "sub", "after_optimizations.txt")
-    assert error_of(lambda: read_inputs([folder])).diagnostic.hint == f"did you mean {folder}/sub/?"
-    assert "it is empty" in str(error_of(lambda: read_inputs([write(tmp_path / "e")])))
+    assert str(error) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx)"
+    write(tmp_path / "d" / ".sub", "after_optimizations.txt")
+    error = error_of(lambda: read_inputs([folder]))
+    assert str(error) == f"error: no HLO dumps in {folder}/ (contains 2 .ll, 1 .ptx, 1 directory: .sub)"
+    assert error.diagnostic.hint == f"did you mean '{folder}/.sub/'?"
+    assert str(error_of(lambda: read_inputs([write(tmp_path / "e")]))) == f"error: directory {tmp_path}/e/ is empty"
 
 
 class Terminal(io.BytesIO):
@@ -362,8 +364,10 @@ def test_standard_input() -> None:
     assert "cannot read stdin more than once" in str(error_of(lambda: read_inputs(["-", "-"], stdin=io.BytesIO())))
     closed = io.BytesIO()
     closed.close()
-    assert "no standard input" in str(error_of(lambda: read_inputs(["-"], stdin=closed)))
-    assert "sends more" in str(error_of(lambda: read_inputs(["-"], stdin=io.BytesIO(bytes(200)), maximum_bytes=100)))
+    assert "stdin is not available" in str(error_of(lambda: read_inputs(["-"], stdin=closed)))
+    assert "produced more than 100 bytes" in str(
+        error_of(lambda: read_inputs(["-"], stdin=io.BytesIO(bytes(200)), maximum_bytes=100))
+    )
 
 
 PREFIXES = [

@@ -132,11 +132,11 @@ def _about_one(option: str, many: Many) -> HloError:
     shared = [name for known, _, _ in names for name in known]
     known, path, _ = max(names, key=lambda each: each[2])
     name = next((name for name in known if shared.count(name) == 1), None)
-    largest = f"--module {shlex.quote(name)}" if name else shlex.quote(path)
+    choice = f"use --module {shlex.quote(name)}" if name else f"pass only {shlex.quote(path)}"
     contain = "contain" if len(many.arguments) > 1 else "contains"
     number = many.number if many.pieces else f"{len(names):,}"
     message = f"{option} requires a single module, but {many.place} {contain} {number} modules"
-    return HloError(message, hint=f"use {largest} to select the largest")
+    return HloError(message, hint=f"{choice} to select the largest")
 
 
 def _size(path: str) -> int:
