@@ -129,7 +129,7 @@ class Reader(Generic[Answer]):
     "directory '/no/such' not found"
 
     Modules refer to computations, these to instructions, and these back to their computation: only the garbage
-    collector frees them, and it waits until memory exceeds the previous maximum by a quarter.
+    collector frees them, and it runs only when memory exceeds the previous maximum by a quarter.
     """
 
     ask: Ask[Answer]
@@ -186,8 +186,8 @@ def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]
     """All diagnostics of an error, with their input but without its complete text."""
     if not isinstance(error, HloError):
         return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
-    told = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
-    return tuple(each.excerpt() for each in told)
+    located = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
+    return tuple(each.excerpt() for each in located)
 
 
 def _in_a_line(error: Exception) -> str:

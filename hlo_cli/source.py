@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
-_BEHIND_AN_EXCERPT: Final = 1000
+_KEPT_AFTER_SPAN: Final = 1000
 """Characters of a line kept after the span: as many as any screen shows."""
 
 Severity = Literal["error", "warning", "note"]
@@ -142,7 +142,7 @@ class Diagnostic:
             return self if source is None else replace(self, source=Source(source.name, ""))
         line = source.position(span.start).line
         start, end = source.line_span(line)[0], source.line_span(source.position(span.end).line)[1]
-        text = source.text[start : min(end, span.end + _BEHIND_AN_EXCERPT)]
+        text = source.text[start : min(end, span.end + _KEPT_AFTER_SPAN)]
         return replace(
             self, source=Source(source.name, text, first_line=line), span=Span(span.start - start, span.end - start)
         )

@@ -173,7 +173,7 @@ def test_two_trees_are_compared_by_relative_path(tmp_path: Path, capsys: Capture
         write(tmp_path / side / side, AFTER)
     told = report(capsys, "diff", tmp_path / "old", tmp_path / "new", "--exit-code", code=1)
     rows = [(row["change"], row["module"]) for row in told["tables"]["modules"]["rows"]]
-    assert rows == [("~", "y/run"), ("+", "new"), ("-", "old")]
+    assert rows == [("~", "y/run/"), ("+", "new/"), ("-", "old/")]
 
 
 def test_ten_thousand_files_are_listed_in_time(tmp_path: Path) -> None:

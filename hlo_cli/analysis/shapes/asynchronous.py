@@ -24,7 +24,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, TupleShape
 
 STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
-"""What may be started before all its operands are known, which the called computation says."""
+"""Opcodes that may start before all their operands are known; the called computation defines their number."""
 
 
 def is_prefix(shape: Shape, whole: Shape) -> bool:

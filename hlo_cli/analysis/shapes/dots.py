@@ -127,7 +127,7 @@ def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
 
 
 def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
-    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar that stands for no scale."""
+    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar, which means no scale."""
     shape, scale = array(instruction, position), array(instruction, at)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
     if is_missing and all(size == 1 for size in scale.dimensions):

@@ -79,7 +79,7 @@ def map_shape(instruction: Instruction) -> ArrayShape:
 
 
 def sort(instruction: Instruction) -> Shape:
-    """Returns the operands; the comparator takes two scalars of each."""
+    """Returns the operands; the comparator has two scalars of each as parameters."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     need_same_sizes(instruction, range(len(shapes)))
@@ -101,7 +101,7 @@ def reducer_types(
 ) -> tuple[list[PrimitiveType], bool]:
     """Returns the element types of a reducer's results, and whether it returns a tuple.
 
-    For N inputs, a reducer takes N accumulators, then N elements, and returns N results.
+    For N inputs, a reducer has the parameters: N accumulators, then N elements, and returns N results.
     """
     computation, result = callee(instruction, position)
     parameters = parameters_of(instruction, computation, 2 * len(inputs))

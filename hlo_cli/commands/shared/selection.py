@@ -77,9 +77,9 @@ def one_or_many(
     found = _found(every_module(arguments, reading), reading)
     if isinstance(found, Many):
         if about_one:
-            raise _about_one(about_one[0], found)
+            raise _single_module_error(about_one[0], found)
         return found
-    return _told(found, arguments, reading)
+    return _with_note(found, arguments, reading)
 
 
 def no_module(many: Many, reading: InputOptions) -> HloError:
@@ -113,7 +113,7 @@ def _found(many: Many, reading: InputOptions) -> Input | Many:
     return found[0] if len(found) == 1 else Many(many.arguments, inputs=tuple(found))
 
 
-def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
+def _with_note(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
     """Adds a note that names a module, if `--module` selected it among several."""
     if reading.module is None:
         return chosen
@@ -122,7 +122,7 @@ def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Inp
     return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
 
 
-def _about_one(option: str, many: Many) -> HloError:
+def _single_module_error(option: str, many: Many) -> HloError:
     """The error for an option that requires one module of several; its hint selects the largest."""
     if many.inputs:
         names = [(each.names, each.source.name, each.size) for each in many.inputs]

@@ -72,8 +72,8 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
         inner = next((value for number, value in fields if number == _MODULE), b"")
         if not isinstance(inner, bytes) or not inner:
             break
-        beside = next((value for number, value in fields if number == _ASSIGNMENT), None)
-        data, assignment = inner, beside if isinstance(beside, bytes) else None
+        other = next((value for number, value in fields if number == _ASSIGNMENT), None)
+        data, assignment = inner, other if isinstance(other, bytes) else None
     raise HloError(NO_MODULE, hint=AS_PROTO)
 
 

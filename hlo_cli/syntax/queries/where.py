@@ -108,10 +108,10 @@ def _grammar() -> pp.ParserElement:
     among = _regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
     listed = left - value + pp.ZeroOrMore(comma - value) + right
     compared = operator - single | among - listed
-    behind = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
+    following = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
     function = _regex(rf"(?!{_JOINS})({_NAME})\s*+(?=\()", _function, "a function")
     call = (function - left - text + right).set_parse_action(_call)
-    comparison = (field + (compared | behind).set_name("an operator")).set_parse_action(_comparison)
+    comparison = (field + (compared | following).set_name("an operator")).set_parse_action(_comparison)
     group = left - condition - right
     negation = _regex(r"not\b", lambda match, _: "not", "not")
     stated = (group | call | comparison).set_name("a condition")

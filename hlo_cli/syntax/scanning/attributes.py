@@ -20,7 +20,7 @@ from hlo_cli.syntax.scanning.shapes import read_shape
 
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
-_BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
+_AFTER = re.compile(r"[ \t]*+([a-z_\-]++)=")
 _STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
 _MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
 """Attributes whose values may contain lines that look like instructions."""
@@ -60,7 +60,7 @@ def read_attribute(scanner: Scanner) -> Attribute:
 
 def expect_no_attribute(scanner: Scanner) -> None:
     """Fails if an attribute comes next on the line: the comma before it is missing."""
-    match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
+    match = _AFTER.match(scanner.text, scanner.pos, scanner.end)
     if match is not None:
         from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
 
