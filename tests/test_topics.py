@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from console import BLOCK, ROOT, outputs
+from glossary_columns import MISSING, with_columns
 from hlo_cli import cli
 from hlo_cli.commands.help.blocks import CodeBlock, GridTable, Heading, ItemList, Page, Paragraph, Span
 from hlo_cli.commands.help.catalog import TOPICS, source_of
@@ -28,6 +30,7 @@ FOLDER = ROOT / "hlo_cli" / "commands" / "help" / "topics"
 WIDTH = 80 - len(INDENT)
 LONGEST = 200  # lines of a page without tables that are made
 REFERENCES = ("chips", "glossary")
+GLOSSARY = "# Glossary"
 
 Capture = pytest.CaptureFixture[str]
 
@@ -53,7 +56,7 @@ def answered(text: str, folder: Path) -> str:
         shown = outputs(found[2], folder=folder, width=WIDTH, stderr=with_stderr, errors=True)
         return f"```console{found[1]}\n{''.join(shortened(each, lines) for each in shown)}```"
 
-    return BLOCK.sub(block, text)
+    return BLOCK.sub(block, with_columns(text) if text.startswith(GLOSSARY) else text)
 
 
 def shortened(output: str, limit: int) -> str:
@@ -125,6 +128,18 @@ def test_links_lead_to_pages(topic: str) -> None:
             assert span.link.partition("#")[0] in TOPICS, span
         if span.kind == "code" and (named := re.fullmatch(r"hlo help ([a-z-]+)( TERM)?", span.text)):
             assert named[1] in {*TOPICS, *cli.COMMANDS}, span
+
+
+def test_options_exist(topic: str) -> None:
+    """In the text, too: every option after a command is one of that command."""
+    page = read_page(topic, source_of(topic))
+    lines = [span.text for span in spans_of(page) if span.kind == "code"]
+    lines += [line for block in page.blocks if isinstance(block, CodeBlock) for line in block.lines]
+    for line in lines:
+        if found := re.match(r"(?:\$ )?hlo ([a-z-]+) ", line):
+            command = import_module(cli.COMMANDS[found[1]][0]).command
+            known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+            assert set(re.findall(r" (--?[a-z][a-z-]*)", line.partition("|")[0])) <= known, line
 
 
 def test_a_page_fits_a_terminal(topic: str) -> None:
@@ -205,6 +220,16 @@ def test_an_entry_of_the_glossary(capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert out.startswith("live range")
     assert len(out.splitlines()) < 8
+
+
+def test_every_column_has_a_description() -> None:
+    assert MISSING not in text_of("glossary")
+
+
+def test_a_column_is_found_by_its_name_and_its_title(capsys: Capture) -> None:
+    for name in ("padded_bytes", "padded bytes", "padded"):
+        assert cli.main(["help", "glossary", name], standalone=False) == 0
+        assert "padded_bytes" in capsys.readouterr().out
 
 
 def test_help_imports_little() -> None:

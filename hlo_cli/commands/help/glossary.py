@@ -46,4 +46,4 @@ def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]
 
 
 def _key(name: str) -> str:
-    return " ".join(name.lower().split())
+    return " ".join(name.lower().replace("_", " ").split())
