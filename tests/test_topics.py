@@ -13,6 +13,7 @@ import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -169,6 +170,7 @@ def test_the_manual_has_every_page(tmp_path: Path) -> None:
     for name in ("manual.html", "manual.md", "manual.txt"):
         assert cli.main(["help", "--all", "-o", str(tmp_path / name)], standalone=False) == 0
     html = (tmp_path / "manual.html").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(html).tag == "html"
     anchors = set(re.findall(r'id="([^"]+)"', html))
     links = set(re.findall(r'href="#([^"]+)"', html))
     assert links <= anchors
@@ -230,6 +232,15 @@ def test_a_column_is_found_by_its_name_and_its_title(capsys: Capture) -> None:
     for name in ("padded_bytes", "padded bytes", "padded"):
         assert cli.main(["help", "glossary", name], standalone=False) == 0
         assert "padded_bytes" in capsys.readouterr().out
+
+
+def test_topics_are_completed() -> None:
+    from click.shell_completion import ShellComplete
+
+    from hlo_cli.commands.shared.group import CommandTable
+
+    shell = ShellComplete(CommandTable(cli.COMMANDS), {}, "hlo", "_HLO_COMPLETE")
+    assert [item.value for item in shell.get_completions(["help"], "ti")] == ["tiling"]
 
 
 def test_help_imports_little() -> None:

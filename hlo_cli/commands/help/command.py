@@ -19,14 +19,23 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "md", "html", "man")
 _EXTENSIONS: Final = {".md": "md", ".html": "html", ".htm": "html", ".man": "man", ".7": "man", ".txt": "text"}
 _COMMANDS: Final = "Commands"
+_ENDING: Final = (
+    "DUMP is a file, a directory written by --xla_dump_to, or - for stdin.",
+    "hlo help --all -o manual.html writes all pages as one document.",
+)
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics that can complete the argument, for the shell."""
+    return [topic for topic in TOPICS if topic.startswith(incomplete)]
 
 
 @click.command("help")
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=_complete)
 @click.argument("term", nargs=-1)
 @click.option("--all", "is_manual", is_flag=True, help="Write all topics and commands as one document.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Select the output format; text if not given.",
+    "--format", "form", type=click.Choice(FORMATS), help="Select the output format; the default is text.",
 )  # fmt: skip
 @click.option("-o", "--output", "path", metavar="FILE", help="Write output to FILE; its extension selects the format.")
 @click.option(
@@ -84,7 +93,7 @@ def _list(context: click.Context, output: OutputOptions) -> str:
     lines = ["hlo help TOPIC shows a page. hlo COMMAND --help shows the options of a command."]
     for group, rows in groups.items():
         lines += ["", f"{bold}{group}{reset}", *(f"  {name:<14}{summary}" for name, summary in rows)]
-    return "\n".join([*lines, "", "hlo help --all -o manual.html writes all pages as one document."])
+    return "\n".join([*lines, "", *_ENDING])
 
 
 def _commands(context: click.Context) -> Iterator[tuple[str, str]]:
