@@ -24,7 +24,7 @@ from hlo_cli.commands.help.blocks import CodeBlock, GridTable, Heading, ItemList
 from hlo_cli.commands.help.catalog import TOPICS, source_of
 from hlo_cli.commands.help.html import render as render_html
 from hlo_cli.commands.help.markdown import read_page
-from hlo_cli.commands.help.terminal import INDENT, render
+from hlo_cli.commands.help.terminal import INDENT, MAX_WIDTH, render
 from hlo_cli.render.style import Style
 
 FOLDER = ROOT / "hlo_cli" / "commands" / "help" / "topics"
@@ -121,6 +121,7 @@ def test_a_page_ends_with_links(topic: str) -> None:
     assert any(span.link.partition("#")[0] in TOPICS for span in last.spans)
     commands = re.findall(r"hlo ([a-z-]+) --help", "".join(span.text for span in last.spans))
     assert set(commands) <= set(cli.COMMANDS)
+    assert topic in commands or topic not in cli.COMMANDS, "the page hides the help of the command of its name"
 
 
 def test_links_lead_to_pages(topic: str) -> None:
@@ -156,6 +157,15 @@ def test_every_format_has_every_page(topic: str, capsys: Capture) -> None:
     for form, expected in (("md", f"# {page.title}\n"), ("html", f"<h1>{page.title}</h1>"), ("man", ".SH NAME\n")):
         assert cli.main(["help", topic, "--format", form], standalone=False) == 0
         assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [30, 60, 200])
+def test_text_is_wrapped_to_the_width(width: int, topic: str) -> None:
+    """Words that are longer than the width stay whole, and code stays as it is."""
+    page = read_page(topic, source_of(topic))
+    prose = Page(page.name, tuple(block for block in page.blocks if isinstance(block, Heading | Paragraph)))
+    lines = render(prose, Style(width=width)).splitlines()
+    assert [line for line in lines if len(line) > min(width, MAX_WIDTH) and " " in line.replace("` ", "")] == []
 
 
 def test_colors_change_no_lines(topic: str) -> None:
