@@ -36,7 +36,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     information = f"hlo_cli-{hlo_cli.__version__}.dist-info/"
     assert {name.split("/")[0] + "/" for name in names} == {"hlo_cli/", information}
     modules = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "hlo_cli").rglob("*.py")}
-    assert {name for name in names if name.startswith("hlo_cli/")} == modules | {"hlo_cli/py.typed"}
+    pages = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "hlo_cli").rglob("*.md")}
+    assert {name for name in names if name.startswith("hlo_cli/")} == modules | pages | {"hlo_cli/py.typed"}
     assert f"{information}licenses/LICENSE" in names
 
 
@@ -48,7 +49,7 @@ def test_wheel_says_what_it_needs(wheel: Path) -> None:
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
     needed = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
     runtime = {line.split(">")[0] for line in needed if "extra ==" not in line}
-    assert runtime == {"click", "numpy", "pyparsing", "rich"}
+    assert runtime == {"click", "markdown-it-py", "numpy", "pyparsing", "rich"}
     assert "hlo = hlo_cli.cli:main" in archive.read(information + "entry_points.txt").decode()
 
 
