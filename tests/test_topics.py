@@ -2,7 +2,8 @@
 
 `python tests/test_topics.py --write [TOPIC]…` puts the outputs in anew. The rest of a fence's line is for the tests:
 `console DUMP=tpu/v5e_conv` makes a link DUMP to that folder of fixtures/, and `toml FILE=expect.toml` writes the block
-to that file; both are there for all commands of the page. Errors are shown, and with `stderr` notes too.
+to that file; both are there for all commands of the page. With `LINES=7`, the page shows so many lines of each output,
+and … if there are more. Errors are shown, and with `stderr` notes too.
 """
 
 from __future__ import annotations
@@ -43,18 +44,24 @@ def answered(text: str, folder: Path) -> str:
         (folder / file[1]).write_text(file[2], encoding="utf-8")
 
     def block(found: re.Match[str]) -> str:
-        settings = found[1].split()
-        with_stderr = "stderr" in settings
-        for setting in settings:
-            if "=" not in setting:
-                continue
-            name, _, path = setting.partition("=")
-            (folder / name).unlink(missing_ok=True)
-            (folder / name).symlink_to(ROOT / "fixtures" / path)
-        shown = "".join(outputs(found[2], folder=folder, width=WIDTH, stderr=with_stderr, errors=True))
-        return f"```console{found[1]}\n{shown}```"
+        settings = dict(word.partition("=")[::2] for word in found[1].split())
+        with_stderr, lines = "stderr" in settings, int(settings.get("LINES", 0))
+        for name, path in settings.items():
+            if path and name != "LINES":
+                (folder / name).unlink(missing_ok=True)
+                (folder / name).symlink_to(ROOT / "fixtures" / path)
+        shown = outputs(found[2], folder=folder, width=WIDTH, stderr=with_stderr, errors=True)
+        return f"```console{found[1]}\n{''.join(shortened(each, lines) for each in shown)}```"
 
     return BLOCK.sub(block, text)
+
+
+def shortened(output: str, limit: int) -> str:
+    """A command and the first lines of its output; all lines if the limit is 0."""
+    lines = output.splitlines(keepends=True)
+    if not limit or len(lines) <= limit + 1:
+        return output
+    return "".join(lines[: limit + 1]).rstrip("\n") + "\n…\n"
 
 
 def spans_of(page: Page) -> list[Span]:

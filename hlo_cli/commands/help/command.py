@@ -35,7 +35,7 @@ _COMMANDS: Final = "Commands"
 @click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="Use ASCII characters only.")
 @click.pass_context
 def command(
-    context: click.Context, topic: str | None, term: tuple[str, ...], is_manual: bool, form: str | None, **given: str
+    context: click.Context, /, topic: str | None, term: tuple[str, ...], is_manual: bool, form: str | None, **given: str
 ) -> None:
     """Show help for a topic or a command. Without TOPIC, list all topics.
 

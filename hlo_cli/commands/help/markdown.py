@@ -58,7 +58,7 @@ def _blocks(tokens: _Tokens, closing: str = "") -> Iterator[Block]:
             case "paragraph_open":
                 yield Paragraph(tokens.spans("paragraph_close"))
             case "fence" | "code_block":
-                yield CodeBlock(tuple(token.content.removesuffix("\n").split("\n")), token.info.partition(" ")[0])
+                yield _code(token.content.removesuffix("\n").split("\n"), token.info.partition(" ")[0])
             case "bullet_list_open" | "ordered_list_open":
                 closed = token.type.replace("open", "close")
                 items = tuple(tuple(_blocks(tokens, "list_item_close")) for _ in tokens.until(closed))
@@ -70,6 +70,16 @@ def _blocks(tokens: _Tokens, closing: str = "") -> Iterator[Block]:
                 pass  # a comment
             case other:
                 raise ValueError(f"help pages have no {other}")
+
+
+def _code(lines: Sequence[str], language: str) -> CodeBlock:
+    """The block, with a blank line between the output of a command and the next command."""
+    shown: list[str] = []
+    for line in lines:
+        if language == "console" and line.startswith("$ ") and shown and shown[-1] and not shown[-1].startswith("$ "):
+            shown.append("")
+        shown.append(line.expandtabs())
+    return CodeBlock(tuple(shown), language)
 
 
 def _rows(tokens: _Tokens) -> Iterator[tuple[Spans, ...]]:

@@ -17,6 +17,7 @@ from hlo_cli.commands.help.blocks import (
     Spans,
     plain,
 )
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width
 
@@ -26,6 +27,7 @@ INDENT: Final = "  "
 _BOLD, _CYAN, _DIM, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
 _MAX_UNBROKEN = 44  # cells of a command in a sentence; longer ones are broken at blanks
 _GAP = "  "
+_BLANK = lazy_regex(r"(?<!×) (?!×)")  # a product such as 8 × 128 stays in one line
 
 
 def render(page: Page, style: Style) -> str:
@@ -124,7 +126,7 @@ def _words(spans: Spans, painter: _Painter, unbroken: int) -> Iterator[tuple[tup
     word: list[tuple[str, str]] = []
     for span in spans:
         text = painter.marked(span)
-        parts = [text] if span.kind == "code" and len(text) <= unbroken else text.split(" ")
+        parts = [text] if span.kind == "code" and len(text) <= unbroken else _BLANK.split(text)
         for at, part in enumerate(parts):
             if at and word:
                 yield tuple(word)
