@@ -19,7 +19,7 @@ class ManPages(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, self.root)
         from hlo_cli.commands.help.man_pages import man_pages
 
-        folder = Path(self.directory) / "man"
+        folder = Path(self.root) / "build" / "man"
         folder.mkdir(parents=True, exist_ok=True)
         for name, page in man_pages().items():
             path = folder / name
