@@ -154,3 +154,41 @@ def _dumps(ctx: click.Context) -> Iterator[DumpName]:
             yield from (dump for _, dump in dumps_in(folder)[0])
         except (HloError, OSError):
             return
+
+
+def _chip_names() -> Iterator[tuple[str, str]]:
+    from hlo_cli.analysis.hardware.chips import known_chips
+
+    return ((chip.name, chip.meaning) for chip in known_chips())
+
+
+def _tpu_names() -> Iterator[str]:
+    from hlo_cli.analysis.hardware.chips import tpu_generations
+
+    return (generation.name for generation in tpu_generations())
+
+
+def _space_names() -> Iterator[str]:
+    from hlo_cli.ir.memory_space import space_words
+
+    return iter((*space_words(), "all"))
+
+
+def _rule_codes() -> Iterator[tuple[str, str]]:
+    from hlo_cli.lint.catalog import EVERYTHING, RULES
+
+    yield from ((rule.code, rule.name) for rule in RULES)
+    yield (EVERYTHING, "all rules")
+
+
+def _setting_names() -> Iterator[tuple[str, str]]:
+    from hlo_cli.lint.settings import MEANINGS
+
+    return ((f"{name}=", meaning) for name, meaning in MEANINGS.items())
+
+
+chips = one_of(_chip_names)
+tpus = one_of(_tpu_names)
+memory_spaces = one_of(_space_names)
+rules = some_of(_rule_codes)
+settings = one_of(_setting_names)
