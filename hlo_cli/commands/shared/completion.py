@@ -184,7 +184,7 @@ def _rule_codes() -> Iterator[tuple[str, str]]:
 def _setting_names() -> Iterator[tuple[str, str]]:
     from hlo_cli.lint.settings import MEANINGS
 
-    return ((f"{name}=", meaning) for name, meaning in MEANINGS.items())
+    return ((f"{name}=", meaning) for name, (_, meaning) in MEANINGS.items())
 
 
 chips = one_of(_chip_names)
