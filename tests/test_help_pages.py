@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -11,7 +14,12 @@ import click
 import pytest
 
 from hlo_cli.cli import COMMANDS, main
+from hlo_cli.commands.diff.options import KINDS
+from hlo_cli.commands.fuse.options import SWITCHES
+from hlo_cli.commands.schedule.options import ORDERS
 from hlo_cli.commands.shared.command import SCREEN_LINES, Command, Option
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.render import progress
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MODULE = str(FIXTURES / "golden" / "lint" / "wrong.hlo")
@@ -127,6 +135,11 @@ def test_no_option_has_two_lines_too_many(name: str, capsys: Capture) -> None:
     assert max(row.count("\n") for row in rows if row.startswith("  -") and "--format" not in row) <= 1
 
 
+@pytest.mark.parametrize(("name", "values"), [("fuse", SWITCHES), ("schedule", ORDERS), ("diff", KINDS)])
+def test_values_of_lists_are_explained(name: str, values: tuple[str, ...]) -> None:
+    assert set(values) <= set(re.findall(r"[\w-]+", command_of(name).details))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_json_is_short_for_a_format(name: str, capsys: Capture) -> None:
     answers = []
@@ -159,3 +172,43 @@ def test_quiet_hides_notes_and_hints(name: str, capsys: Capture, tmp_path: Path)
     assert "help:" not in err
     assert main([name, "--nope", "-q"], standalone=False) == 2
     assert capsys.readouterr().err == "error: unknown option '--nope'\n"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "term", "quiet", "is_shown"),
+    [
+        (True, "xterm", False, True),
+        (True, "xterm", True, False),
+        (True, "dumb", False, False),
+        (False, "xterm", False, False),
+    ],
+)
+def test_a_bar_is_drawn_only_where_it_can_be_and_may_be(
+    terminal: bool, term: str, quiet: bool, is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def draw(items: Iterator[int], done: int, count: int, what: str) -> Iterator[int]:
+        drawn.append(done)
+        yield from items
+
+    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "_with_bar", draw)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", term)
+    assert list(progress.watched(range(3), 3, "dumps", quiet=quiet)) == [0, 1, 2]
+    assert bool(drawn) is is_shown
+
+
+@pytest.mark.parametrize(("term", "is_plain"), [("xterm-256color", False), ("dumb", True)])
+def test_a_dumb_terminal_gets_plain_text(term: str, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No color, and no glyphs beyond ASCII, on both streams."""
+    monkeypatch.setenv("TERM", term)
+    for name in ("NO_COLOR", "FORCE_COLOR", "HLO_ASCII"):
+        monkeypatch.delenv(name, raising=False)
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, stream, terminal)
+        style = OutputOptions().style(number)
+        assert (style.color, style.ascii) == (not is_plain, is_plain)

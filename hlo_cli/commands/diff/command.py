@@ -37,7 +37,8 @@ EXAMPLES = (
 )
 DETAILS = f"""\
 Instructions are matched by what they compute and where they are used, so
-renaming and reordering are not differences.
+renaming and reordering are not differences. `--stage A..B` compares two stages
+of one dump directory.
 
 Markers: ~ changed, + added, - removed, > moved.
 
@@ -76,7 +77,7 @@ Exits with code 0 even if there are differences, like git diff, unless
 @flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
 @flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
 @each_options_of(
-    "Print one row per pair of modules (the default for several pairs).",
+    "Print one row per pair of modules (the default for several).",
     "Compare modules in N processes; 0 uses all CPU cores.",
 )
 @io_options

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
+from hlo_cli.commands.fuse.options import FuseOptions
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, one_of, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
@@ -40,13 +40,24 @@ EXAMPLES = (
     "hlo fuse dump/ --dots --chip v5e",
     "hlo fuse dump/ --custom-calls",
     "hlo fuse dump/ --why-not",
-    "hlo fuse dump/ --unfuse all --apply",
-    "hlo fuse dump/ --apply --fusion-rules multi-output",
+    "hlo fuse dump/ --unfuse all --run-pass",
+    "hlo fuse dump/ --run-pass --fusion-rules multi-output",
     "hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo",
 )
 DETAILS = """\
-For each fusion, show the bytes it reads and writes and the memory traffic it
-saves. Costs are those of XLA's cost analysis.
+Without a report option, each fusion is listed with the bytes that it reads and
+writes and the memory traffic that it saves. Costs are those of XLA's cost
+analysis. `hlo help chips` explains estimated times.
+
+Options that change fusions can be combined: --unfuse comes first, then --fuse,
+then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
+
+Values of --fusion-rules:
+  multi-output    form fusions with several results; never duplicate work
+  no-duplication  never compute an instruction in two fusions
+  guard-softmax   keep the operand of a softmax in memory, as newer XLA does
+  wrap-transpose  wrap single transposes in fusions, as newer XLA does
+  no-wrap         do not wrap single instructions in fusions
 
 Exits with code 1 if the module violates XLA's rules for fusions.
 """
@@ -91,7 +102,8 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     help="Expand this fusion, or all fusions, and show a diff.",
 )
 @flag(
-    "--apply",
+    "--run-pass",
+    "apply",
     group="Changes",
     is_common=True,
     help="Run the CPU compiler's fusion pass and show a diff.",
@@ -102,7 +114,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     "--fusion-rules",
     group="Changes",
     metavar="LIST",
-    help=f"Change the fusion rules (comma-separated): {one_of(SWITCHES)}.",
+    help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
 )
 @where_option
 @option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")

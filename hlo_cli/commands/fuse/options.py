@@ -9,7 +9,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
-SWITCHES: Final = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
+SWITCHES: Final = ("multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class RefusionOptions:
     @property
     def question(self) -> str:
         """The first of the options that select a change."""
-        return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
+        return "--run-pass" if self.apply else "--unfuse" if self.unfuse else "--fuse"
 
     @property
     def option(self) -> str:
         """The options as typed."""
-        words = ["--apply"] if self.apply else []
+        words = ["--run-pass"] if self.apply else []
         words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
         words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
         words += ["--keep"] if self.keep else []
@@ -51,7 +51,7 @@ class RefusionOptions:
         if self.keep and not self.fuse:
             raise requirement_error("--keep", "--fuse A,B")
         if self.switches and not (self.apply or why_not):
-            raise requirement_error("--fusion-rules", "--apply or --why-not")
+            raise requirement_error("--fusion-rules", "--run-pass or --why-not")
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
         if self.is_asked and is_part:

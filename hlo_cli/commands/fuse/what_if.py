@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: the module with other fusions, as a diff."""
+"""`hlo fuse DUMP --run-pass`, `--fuse A,B`, `--into F`, and `--unfuse NAME`: other fusions of a module, as a diff."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Result:
 def rules_of(switches: Sequence[str]) -> FusionRules:
     """The fusion rules with the given switches."""
     return FusionRules(
-        may_duplicate=not {"no-copies", "multi-output"} & set(switches),
+        may_duplicate=not {"no-duplication", "multi-output"} & set(switches),
         multi_output="multi-output" in switches,
         guard_softmax="guard-softmax" in switches,
         wrap="no-wrap" not in switches,

@@ -36,6 +36,7 @@ EXAMPLES = (
     "hlo memspace dump/ --oom error.txt",
 )
 DETAILS = """\
+Without a report option, the values that are live at the peak are listed.
 Numbers are computed with the rules of XLA's buffer assignment. If the dump
 includes the compiler's own buffer assignment, its numbers are used. XLA release
 0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026.
@@ -87,7 +88,8 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Filters",
     is_common=True,
     metavar="SPACE",
-    help="Show this memory space, by name (HBM, VMEM) or number; `all` shows every one.",
+    default_text="largest peak",
+    help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
 )
 @where_option
 @option(

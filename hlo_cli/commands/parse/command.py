@@ -39,9 +39,9 @@ EXAMPLES = (
     "hlo parse runs/ --each --jobs 0",
 )
 DETAILS = """\
-Besides the formats of all reports, `--format hlo` writes the module as HLO text
-and `--format pb` as a binary HloModuleProto; -o FILE.hlo and -o FILE.pb select
-these formats.
+Without a report option, a summary of the module is shown. `--format hlo` writes
+the module as HLO text and `--format pb` as a binary HloModuleProto; -o FILE.hlo
+and -o FILE.pb select these formats.
 """
 
 _STEPS = 1

@@ -48,7 +48,16 @@ EXAMPLES = (
 DETAILS = """\
 An async operation is exposed if no kernel runs between its start and its done,
 or if the compiler marked it is_sync. With --chip, durations and exposed time
-are estimated. Steps are those of `hlo memspace`.
+are estimated (see `hlo help chips`). Steps are those of `hlo memspace`.
+
+Values of --reorder:
+  memory     least memory: temporary allocation, or the peak on TPU
+  latency    least exposed transfer time; starts early, dones late
+  dfs        depth first, operands with the most dependencies first
+  bfs        breadth first, each instruction as soon as possible
+  postorder  depth first, operands in their order
+
+`--format hlo` and -o FILE.hlo write the module in its new order.
 
 Exits with code 1 if the module violates XLA's rules for async operations. A
 warning is a violation that only some versions of XLA reject, a note one that
@@ -87,6 +96,7 @@ only older versions reject.
     group="Changes",
     is_common=True,
     metavar="SIZE",
+    default_text="present peak",
     help="Keep peak memory below SIZE, such as 12GiB (with --reorder latency).",
 )
 @option(
@@ -111,7 +121,8 @@ only older versions reject.
     "--space",
     group="Filters",
     metavar="SPACE",
-    help="Show this memory space in --sequence, by name or number; `all` shows every one.",
+    default_text="largest peak",
+    help="Show this memory space in --sequence, by name or number, or `all` of them.",
 )
 @chip_options("Estimate times on this chip")
 @each_options

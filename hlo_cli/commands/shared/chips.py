@@ -26,7 +26,7 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
             group="Time estimates",
             is_common=True,
             metavar="NAME",
-            help=f"{purpose}, such as v5e or h100 (see `hlo help chips`).",
+            help=f"{purpose}, such as v5e or h100.",
         ),
         option(
             "--chip-file",

@@ -112,7 +112,7 @@ _INPUT_OPTIONS: Final = (
         is_common=True,
         metavar="STAGE",
         default_text="latest",
-        help="Read this compilation stage from a dump directory.",
+        help="Read this stage of a dump directory.",
     ),
     option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
     flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
