@@ -143,15 +143,15 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     if not options.is_of_parts:
         check_running(loaded.module)
     broken = () if options.is_about_calls else tuple(verify_fusions(loaded.module))
-    if options.why_not or options.changes.is_asked:
+    if options.why_not or options.changes.is_requested:
         _check_sound((*loaded.module.errors, *broken))
     if options.c_signature:
         from hlo_cli.commands.fuse.custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, options))
-    if options.changes.is_asked and output.is_module:
+    if options.changes.is_requested and output.is_module:
         return _write(loaded, options.changes, output)
-    report = _report(loaded, options, timing, reading.again(inputs))
+    report = _report(loaded, options, timing, reading.command_line(inputs))
     if timing is not None and not options.is_one_fusion:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -199,7 +199,7 @@ def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, 
         from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
-    if options.changes.is_asked:
+    if options.changes.is_requested:
         from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
 
         return report_of_what_if(loaded, what_if(loaded.module, options.changes), options.changes, argument=argument)

@@ -88,7 +88,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.layout.each import layout_each
 
         return layout_each(loaded, reading, options.jobs, output)
-    report = _sum_up(loaded, options, reading.again(inputs), output)
+    report = _sum_up(loaded, options, reading.command_line(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -115,5 +115,5 @@ def _sum_up(loaded: Loaded, options: LayoutOptions, argument: str, output: Outpu
         computation=options.computation,
         where=options.where,
         argument=argument,
-        columns=output.asked_columns,
+        columns=output.requested_columns,
     )

@@ -159,7 +159,7 @@ def _lint(
         write((baseline_text(looked.found),), path)
         return write_report(report_of_writing(looked, path), output, looked.errors)
     found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
+    report = report_of(looked, found, settings, reading.command_line(inputs), expectations=expectations)
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 

@@ -141,7 +141,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.memspace.oom import report_of_message
 
         return write_report(report_of_message(options.oom, loaded), output)
-    report = _report(loaded, options, reading.again(inputs))
+    report = _report(loaded, options, reading.command_line(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 

@@ -113,7 +113,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return parse_each(loaded, reading, options.jobs, output)
     if output.format in ("hlo", "pb") or options.select is not None or options.part is not None:
         return _print(loaded, options, output)
-    report = _report(loaded, options, output, reading.again(inputs))
+    report = _report(loaded, options, output, reading.command_line(inputs))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -122,7 +122,7 @@ def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argume
         from hlo_cli.commands.parse.instructions import report_of_instructions
 
         return report_of_instructions(
-            loaded, computation=options.computation, where=options.where, columns=output.asked_columns
+            loaded, computation=options.computation, where=options.where, columns=output.requested_columns
         )
     if options.explain is not None:
         from hlo_cli.commands.parse.explain import explain_instruction

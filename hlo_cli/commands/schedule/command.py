@@ -145,13 +145,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
-    asked = _Asked(loaded, options, throughput, reading.again(inputs))
+    asked = _Asked(loaded, options, throughput, reading.command_line(inputs))
     if options.way is not None:
         return _respell(asked, options.way, output)
     if options.how is not None and output.is_module:
         return _write(asked, options.how, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(asked, overlap, output.asked_columns)
+    report = _report(asked, overlap, output.requested_columns)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 

@@ -42,10 +42,10 @@ class OutputOptions:
         return self.format == "table" and (is_terminal(1) or self.color == "always") and self.path is None
 
     @property
-    def asked_columns(self) -> tuple[str, ...]:
+    def requested_columns(self) -> tuple[str, ...]:
         """The columns that are named, to be shown or sorted by.
 
-        >>> OutputOptions(columns=("name", "flops"), sort="-bytes").asked_columns
+        >>> OutputOptions(columns=("name", "flops"), sort="-bytes").requested_columns
         ('name', 'flops', 'bytes')
         """
         return (*self.columns, *([self.sort.removeprefix("-")] if self.sort else []))
@@ -83,21 +83,21 @@ class InputOptions:
     strict: bool = False
     quiet: bool = False
 
-    def again(self, inputs: Sequence[str]) -> str:
+    def command_line(self, inputs: Sequence[str]) -> str:
         """The command-line arguments that read the same input; empty for several inputs, `-` for standard input.
 
-        >>> InputOptions(stage="before_optimizations").again(["my dump/"]), InputOptions().again(["a", "b"])
+        >>> InputOptions(stage="before_optimizations").command_line(["my dump/"]), InputOptions().command_line(["a", "b"])
         ("'my dump/' --stage before_optimizations", '')
         """
         if len(inputs) != 1 or inputs[0] == "-":
             return "-" if len(inputs) == 1 else ""
-        return worded((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
+        return format_options((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
 
 
-def worded(options: Iterable[tuple[str, str | None]]) -> str:
+def format_options(options: Iterable[tuple[str, str | None]]) -> str:
     """Given options with their values as on a command line.
 
-    >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
+    >>> format_options((("--chip", "v5e"), ("--limit", None), ("", "a b")))
     "--chip v5e 'a b'"
     """
     from shlex import quote
