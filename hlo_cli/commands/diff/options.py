@@ -16,7 +16,7 @@ KINDS: Final = (
 
 _NO_EFFECT_WITH: Final[Idle] = {
     "--passes": ("--each", "--jobs", "--stage"),
-    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns"),
+    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
     "--text": ("--each", "--sort", "--columns"),
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),

@@ -144,7 +144,7 @@ def _format_of_errors(arguments: Sequence[str]) -> str | None:
         return None
     from hlo_cli.render.registry import FORMATS
 
-    return next((each.name for each in FORMATS if each.tells_errors and each.name == name), None)
+    return next((each.name for each in FORMATS if each.includes_errors and each.name == name), None)
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str | None:

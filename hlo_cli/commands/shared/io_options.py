@@ -14,6 +14,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
@@ -31,6 +33,8 @@ class OutputOptions:
     top: int | None = None
     columns: tuple[str, ...] = ()
     sort: str | None = None
+    table: str | None = None
+    header: bool = True
     color: str = "auto"
     ascii: bool = False
     verbose: bool = False
@@ -70,6 +74,7 @@ class OutputOptions:
             color=_wants_color(self.color, terminal),
             ascii=self.ascii or _is_ascii(stream),
             top=self.top,
+            header=self.header,
             wraps=terminal or stream == 1,
         )
 
@@ -86,8 +91,10 @@ class InputOptions:
     def command_line(self, inputs: Sequence[str]) -> str:
         """The command-line arguments that read the same input; empty for several inputs, `-` for standard input.
 
-        >>> InputOptions(stage="before_optimizations").command_line(["my dump/"]), InputOptions().command_line(["a", "b"])
-        ("'my dump/' --stage before_optimizations", '')
+        >>> InputOptions(stage="before_optimizations").command_line(["my dump/"])
+        "'my dump/' --stage before_optimizations"
+        >>> InputOptions().command_line(["a", "b"])
+        ''
         """
         if len(inputs) != 1 or inputs[0] == "-":
             return "-" if len(inputs) == 1 else ""
@@ -117,6 +124,18 @@ _INPUT_OPTIONS: Final = (
     option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
     flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
 )
+
+
+def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The table names of a command that begin with the typed text, for shell completion."""
+    from click.shell_completion import CompletionItem
+
+    from hlo_cli.report.table_meanings import table_names
+
+    names = (*table_names(context.info_name or ""), "help")
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
 _OUTPUT_OPTIONS: Final = (
     flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json."),
     option(
@@ -150,6 +169,15 @@ _OUTPUT_OPTIONS: Final = (
         metavar="LIST",
         help="Show only these columns, in this order (comma-separated).",
     ),
+    option(
+        "--table",
+        group=OUTPUT,
+        metavar="NAME",
+        shell_complete=_table_items,
+        default_text="all; in a pipe, the main table",
+        help="Show only the table NAME; `help` lists the tables.",
+    ),
+    flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
     option(
         "--color",
         group=OUTPUT,
@@ -196,6 +224,8 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     output = OutputOptions(
         format=_given_format(given) or _format_of(path, writes),
         path=path,
+        table=_text(given.pop("table")),
+        header=not given.pop("no_header"),
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(given.pop("sort")),

@@ -46,6 +46,7 @@ def check_conflicts(
     hlo_cli.source.HloError: error: --sort cannot be used with --text
     """
     rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
+    rows |= {"--table": output.table is not None, "--no-header": not output.header}
     there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
     for option, others in idle.items():
         for other in others:
