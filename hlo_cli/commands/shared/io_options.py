@@ -112,6 +112,26 @@ def format_options(options: Iterable[tuple[str, str | None]]) -> str:
     return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
 
+path_option: Final = option(
+    "-o",
+    "--output",
+    "path",
+    group=OUTPUT,
+    is_common=True,
+    metavar="FILE",
+    help="Write output to FILE; its extension selects the format.",
+)
+color_option: Final = option(
+    "--color",
+    group=OUTPUT,
+    type=click.Choice(COLOR_CHOICES),
+    metavar="WHEN",
+    default="auto",
+    help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
+)
+ascii_option: Final = flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
+"""Options of output that `hlo help` has as well."""
+
 _INPUT_OPTIONS: Final = (
     option(
         "--stage",
@@ -138,15 +158,7 @@ def _table_items(context: click.Context, _option: click.Parameter, begun: str) -
 
 _OUTPUT_OPTIONS: Final = (
     flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json."),
-    option(
-        "-o",
-        "--output",
-        "path",
-        group=OUTPUT,
-        is_common=True,
-        metavar="FILE",
-        help="Write output to FILE; its extension selects the format.",
-    ),
+    path_option,
     option(
         "--top",
         group=OUTPUT,
@@ -178,15 +190,8 @@ _OUTPUT_OPTIONS: Final = (
         help="Show only the table NAME; `help` lists the tables.",
     ),
     flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
-    option(
-        "--color",
-        group=OUTPUT,
-        type=click.Choice(COLOR_CHOICES),
-        metavar="WHEN",
-        default="auto",
-        help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
-    ),
-    flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters."),
+    color_option,
+    ascii_option,
     flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),
     flag("-v", "--verbose", group=OUTPUT, help="Show all notes instead of the first three."),
 )
