@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.fuse.options import FuseOptions
+from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -64,7 +65,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("arguments", nargs=-1, metavar="INPUT [NAME]")
+@click.argument("arguments", nargs=-1, metavar="INPUT [NAME]", shell_complete=completion.file_and_name)
 @flag(
     "--cost",
     group="Reports",
@@ -92,6 +93,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     group="Changes",
     is_common=True,
     metavar="A,B",
+    shell_complete=completion.instructions,
     help="Fuse A into B, or siblings A and B, and show a diff.",
 )
 @option(
@@ -99,6 +101,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     group="Changes",
     is_common=True,
     metavar="NAME|all",
+    shell_complete=completion.instructions,
     help="Expand this fusion, or all fusions, and show a diff.",
 )
 @flag(
@@ -108,16 +111,29 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     is_common=True,
     help="Run the CPU compiler's fusion pass and show a diff.",
 )
-@option("--into", group="Changes", metavar="FUSION", help="Fuse the instructions of --fuse into this existing fusion.")
+@option(
+    "--into",
+    group="Changes",
+    metavar="FUSION",
+    shell_complete=completion.instructions,
+    help="Fuse the instructions of --fuse into this existing fusion.",
+)
 @flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating A.")
 @option(
     "--fusion-rules",
     group="Changes",
     metavar="LIST",
+    shell_complete=completion.some_of(lambda: SWITCHES),
     help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
 )
 @where_option
-@option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only instructions in this computation.",
+)
 @chip_options("Estimate time and bottleneck on this chip")
 @each_options
 @io_options

@@ -27,8 +27,10 @@ _ENDING: Final = (
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The topics that can complete the argument, for the shell."""
-    return [topic for topic in TOPICS if topic.startswith(incomplete)]
+    """The topics and commands that can complete the argument, for the shell."""
+    parent = context.parent
+    commands = parent.command.list_commands(parent) if parent and isinstance(parent.command, click.Group) else ()
+    return [name for name in dict.fromkeys((*TOPICS, *commands)) if name.startswith(incomplete)]
 
 
 HELP = """\

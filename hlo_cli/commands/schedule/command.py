@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -66,7 +67,7 @@ only older versions reject.
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag(
     "--sequence",
     group="Reports",
@@ -116,12 +117,19 @@ only older versions reject.
     help="Show a diff that uses short forms where possible.",
 )
 @where_option
-@option("--computation", group="Filters", metavar="NAME", help="Include only operations that run in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only operations that run in this computation.",
+)
 @option(
     "--space",
     group="Filters",
     metavar="SPACE",
     default_text="largest peak",
+    shell_complete=completion.memory_spaces,
     help="Show this memory space in --sequence, by name or number, or `all` of them.",
 )
 @chip_options("Estimate times on this chip")

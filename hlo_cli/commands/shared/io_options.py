@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import INPUT, OUTPUT, flag, one_of, option, options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
@@ -119,6 +118,7 @@ path_option: Final = option(
     group=OUTPUT,
     is_common=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="Write output to FILE; its extension selects the format.",
 )
 color_option: Final = option(
@@ -139,21 +139,19 @@ _INPUT_OPTIONS: Final = (
         is_common=True,
         metavar="STAGE",
         default_text="latest",
+        shell_complete=completion.stages,
         help="Read this stage of a dump directory.",
     ),
-    option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
+    option(
+        "--module",
+        group=INPUT,
+        is_common=True,
+        metavar="NAME",
+        shell_complete=completion.modules,
+        help="Read only the module NAME from the input.",
+    ),
     flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
 )
-
-
-def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The table names of a command that begin with the typed text, for shell completion."""
-    from click.shell_completion import CompletionItem
-
-    from hlo_cli.report.table_meanings import table_names
-
-    names = (*table_names(context.info_name or ""), "help")
-    return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
 _OUTPUT_OPTIONS: Final = (
@@ -185,7 +183,7 @@ _OUTPUT_OPTIONS: Final = (
         "--table",
         group=OUTPUT,
         metavar="NAME",
-        shell_complete=_table_items,
+        shell_complete=completion.tables,
         default_text="all; in a pipe, the main table",
         help="Show only the table NAME; `help` lists the tables.",
     ),
@@ -200,14 +198,19 @@ _OUTPUT_OPTIONS: Final = (
 def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
     """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
-    def format_help() -> str:
+    def names() -> tuple[str, ...]:
         from hlo_cli.render.registry import format_names
 
-        return f"Set the output format: {one_of(format_names(*kinds))}."
+        return format_names(*kinds)
 
-    default = "full on a terminal, else concise" if "findings" in kinds else "table"
     format_option = option(
-        "--format", group=OUTPUT, is_common=True, metavar="FORMAT", default_text=default, help=format_help
+        "--format",
+        group=OUTPUT,
+        is_common=True,
+        metavar="FORMAT",
+        default_text="full on a terminal, else concise" if "findings" in kinds else "table",
+        shell_complete=completion.one_of(names),
+        help=lambda: f"Set the output format: {one_of(names())}.",
     )
     return options(*_INPUT_OPTIONS, format_option, *_OUTPUT_OPTIONS)
 
