@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -48,7 +49,16 @@ EXAMPLES = (
 DETAILS = """\
 An async operation is exposed if no kernel runs between its start and its done,
 or if the compiler marked it is_sync. With --chip, durations and exposed time
-are estimated. Steps are those of `hlo memspace`.
+are estimated (see `hlo help chips`). Steps are those of `hlo memspace`.
+
+Values of --reorder:
+  memory     least memory: temporary allocation, or the peak on TPU
+  latency    least exposed transfer time; starts early, dones late
+  dfs        depth first, operands with the most dependencies first
+  bfs        breadth first, each instruction as soon as possible
+  postorder  depth first, operands in their order
+
+`--format hlo` and -o FILE.hlo write the module in its new order.
 
 Exits with code 1 if the module violates XLA's rules for async operations. A
 warning is a violation that only some versions of XLA reject, a note one that
@@ -57,7 +67,7 @@ only older versions reject.
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag(
     "--sequence",
     group="Reports",
@@ -87,6 +97,7 @@ only older versions reject.
     group="Changes",
     is_common=True,
     metavar="SIZE",
+    default_text="present peak",
     help="Keep peak memory below SIZE, such as 12GiB (with --reorder latency).",
 )
 @option(
@@ -106,12 +117,20 @@ only older versions reject.
     help="Show a diff that uses short forms where possible.",
 )
 @where_option
-@option("--computation", group="Filters", metavar="NAME", help="Include only operations that run in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only operations that run in this computation.",
+)
 @option(
     "--space",
     group="Filters",
     metavar="SPACE",
-    help="Show this memory space in --sequence, by name or number; `all` shows every one.",
+    default_text="largest peak",
+    shell_complete=completion.memory_spaces,
+    help="Show this memory space in --sequence, by name or number, or `all` of them.",
 )
 @chip_options("Estimate times on this chip")
 @each_options
@@ -134,13 +153,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
-    asked = _Asked(loaded, options, throughput, reading.again(inputs))
+    asked = _Asked(loaded, options, throughput, reading.command_line(inputs))
     if options.way is not None:
         return _respell(asked, options.way, output)
     if options.how is not None and output.is_module:
         return _write(asked, options.how, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(asked, overlap, output.asked_columns)
+    report = _report(asked, overlap, output.requested_columns)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 

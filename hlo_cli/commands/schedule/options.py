@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.io_options import worded
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 
@@ -44,7 +44,7 @@ class ScheduleOptions:
         """
         if self.space is not None and not self.sequence:
             raise requirement_error("--space", "--sequence")
-        if len(two := self._questions) > 1:
+        if len(two := self._reports) > 1:
             raise conflict_error(two[0], two[1])
         if self.limit is not None and self.how != "latency":
             raise requirement_error("--limit", "--reorder latency")
@@ -56,16 +56,16 @@ class ScheduleOptions:
     def about_one(self) -> list[str]:
         """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
-        return [*self._questions, *(option for option, given in narrowed.items() if given)]
+        return [*self._reports, *(option for option, given in narrowed.items() if given)]
 
     @property
     def reordering(self) -> str:
         """The given options that select another order, as typed."""
         chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
-        return worded((("--reorder", self.how), *chip, ("--limit", self.limit)))
+        return format_options((("--reorder", self.how), *chip, ("--limit", self.limit)))
 
     @property
-    def _questions(self) -> list[str]:
-        asked = {"--sequence": self.sequence, "--critical-path": self.model is not None}
-        asked |= {"--reorder": self.how is not None} | ({f"--{self.way}": True} if self.way is not None else {})
-        return [option for option, given in asked.items() if given]
+    def _reports(self) -> list[str]:
+        selected = {"--sequence": self.sequence, "--critical-path": self.model is not None}
+        selected |= {"--reorder": self.how is not None} | ({f"--{self.way}": True} if self.way is not None else {})
+        return [option for option, given in selected.items() if given]
