@@ -73,7 +73,7 @@ class Report:
         """The table for row formats: the first main one, else the rows of the first part that has rows."""
         for table in sorted(self.tables, key=lambda table: not table.main):
             return table if table.main else replace(table, main=True)
-        raise HloError(f"no table rows to write for {self.command}", hint="use --format json")
+        raise HloError("this report has no table rows", hint="use --format json")
 
     def only(self, name: str, *, as_rows: bool) -> Report:
         """The report with only the part of that name, which `--sort`, `--columns`, and `--top` then apply to.
