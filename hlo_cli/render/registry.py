@@ -70,16 +70,6 @@ def format_names(*kinds: Kind) -> tuple[str, ...]:
     return tuple(each.name for each in FORMATS if (each.kind in kinds if kinds else each.kind != "findings"))
 
 
-def format_words(*kinds: Kind) -> str:
-    """The names of formats as listed in the help of `--format`.
-
-    >>> format_words("data")
-    'json, jsonl, csv or tsv.'
-    """
-    *names, last = format_names(*kinds)
-    return f"{', '.join(names)} or {last}."
-
-
 FOREIGN: Final = frozenset(
     "arrow avi bmp bz2 db doc docx dot eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
     " pickle pkl png pptx proto ps sqlite tar tex tgz tif tiff toml webp xls xlsx xml xz yaml yml zip zst".split()

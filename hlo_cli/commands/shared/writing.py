@@ -42,6 +42,8 @@ def print_diagnostics(
     """Writes notes and errors to standard error; the exit code is 2 if there are errors."""
     if sys.stdout is not None:
         sys.stdout.flush()
+    if output.quiet:
+        notes, errors = (), [replace(each, hint=None) for each in errors]
     if not (notes or errors):
         return 0
     from hlo_cli.render.draw.diagnostics import render_diagnostics, render_notes
