@@ -172,7 +172,7 @@ _EXPECTED: Final[Mapping[Kind, str]] = {
     "severities": f"a table of rule codes, each with one of {_either(SEVERITIES)}",
     "when": f"one of {_either(_WHEN)}",
     "flag": "true or false",
-    "count": "an integer ≥ 1",
+    "count": "a positive integer",
     "bytes": "a size, such as 64KiB",
     "fraction": "a number from 0 to 1",
     "chip": "a chip name, such as v5e",
