@@ -189,7 +189,7 @@ def _layout_problem(fusion: Instruction, alias: OutputOperandAlias) -> str | Non
 def _asynchronous_layouts(context: LintContext) -> Iterator[Finding]:
     """Aliases of starts and updates that differ only in layout; asynchronous rules report other differences."""
     for pair in context.async_pairs.pairs if next(context.with_attribute_text(_ALIASING), None) is not None else ():
-        for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
+        for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
             for alias in member.items_of(_ALIASING, OutputOperandAlias):
                 if (message := _layout_difference(*aliased_parts(pair, member, alias))) is not None:
                     message = f"invalid alias {alias} on {member.name}: {message}"

@@ -63,7 +63,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
         if fit.excess_bytes > 0 and space is not None and fit.offsets in _NEEDS:
             largest = space.live_at(space.peak)[:1]
             yield context.finding(
-                f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.taken_bytes)}, more than the limit of "
+                f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
                 hint=_hint(context, space),

@@ -7,7 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
-from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
@@ -200,7 +200,7 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
 def _main_memory_bytes(memory: MemoryAnalysis) -> int:
     """The bytes that the module needs in the main memory."""
     main = memory.space(0)
-    return (arena_bytes(memory, main) or main.peak_bytes) if main is not None else 0
+    return (allocated_bytes(memory, main) or main.peak_bytes) if main is not None else 0
 
 
 def _results(memory: MemoryAnalysis) -> list[LiveValue]:
