@@ -30,7 +30,7 @@ stdin. All modules in it are checked.
 EXAMPLES = (
     "hlo lint dump/",
     "hlo lint --explain HLO101",
-    "hlo lint dump/ --select HLO1 --set padding_bytes=1MiB",
+    "hlo lint dump/ --select HLO1 --set min_padding_bytes=1MiB",
     "hlo lint dump/ --select HLO2 --set chip=v5e",
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
@@ -76,7 +76,7 @@ or unreadable input.
     is_common=True,
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a setting, such as padding_bytes=1MiB (repeatable).",
+    help="Override a setting, such as min_padding_bytes=1MiB (repeatable).",
 )
 @option("--explain", group="Rules", is_common=True, metavar="RULE", help="Explain a rule and how to fix its findings.")
 @flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
