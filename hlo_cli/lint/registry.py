@@ -35,9 +35,9 @@ class Page:
 class Rule:
     """A rule with its code, its short name, and its severity.
 
-    With `is_default`, it runs unless it is ignored. `needs` is the input that it requires: `text` any text, `instructions` a text
-    in which at most some instructions could not be read, `module` a complete module. A rule that `reads_again` parses
-    the text again like XLA's parser, which takes longer than all other rules together.
+    With `is_default`, it runs unless it is ignored. `needs` is the input that it requires: `text` any text,
+    `instructions` a text in which at most some instructions are unreadable, `module` a complete module. A rule that
+    `reads_again` parses the text again like XLA's parser, which takes longer than all other rules together.
     """
 
     code: str
@@ -87,7 +87,7 @@ def rule(
 
 
 def read_page(docstring: str) -> Page:
-    '''Parses a page from its paragraphs: the first is the summary, the others begin with Why, Example, Fix, or Reference.
+    '''Parses a page from its paragraphs: the summary, and those that begin with Why, Example, Fix, or Reference.
 
     >>> page = read_page("""A call returns fewer values than expected.
     ...
