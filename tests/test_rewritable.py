@@ -1,4 +1,4 @@
-"""Broken modules are rewritten, or refused with a place: nothing but HloError comes out of the rewriters."""
+"""Malformed modules are rewritten or rejected with a location: rewriters raise only HloError."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_modules_of_compilers_are_accepted(dump: Dump) -> None:
 
 
 def broken(text: str, random: Random) -> str:
-    """A text with a line gone, twice, elsewhere or with another name, number or computation in it."""
+    """A text with a line removed, duplicated, moved, or with another name, number, or computation."""
     lines = text.splitlines()
     able = [number for number, line in enumerate(lines) if " = " in line]
     at, other = random.choice(able), random.choice(able)
@@ -106,7 +106,7 @@ def rewrite_all(module: Module, random: Random) -> None:
 
 
 @pytest.mark.slow
-def test_rewriting_what_is_broken_ends_with_an_answer() -> None:
+def test_rewriting_malformed_modules_raises_only_hlo_errors() -> None:
     texts = [text for dump in compiled_dumps() if len(text := dump.text) < 20_000]
     for seed in range(300):
         random = Random(seed)
