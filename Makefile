@@ -1,6 +1,6 @@
-# Every target makes the virtual environment that it needs. `make` alone lists the targets.
+# Every target creates the virtual environment that it needs. `make` lists the targets.
 
-# The interpreter that makes the environments; when it is not given, the first one that is new enough.
+# The interpreter for the environments; by default, the first candidate that is new enough.
 PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 
@@ -11,49 +11,55 @@ PIP    := -m pip install --quiet --disable-pip-version-check
 
 SECONDS ?= 60
 ARGS    ?=
-# Tests run beside each other; a process takes up more of those that have not begun as it gets to the end of its own.
+# Tests run in parallel; a process that has finished its own tests takes over others that have not started.
 PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle bench golden fuzz mutate clean
+.PHONY: help demo test check lint oracle bench golden fuzz mutate dist clean
 
-help: ## list the targets
+help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
 
-demo: $(VENV)/.run ## answer one question about a real TPU dump
+demo: $(VENV)/.run ## show padding in a real TPU dump
 	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
 
-test: $(VENV)/.test ## run the tests and the examples in docstrings (ARGS="-k layout" chooses)
+test: $(VENV)/.test ## run tests and doctests (ARGS="-k layout" selects)
 	@$(PY) $(PYTEST) -m "not (slow or oracle)" $(ARGS)
 
-check: lint test ## all that a change must pass: format, lint, types, tests
+check: lint test ## run every check: format, lint, types, tests
 
 lint: $(VENV)/.dev ## format, lint, types
-	@$(PY) -m ruff format --check --quiet . || { echo "error: not formatted; mend with: $(PY) -m ruff format" >&2; exit 1; }
+	@$(PY) -m ruff format --check --quiet . || { echo "error: files are not formatted; run: $(PY) -m ruff format" >&2; exit 1; }
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m mypy --no-error-summary
 
-oracle: $(ORACLE)/.oracle ## run the tests that ask XLA itself through jaxlib, the slow and the thorough
+oracle: $(ORACLE)/.oracle ## run the slow tests and the tests against jaxlib
 	@$(ORACLE)/bin/python $(PYTEST) -m "oracle or slow or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)
 
-golden: $(VENV)/.test ## write the golden outputs anew; review them with git diff
+golden: $(VENV)/.test ## regenerate golden files (review with git diff)
 	@$(PY) tests/golden.py --write $(ARGS)
 
-fuzz: $(VENV)/.test ## feed damaged dumps to the readers and to whole commands for SECONDS=60
+fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 	@$(PY) tests/fuzz.py --seconds $(SECONDS) $(ARGS)
 
-mutate: $(VENV)/.test ## plant bugs and name those that no test notices (ARGS="hlo_cli/analysis/placing/heap.py")
+mutate: $(VENV)/.test ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/placing/heap.py")
 	@$(PY) tests/mutate.py $(ARGS)
 
-clean: ## remove the environments, caches and builds
+dist: $(VENV)/.dist ## build the wheel and the sdist, and check them in an empty environment
+	@rm -rf dist
+	@$(PY) -m build --outdir dist . >/dev/null
+	@$(PY) -m twine check --strict dist/*
+	@$(PY) tests/check_dist.py dist
+
+clean: ## remove virtual environments, caches, and build output
 	@rm -rf $(VENV) $(ORACLE) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find hlo_cli tests fixtures -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Each stamp stands for one set of packages; they follow one another, so that `make -j` never runs two pips at once.
+# Each stamp represents one set of packages; they are chained, so that `make -j` never runs pip twice at once.
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml
 	@echo "installing into $(VENV)" >&2
 	@$(PY) $(PIP) --editable .
@@ -67,6 +73,10 @@ $(VENV)/.dev: $(VENV)/.test
 	@$(PY) $(PIP) --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.dist: $(VENV)/.test
+	@$(PY) $(PIP) --editable '.[dist]'
+	@touch $@
+
 $(ORACLE)/.oracle: $(ORACLE)/bin/python pyproject.toml
 	@echo "installing jaxlib into $(ORACLE)" >&2
 	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test]'
@@ -78,6 +88,6 @@ $(VENV)/bin/python $(ORACLE)/bin/python:
 	    "$$python" -m venv --clear "$(@D)/.." && echo '*' > "$(@D)/../.gitignore" && exit 0; exit 1; \
 	  fi; \
 	done; \
-	echo "error: Python 3.11 or newer with its venv module is needed; tried $(CANDIDATES)" >&2; \
+	echo "error: Python 3.11 or newer with the venv module not found (tried $(CANDIDATES))" >&2; \
 	echo "  help: make PYTHON=/path/to/python3.11 (on Debian and Ubuntu: apt install python3-venv)" >&2; \
 	exit 1

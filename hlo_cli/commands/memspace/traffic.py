@@ -83,7 +83,7 @@ def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Tab
         if len(visited) > _ONCE
     )
     title = "Copied more than once"
-    return Table("copied", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
+    return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
 
 def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:

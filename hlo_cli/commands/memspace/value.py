@@ -129,7 +129,7 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
         facts.append(Fact("from", (), instruction.metadata.op_name))
     if location is not None:
         facts.append(Fact("source", (), str(location)))
-    return Facts("value", tuple(facts))
+    return Facts("live_range", tuple(facts))
 
 
 def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
@@ -170,7 +170,7 @@ def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     rows = tuple(_value_row(other) for other in others if _overlaps(value, other))
     title = "Same memory at other times"
     return Table(
-        "same_memory", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
+        "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
     )
 
 
