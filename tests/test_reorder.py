@@ -24,7 +24,7 @@ from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved_blocks import moved_blocks
-from hlo_cli.transform.reorder import How, reorder, reordered
+from hlo_cli.transform.reorder import Goal, reorder, reorder_with_peaks
 from hlo_cli.transform.scheduling.async_latencies import LatencyModel
 from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 from judge import ask_xla
@@ -32,10 +32,10 @@ from running import same_results
 from scheduled_programs import scheduled_program
 from share import every
 
-HOWS: tuple[How, ...] = get_args(How)
+GOALS: tuple[Goal, ...] = get_args(Goal)
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", every(3, DUMPS), ids=str)
-hows = pytest.mark.parametrize("how", HOWS)
+goals = pytest.mark.parametrize("goal", GOALS)
 
 EFFECTS = """HloModule m, is_scheduled=true
 w { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
@@ -104,8 +104,8 @@ def module(dump: Dump) -> Module:
 
 
 @cache
-def new(dump: Dump, how: How) -> Module:
-    return reorder(module(dump), how)
+def new(dump: Dump, goal: Goal) -> Module:
+    return reorder(module(dump), goal)
 
 
 def names(computation: Computation) -> list[str]:
@@ -140,10 +140,10 @@ def lines(module: Module) -> Iterator[Counter[str]]:
         yield Counter(line.strip() for line in block.splitlines() if not line.startswith("HloModule"))
 
 
-@hows
+@goals
 @dumps
-def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, how: How) -> None:
-    old, made = module(dump), new(dump, how)
+def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, goal: Goal) -> None:
+    old, made = module(dump), new(dump, goal)
     assert list(lines(old)) == list(lines(made))
     running = {run.computation.name for run in memory_analysis(old).runs}
     for before, after in zip(old.computations, made.computations, strict=True):
@@ -152,10 +152,10 @@ def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Du
     assert parse_module(made.to_string()).to_string() == made.to_string()
 
 
-@hows
+@goals
 @dumps
-def test_operands_and_control_predecessors_stay_before(dump: Dump, how: How) -> None:
-    for computation in new(dump, how).computations:
+def test_operands_and_control_predecessors_stay_before(dump: Dump, goal: Goal) -> None:
+    for computation in new(dump, goal).computations:
         controls = control_predecessors(computation)
         for instruction in computation.instructions:
             needed = [operand.index for operand in instruction.operands] + controls.get(instruction.index, [])
@@ -191,7 +191,7 @@ def test_memory_schedules_of_random_programs_need_no_more(seed: int) -> None:
     """Loops, calls, branches, in-place updates, and results that overwrite arguments."""
     text = program(seed)
     for old in (parse_module(text), unscheduled(text)):
-        made = reordered(old, "memory")
+        made = reorder_with_peaks(old, "memory")
         assert (made.before.from_definition, made.before.whole) == (peaks(old), whole(old))
         assert (made.after.from_definition, made.after.whole) == (peaks(made.module), whole(made.module))
         assert temporaries(made.module) <= temporaries(old)
@@ -210,7 +210,7 @@ ENTRY e {
   b = f32[1000] sine(a)
   ROOT c = f32[1000] add(b, k)
 }"""
-    made = reordered(parse_module(text), "memory")
+    made = reorder_with_peaks(parse_module(text), "memory")
     assert names(made.module.entry) == ["k", "p", "a", "b", "c"]
     assert made.before == made.after
     assert made.before.constants == {0: 4000}
@@ -220,8 +220,8 @@ ENTRY e {
 def test_memory_schedules_need_no_more_than_those_of_xla(seed: int) -> None:
     """XLA chooses the best of list, depth-first, and post-order, the CPU compiler depth-first or breadth-first."""
     old = unscheduled(program(seed))
-    others: tuple[How, ...] = "dfs", "bfs", "postorder"
-    assert temporaries(reorder(old, "memory")) <= min(temporaries(reorder(old, how)) for how in others)
+    others: tuple[Goal, ...] = "dfs", "bfs", "postorder"
+    assert temporaries(reorder(old, "memory")) <= min(temporaries(reorder(old, goal)) for goal in others)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -229,8 +229,8 @@ def test_measured_peaks_match_memory_analysis(seed: int) -> None:
     """The peak of an order is the same without building its module."""
     old = parse_module(program(seed))
     facts = order_independent_facts(old)
-    for how in HOWS:
-        made = reorder(old, how)
+    for goal in GOALS:
+        made = reorder(old, goal)
         orders: dict[Computation, list[Instruction]] = {}
         for before, after in zip(old.computations, made.computations, strict=True):
             by_name = {instruction.name: instruction for instruction in before.instructions}
@@ -268,16 +268,16 @@ def test_breadth_first_matches_the_cpu_compiler(dump: Dump) -> None:
     assert not moved_blocks(module(dump), new(dump, "bfs"))
 
 
-@hows
-def test_side_effects_keep_their_order(how: How) -> None:
-    at = places(reorder(parse_module(EFFECTS), how))
+@goals
+def test_side_effects_keep_their_order(goal: Goal) -> None:
+    at = places(reorder(parse_module(EFFECTS), goal))
     for kept in (("i", "n", "o"), ("s", "g"), ("r", "q"), ("a", "k")):
         assert all(at[first] < at[second] for first, second in pairwise(kept))
 
 
-@hows
-def test_readers_stay_before_in_place_updates(how: How) -> None:
-    made = reorder(parse_module(IN_PLACE), how)
+@goals
+def test_readers_stay_before_in_place_updates(goal: Goal) -> None:
+    made = reorder(parse_module(IN_PLACE), goal)
     at = places(made)
     assert at["wide"] < at["w"]
     assert at["q"] < at["w"]
@@ -286,9 +286,9 @@ def test_readers_stay_before_in_place_updates(how: How) -> None:
     assert inside["u"] < inside["e"]  # e lies where y does
 
 
-@hows
-def test_groups_stay_together(how: How) -> None:
-    at = places(reorder(parse_module(GROUPED), how))
+@goals
+def test_groups_stay_together(goal: Goal) -> None:
+    at = places(reorder(parse_module(GROUPED), goal))
     assert at["c"] == at["a"] + 1
 
 
@@ -347,10 +347,10 @@ def test_with_the_times_of_a_chip_no_execution_is_longer(folder: str, chip: str)
     assert after.seconds <= before.seconds * (1 + 1e-9)
 
 
-@hows
-def test_computations_with_uses_before_definitions_stay(how: How) -> None:
+@goals
+def test_computations_with_uses_before_definitions_stay(goal: Goal) -> None:
     text = "HloModule m  ENTRY e { a = f32[8] negate(b)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
-    assert names(reorder(parse_module(text), how).entry) == ["a", "b", "c"]
+    assert names(reorder(parse_module(text), goal).entry) == ["a", "b", "c"]
 
 
 def test_few_instructions_move() -> None:
@@ -367,10 +367,10 @@ def _increases(numbers: list[int]) -> bool:
     return all(first < second for first, second in pairwise(numbers))
 
 
-@hows
-def test_xla_reads_every_reordered_module(how: How) -> None:
+@goals
+def test_xla_reads_every_reordered_module(goal: Goal) -> None:
     taken = ask_xla([dump.text for dump in DUMPS])
-    texts = [new(dump, how).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
+    texts = [new(dump, goal).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
     assert len(texts) > 20
     assert ask_xla(texts) == [True] * len(texts)
 
@@ -380,14 +380,14 @@ def test_xla_reads_every_reordered_module(how: How) -> None:
 def test_xla_computes_the_same_for_dumps(name: str) -> None:
     """Other dumps differ between executions: padding of dynamic shapes is uninitialized, and feeds need a host."""
     dump = next(dump for dump in DUMPS if str(dump) == f"cpu/{name}")
-    assert same_results([[dump.text, *(str(new(dump, how)) for how in HOWS)]]) == [[True] * len(HOWS)]
+    assert same_results([[dump.text, *(str(new(dump, goal)) for goal in GOALS)]]) == [[True] * len(GOALS)]
 
 
 @pytest.mark.slow
 def test_xla_computes_the_same() -> None:
     """Loops, in-place updates, reductions: 20 programs in five new orders, and one where the order decides."""
     given = [parse_module(text) for text in (IN_PLACE, *(scheduled_program(Random(seed)) for seed in range(20)))]
-    made = [[reorder(each, how) for how in HOWS] for each in given]
+    made = [[reorder(each, goal) for goal in GOALS] for each in given]
     assert all(any(moved_blocks(old, new) for new in news) for old, news in zip(given, made, strict=True))
     groups = [[str(old), *map(str, news)] for old, news in zip(given, made, strict=True)]
-    assert same_results(groups) == [[True] * len(HOWS)] * len(groups)
+    assert same_results(groups) == [[True] * len(GOALS)] * len(groups)

@@ -20,7 +20,7 @@ from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.rewritable import check_rewritable
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse
-from rewritten import HOWS
+from rewritten import GOALS
 
 _NAME = re.compile(r"%[\w.\-]+")
 F = "f { a = s8[9] parameter(0)  ROOT b = s8[9] negate(a) }"
@@ -94,7 +94,7 @@ def rewrite_all(module: Module, random: Random) -> None:
         lambda: fuse(module),
         lambda: desugar(module),
         lambda: sugar(module),
-        lambda: reorder(module, random.choice(HOWS)),
+        lambda: reorder(module, random.choice(GOALS)),
         lambda: extract(module, random.choice(instructions), operands=2, users=2),
         *[lambda: fuse_pair(module, *random.choice(pairs))] * (2 * bool(pairs)),
     ]
