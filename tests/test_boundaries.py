@@ -76,10 +76,10 @@ def test_a_transfer_is_told_of_from_its_bound_on(code: str, between: str) -> Non
     ("given", "taken", "made", "groups", "message"),
     [
         (4, 2, 6, 2, None),
-        (5, 2, 6, 2, "5 features of the input do not divide"),
-        (4, 2, 5, 2, "5 features of the kernel do not divide"),
+        (5, 2, 6, 2, "5 input features are not divisible"),
+        (4, 2, 5, 2, "5 output features are not divisible"),
         (4, 1, 6, 2, "expected 2 input features in the kernel, found 1"),
-        (4, 4, 6, 0, "group counts of at least 1"),
+        (4, 4, 6, 0, "group counts must be at least 1"),
     ],
 )
 def test_groups_of_features_divide_them(given: int, taken: int, made: int, groups: int, message: str | None) -> None:
@@ -119,7 +119,7 @@ def test_an_array_holds_less_than_2_to_the_63(size: int, is_fine: bool) -> None:
 
 def test_the_size_of_a_tile_is_less_than_2_to_the_63() -> None:
     assert str(parse_shape(f"f32[4]{{0:T({2**63 - 1})}}")).endswith(f"T({2**63 - 1})}}")
-    with pytest.raises(HloError, match="is no size of a dimension"):
+    with pytest.raises(HloError, match="invalid dimension size"):
         parse_shape(f"f32[4]{{0:T({2**63})}}")
 
 
@@ -128,7 +128,7 @@ def test_standard_input_has_no_stage() -> None:
     text = b"HloModule jit_f\n\nENTRY e {\n}\n"
     assert len(read_inputs(["-"], stdin=BytesIO(text))) == 1
     for arguments in (["-"], []):
-        with pytest.raises(HloError, match="there is no stage after_optimizations in <stdin>"):
+        with pytest.raises(HloError, match="stage 'after_optimizations' not found in <stdin>"):
             read_inputs(arguments, stage="after_optimizations", stdin=BytesIO(text))
 
 

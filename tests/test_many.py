@@ -165,7 +165,7 @@ def test_what_cannot_be_read_has_a_row_and_fails(command: str, tmp_path: Path, r
     assert set(rows) == {"a.hlo", "b.hlo", "no.hlo"}
     assert rows["a.hlo"]["problem"] is None
     assert "ELF" in rows["b.hlo"]["problem"]
-    assert "no file" in rows["no.hlo"]["problem"]
+    assert "not found" in rows["no.hlo"]["problem"]
     assert "b.hlo" in errors
     assert errors.count("no.hlo") == 1, "an error names its file once"
     assert {type(cell) for name, cell in rows["b.hlo"].items() if name not in ("path", "problem")} <= {type(None), str}
@@ -178,7 +178,7 @@ def test_a_module_that_is_cut_short_is_a_problem_of_its_row(command: str, tmp_pa
     code, report, _ = run(command, tmp_path)
     assert code == 2
     problems = [row["problem"] for row in report["tables"]["modules"]["rows"]]
-    assert sum("entry computation is not whole" in (problem or "") for problem in problems) == 1
+    assert sum("entry computation is incomplete" in (problem or "") for problem in problems) == 1
 
 
 @pytest.mark.parametrize("command", ABOUT_ONE)
@@ -192,17 +192,17 @@ def test_a_question_about_one_module_of_several_is_an_error(
     assert main([*command.split(), str(tmp_path / "jit_a.hlo"), str(tmp_path / "jit_b.hlo")], standalone=False) == 2
     told = " ".join(capsys.readouterr().err.split())
     assert option in told
-    assert "is about one module, and these 2 inputs hold 2" in told
-    assert f"name one, such as {tmp_path / 'jit_b.hlo'}" in told
+    assert "requires a single module, but these 2 inputs contain 2 modules" in told
+    assert f"pass only {tmp_path / 'jit_b.hlo'} to select the largest" in told
 
 
 def test_the_error_names_the_largest_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _spread(tmp_path, WRONG["memspace"], "dumps")
     assert main(["fuse", str(tmp_path), "--dots"], standalone=False) == 2
-    assert "--module jit_fine selects the largest" in capsys.readouterr().err
+    assert "use --module jit_fine to select the largest" in capsys.readouterr().err
     for command in (["layout", f"{tmp_path}:p", "--draw"], ["diff", str(tmp_path), "--normalize"]):
         assert main(command, standalone=False) == 2
-        assert "is about one module" in " ".join(capsys.readouterr().err.split())
+        assert "requires a single module" in " ".join(capsys.readouterr().err.split())
     assert main(["tile-index", f"{tmp_path}:p", "1", "--module", "jit_fine"], standalone=False) == 0
 
 
@@ -210,7 +210,7 @@ def test_an_answer_about_one_of_several_says_which(tmp_path: Path, run: Run) -> 
     _spread(tmp_path, WRONG["memspace"], "dumps")
     _, report, _ = run("memspace --module jit_fine", tmp_path)
     assert report["input"]["module"] == "jit_fine"
-    assert f"jit_fine, one of 2 modules in {tmp_path}" in [note["message"] for note in report["notes"]]
+    assert f"using jit_fine, one of 2 modules in {tmp_path}" in [note["message"] for note in report["notes"]]
 
 
 def test_a_directory_with_stages_of_one_module_is_one_module(run: Run) -> None:

@@ -80,7 +80,7 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     @cache
     def exposed() -> frozenset[Instruction]:
         overlap = analyze_overlap(module)
-        exposed_starts = (flight.pair.start for flight in overlap.intervals if flight.is_exposed)
+        exposed_starts = (interval.pair.start for interval in overlap.intervals if interval.is_exposed)
         return frozenset((*exposed_starts, *overlap.synchronous))
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)

@@ -135,8 +135,15 @@ def report_of_many(
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
+        notes=_remarks(ones, twos),
     )
     return report, bool(rows), problems
+
+
+def _remarks(*sides: Side) -> tuple[Diagnostic, ...]:
+    """The notes on dumps in directories that are not read, each once."""
+    remarks = dict.fromkeys(given.remark for side in sides for given in side.values())
+    return tuple(Diagnostic("note", remark) for remark in remarks if remark)
 
 
 @dataclass(frozen=True, slots=True)

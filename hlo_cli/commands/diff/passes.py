@@ -11,7 +11,7 @@ from hlo_cli.commands.diff.inputs import Found, side_of
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.directory import dumps_in
+from hlo_cli.inputs.directory import read_directory
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.report.cell import Row
@@ -77,7 +77,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
 
 def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     """The dumps of one module, in the order in which they were made."""
-    dumps, _ = dumps_in(folder)
+    dumps = list(read_directory(folder).dumps)
     if reading.module is not None:
         kept = matching_stages(reading.module, [dump.names for _, dump in dumps])
         if not kept:

@@ -18,6 +18,7 @@ from hlo_cli.lint.catalog import selected_rules
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
+from hlo_cli.scan_modules import remarks_of
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def lint_inputs(
     linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations)
     for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
         if each.answer is None:
+            notes.extend(remarks_of([each]))
             named = Source(STDIN if each.path == "-" else each.path, "")
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
