@@ -158,7 +158,7 @@ def test_maps_fill_what_they_are_given() -> None:
         ("f32[3,5]", np.array([0.5, 1.0]), "must be integers"),
         ("f32[3,5]", np.array([1, 2, 3]), "expected indices of shape (n, 2) for f32[3,5]{1,0}, found (3,)"),
         ("(f32[3], f32[5])", (0,), "is not an array"),
-        ("f32[3,5]{1,1}", (0, 0), "names dimension 1 twice"),
+        ("f32[3,5]{1,1}", (0, 0), "duplicate layout dimension 1"),
         ("f32[4294967296,1073741824]{1,0:T(1,2147483648)}", (0, 0), "2^63"),
     ],
 )

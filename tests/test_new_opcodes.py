@@ -55,7 +55,7 @@ def test_the_library_knows_new_opcodes() -> None:
         cost = hlo_cli.module_cost(module)
         [pair] = async_pairs(module).pairs
         print(len(module.notes), int(cost.transcendentals), cost.unknown, module_summary(module)["collectives"])
-        print(pair.operation, pair.spelling, str(hlo_cli.parse_module(str(module))) == str(module))
+        print(pair.operation, pair.form, str(hlo_cli.parse_module(str(module))) == str(module))
         """,
         MODULE,
     )

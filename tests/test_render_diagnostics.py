@@ -43,11 +43,11 @@ error: %ad.6 is not defined in fused_computation.6
 
 def test_the_worked_screen_of_a_shape_on_the_command_line() -> None:
     typed = Source("", "f32[3,5]{2,1,0}")
-    error = at(typed, "2,1,0", "the order lists 3 dimensions, the shape has 2", "row-major is {1,0}")
+    error = at(typed, "2,1,0", "layout has 3 dimensions, but the shape has 2", "row-major is {1,0}")
     assert (
         shown(error)
         == """\
-error: the order lists 3 dimensions, the shape has 2
+error: layout has 3 dimensions, but the shape has 2
   f32[3,5]{2,1,0}
            ^^^^^
   help: row-major is {1,0}
@@ -81,7 +81,10 @@ def test_more_than_enough_diagnostics_are_counted() -> None:
 
 def test_three_notes_are_enough() -> None:
     notes = [Diagnostic("note", f"n{number}") for number in range(15)]
-    assert "".join(render_notes(notes, Style())) == "note: n0\nnote: n1\nnote: n2\nnote: 12 more, --verbose\n"
+    assert (
+        "".join(render_notes(notes, Style()))
+        == "note: n0\nnote: n1\nnote: n2\nnote: 12 more notes; use --verbose to show all\n"
+    )
     assert "".join(render_notes(notes, Style(), verbose=True)).count("\n") == 15
     placed = at(EDITED, "%ad.6", "kept as text")
     assert "".join(render_notes([placed], Style())) == "note: kept as text (edited.hlo:90)\n"

@@ -42,7 +42,7 @@ Times are estimates from these figures, and nothing else:
 There is no latency in it: small kernels and transfers take longer. What nobody
 publishes is unknown, and so is what depends on it.
 
-Figures of your own, for known chips and others, with --chips FILE:
+Figures of your own, for known chips and others, with --chip-file FILE:
 
   [chip.mine]
   flops = { bf16 = 200e12, f32 = 25e12 }     a second

@@ -20,7 +20,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules
+from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules, remarks_of
 from hlo_cli.source import Diagnostic
 
 Answer = TypeVar("Answer")
@@ -33,7 +33,7 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
         return
     asked = map_modules(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
     is_any = False
-    for each in watched(asked, len(many.pieces), "dumps"):
+    for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
         yield each
     if not is_any:
@@ -98,6 +98,7 @@ def finish_each(
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
         parts=(table,),
         next=_next(command, table),
+        notes=remarks_of(found),
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]

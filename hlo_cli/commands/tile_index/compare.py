@@ -184,4 +184,4 @@ def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, r
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
     count = sum(selection.count for selection in requested)
-    return Table("moves", columns, LazyRows(count, rows), noun="elements")
+    return Table("elements", columns, LazyRows(count, rows), noun="elements")
