@@ -19,7 +19,7 @@ MODES = {
     "parse tpu/v5e_conv": "values",
     "parse tpu/v5e_conv --instructions": "instructions",
     "parse tpu/v5p_scan --tree": "calls",
-    "parse tpu/v4_collectives --explain all-gather-start": "operands",
+    "parse tpu/v4_collectives --explain all-gather-start": "instruction",
     "parse tpu --each": "modules",
     "layout tpu/v5e_conv": "shapes",
     "layout tpu/v5e_conv --by instruction": "instructions",
