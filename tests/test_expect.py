@@ -20,7 +20,7 @@ from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.analysis.query.logical_operations import logical_operations
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
-from hlo_cli.commands.help.command import EXPECT
+from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.queries.assertions import Toml, read_expectations
@@ -261,10 +261,10 @@ def test_findings_of_another_process_are_quoted(elsewhere: Path, capsys: Capture
 
 
 def test_the_example_of_the_help_is_one(elsewhere: Path) -> None:
-    example = EXPECT.partition("complete:\n")[2].partition("\nFunctions ")[0]
-    (elsewhere / "expect.toml").write_text("\n".join(line[2:] for line in example.splitlines()))
-    assert len(expectations_in(["expect.toml"])) == 9
-    assert max(map(len, EXPECT.splitlines())) <= 80
+    blocks = re.findall(r"(?s)```toml\n(.*?)```", source_of("expect"))
+    for at, block in enumerate(blocks):
+        (elsewhere / f"{at}.toml").write_text(block)
+    assert [len(expectations_in([f"{at}.toml"])) for at in range(len(blocks))] == [9, 4, 5]
 
 
 def test_places_in_strings_with_escapes() -> None:
