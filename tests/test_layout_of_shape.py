@@ -287,7 +287,7 @@ def test_any_shape_is_explained_or_refused_with_a_place(shape: Shape) -> None:
     for draw in (False, True):
         report = report_of_shape(str(shape), draw=draw)
         for width in (40, 80, 200):
-            lines = screen(replace(report, next=()), width).splitlines()
+            lines = screen(replace(report, next=()), width).splitlines()  # a command is never wrapped
             assert all(cell_width(line) <= width for line in lines)
         for format_name in ("json", "md"):
             assert "".join(renderer(format_name, person=False)(report, Style()))
