@@ -55,8 +55,9 @@ class IotaReplicaGroupList:
 
     def groups(self, device_count: int) -> Groups:
         """The groups; the number of devices is known from the iota."""
-        if prod(self.transform.reshape_dims) != self.num_replica_groups * self.num_devices_per_group:
-            raise HloError(f"{self} has another number of devices than places")
+        positions, count = self.num_replica_groups * self.num_devices_per_group, prod(self.transform.reshape_dims)
+        if positions != count:
+            raise HloError(f"{self} has {positions} positions but {count} devices")
         devices, size = self.transform.devices(), self.num_devices_per_group
         return tuple(devices[i * size : (i + 1) * size] for i in range(self.num_replica_groups))
 

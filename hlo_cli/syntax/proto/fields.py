@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.source import HloError
 from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
+from hlo_cli.syntax.scanning.suggestions import joined_by_or
 
 NUMBERS: Final = frozenset(("int", "uint", "bool"))
 """The types encoded as varints, without enumerations."""
@@ -70,7 +71,7 @@ def number_of_word(enum: str, word: str) -> int:
         return words.index(word)
     folded = [known.casefold() for known in words]
     if word.casefold() not in folded:
-        raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {', '.join(words)}")
+        raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {joined_by_or(words)}")
     return folded.index(word.casefold())
 
 

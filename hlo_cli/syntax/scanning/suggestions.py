@@ -87,6 +87,16 @@ def like(word: str, known: Iterable[str]) -> str | None:
     return did_you_mean(nearest(word, known))
 
 
+def joined_by_or(words: Iterable[str]) -> str:
+    """Words as a list of alternatives.
+
+    >>> joined_by_or(["a", "b", "c"]), joined_by_or(["a", "b"])
+    ('a, b, or c', 'a or b')
+    """
+    *most, last = words
+    return f"{', '.join(most)}, or {last}" if len(most) > 1 else " or ".join((*most, last))
+
+
 def counted_operands(count: int) -> str:
     """A count of operands, in words.
 

@@ -153,7 +153,7 @@ class InstructionReader:
             read_literal(tokens, operation.shape)
         else:
             start, end = tokens.start, tokens.end
-            number = tokens.integer("as the number of the parameter")
+            number = tokens.integer("as the parameter number")
             if number < 0 or number in self.scope.parameters:
                 duplicate = f"duplicate parameter number {number}"
                 tokens.fail(duplicate if number >= 0 else "parameter number cannot be negative", start, end)
