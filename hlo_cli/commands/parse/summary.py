@@ -82,7 +82,9 @@ def _facts(
     loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], results: Sequence[Shape] | None
 ) -> Facts:
     module = loaded.module
-    stage = loaded.input.choice or loaded.input.stage
+    stage = loaded.input.stage
+    if loaded.input.choice:
+        stage = f"{stage} ({loaded.input.choice})"
     alias = len(module.input_output_alias)
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
