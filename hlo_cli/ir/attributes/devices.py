@@ -10,7 +10,7 @@ from math import prod
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -57,7 +57,7 @@ class IotaReplicaGroupList:
         """The groups; the number of devices is known from the iota."""
         positions, count = self.num_replica_groups * self.num_devices_per_group, prod(self.transform.reshape_dims)
         if positions != count:
-            raise HloError(f"{self} has {positions} positions but {count} devices")
+            raise HloError(f"{self} has {counted(positions, 'position')} but {counted(count, 'device')}")
         devices, size = self.transform.devices(), self.num_devices_per_group
         return tuple(devices[i * size : (i + 1) * size] for i in range(self.num_replica_groups))
 

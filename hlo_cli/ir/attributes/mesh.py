@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text, tuple_text
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 MOST_DEVICES: Final = 1 << 22
 """The longest list of devices that is expanded; no machine has so many."""
@@ -122,7 +122,7 @@ class Mesh:
             raise HloError(f"{self}: {problem}")
         devices = self.devices()
         if len(devices) != self.device_count:
-            raise HloError(f"{self} has {self.device_count} positions but {len(devices)} devices")
+            raise HloError(f"{self} has {counted(self.device_count, 'position')} but {counted(len(devices), 'device')}")
         parts = self._parts(axes)
         taken = [parts.index((axis.name, axis.pre_size or 1, self.size_of(axis))) for axis in axes]
         order = [*(i for i in range(len(parts)) if i not in taken), *taken]

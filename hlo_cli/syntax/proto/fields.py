@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, NamedTuple
 
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
-from hlo_cli.syntax.scanning.suggestions import joined_by_or
 
 NUMBERS: Final = frozenset(("int", "uint", "bool"))
 """The types encoded as varints, without enumerations."""

@@ -87,25 +87,6 @@ def like(word: str, known: Iterable[str]) -> str | None:
     return did_you_mean(nearest(word, known))
 
 
-def joined_by_or(words: Iterable[str]) -> str:
-    """Words as a list of alternatives.
-
-    >>> joined_by_or(["a", "b", "c"]), joined_by_or(["a", "b"])
-    ('a, b, or c', 'a or b')
-    """
-    *most, last = words
-    return f"{', '.join(most)}, or {last}" if len(most) > 1 else " or ".join((*most, last))
-
-
-def counted_operands(count: int) -> str:
-    """A count of operands, in words.
-
-    >>> counted_operands(1), counted_operands(2)
-    ('1 operand', '2 operands')
-    """
-    return f"{count} operand{'s'[: count != 1]}"
-
-
 def defined_below(source: Source, name: str, start: int) -> str | None:
     """The hint that an instruction is defined further down in the same computation, or None."""
     end = source.text.find("\n}", start)

@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
-from hlo_cli.source import did_you_mean
+from hlo_cli.source import did_you_mean, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import read_shape
-from hlo_cli.syntax.scanning.suggestions import joined_by_or, like
+from hlo_cli.syntax.scanning.suggestions import like
 from hlo_cli.syntax.scanning.tokens import Tokens
 
 Reader = Callable[[Tokens], object]

@@ -12,7 +12,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, ASYNC_CONTINUATIONS, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
-from hlo_cli.source import Diagnostic, HloError, Span
+from hlo_cli.source import Diagnostic, HloError, Span, counted
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import attributes_of
 from hlo_cli.syntax.literals.grammar import read_literal
@@ -259,7 +259,7 @@ class InstructionReader:
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
-                has = f"the computation has {count} parameter{'s'[: count != 1]}"
+                has = f"the computation has {counted(count, 'parameter')}"
                 message = f"parameter number {number} is out of range: {has}"
                 error = HloError(message, span, source=self.tokens.source)
                 if not recovers:

@@ -14,9 +14,9 @@ from hlo_cli.ir.attributes.devices import CollectiveDeviceList
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.source import counted, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
-from hlo_cli.syntax.scanning.suggestions import joined_by_or
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import fields, one_of, read_int, read_int_lists, read_list, read_shape_index
 
@@ -82,9 +82,7 @@ def read_window(tokens: Tokens) -> Window:
     rank = len(found.get("size", ()))
     for name, numbers in found.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
-            tokens.fail(
-                f"{name} has {len(numbers)} dimension{'s'[: len(numbers) != 1]}, but size has {rank}", start, tokens.end
-            )
+            tokens.fail(f"{name} has {counted(len(numbers), 'dimension')}, but size has {rank}", start, tokens.end)
     tokens.advance()
     return _window(found, rank)
 
