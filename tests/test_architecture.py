@@ -89,7 +89,13 @@ MOST_FILES = 25  # in one room, its `__init__` not counted
 FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
 LEAVES = {"_version", "dataclass", "lazy_regex"}  # import nothing, and everything may import them
 
-HOMES = {"pyparsing": {"syntax"}, "numpy": {"analysis"}, "rich": {"render"}, "click": {"commands", "cli"}}
+HOMES = {
+    "pyparsing": {"syntax"},
+    "numpy": {"analysis"},
+    "rich": {"render"},
+    "click": {"commands", "cli"},
+    "markdown_it": {"commands"},
+}
 NUMPY_ON_USE = "hlo_cli.syntax.literal"  # files that begin so may import numpy in a function, to read a literal
 NUMPY_TYPES = "hlo_cli.ir.literal"  # may name its types
 

@@ -20,7 +20,7 @@ from hlo_cli.analysis.query.assertions import check_assertions
 from hlo_cli.analysis.query.logical_operations import logical_operations
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
 from hlo_cli.cli import main
-from hlo_cli.commands.help.command import EXPECT
+from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.lint.assertions import expectations_in
 from hlo_cli.ir.module import Module
 from hlo_cli.syntax.queries.assertions import Toml, read_expectations
@@ -100,8 +100,8 @@ def test_numbers_are_those_of_the_other_commands(path: Path, capsys: Capture) ->
     file = Path("expect.toml")
     file.write_text("max_peak.hbm = 0\nmax_peak.vmem = 0\nexpect = ['sum(padded_bytes, not async) == 0']\n")
     lint(path, "--expect", file, "--select", "HLO9", "--format", "json")
-    rows = json.loads(capsys.readouterr().out)["tables"]["expectations"]["rows"]
-    found = {row["expectation"].split()[0].split("(")[0]: row["found"] for row in rows}
+    rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
+    found = {row["assertion"].split()[0].split("(")[0]: row["actual"] for row in rows}
     main(["memspace", str(path), "--format", "json"], standalone=False)
     peaks = json.loads(capsys.readouterr().out)["answer"]["peak_bytes"]
     assert (found["max_peak.hbm"], found["max_peak.vmem"]) == (peaks.get("HBM", 0), peaks.get("VMEM", 0))
@@ -169,7 +169,7 @@ def test_sections(tmp_path: Path, capsys: Capture) -> None:
     ):
         file.write_text(f"[{head}]\n{never}\n")
         assert lint(dump, "--expect", file, "--select", "HLO9") == is_asked
-        assert ("was asked of no module" in capsys.readouterr().err) is not is_asked
+        assert ("no module matches its section" in capsys.readouterr().err) is not is_asked
 
 
 def test_a_memory_that_the_target_does_not_have_is_not_asked_for(tmp_path: Path, capsys: Capture) -> None:
@@ -177,10 +177,10 @@ def test_a_memory_that_the_target_does_not_have_is_not_asked_for(tmp_path: Path,
     dump.write_text(SPELLINGS["sync"])
     file.write_text("max_peak.hbm = 1\nmax_peak.ram = 1\n")
     assert lint(dump, "--expect", file, "--select", "HLO9", "--format", "json") == 1
-    rows = json.loads(capsys.readouterr().out)["tables"]["expectations"]["rows"]
-    assert {row["expectation"]: row["result"] for row in rows} == {
-        "max_peak.hbm <= 1": "not asked",
-        "max_peak.ram <= 1": "not met",
+    rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
+    assert {row["assertion"]: row["result"] for row in rows} == {
+        "max_peak.hbm <= 1": "skipped",
+        "max_peak.ram <= 1": "failed",
     }
 
 
@@ -261,10 +261,10 @@ def test_findings_of_another_process_are_quoted(elsewhere: Path, capsys: Capture
 
 
 def test_the_example_of_the_help_is_one(elsewhere: Path) -> None:
-    example = EXPECT.partition("complete:\n")[2].partition("\nFunctions ")[0]
-    (elsewhere / "expect.toml").write_text("\n".join(line[2:] for line in example.splitlines()))
-    assert len(expectations_in(["expect.toml"])) == 9
-    assert max(map(len, EXPECT.splitlines())) <= 80
+    blocks = re.findall(r"(?s)```toml\n(.*?)```", source_of("expect"))
+    for at, block in enumerate(blocks):
+        (elsewhere / f"{at}.toml").write_text(block)
+    assert [len(expectations_in([f"{at}.toml"])) for at in range(len(blocks))] == [9, 4, 5]
 
 
 def test_places_in_strings_with_escapes() -> None:
@@ -409,23 +409,23 @@ def test_expectations_that_read_alike_are_two() -> None:
 
 _TILED = "f32[128,128]{1,0:T(8,128)}"
 _ELSEWHERE = {
-    "tpu": (f"r = {_TILED} convolution({_TILED} a, {_TILED} b), dim_labels=bf_io->bf", "dot", "convolution (1 here)"),
-    "tpu without products": (f"r = {_TILED} negate({_TILED} a)", "dot", "convolution"),
+    "tpu": (f"r = {_TILED} convolution({_TILED} a, {_TILED} b), dim_labels=bf_io->bf", "dot", "TPU modules use convolution instead (1 instruction here)"),
+    "tpu without products": (f"r = {_TILED} negate({_TILED} a)", "dot", "TPU modules use convolution instead"),
     "gpu": (
         'r = (f32[8,8], s8[64]) custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__cublas$gemm"',
-        "dot", "custom-call __cublas$gemm (1 here)",
+        "dot", "this GPU module uses custom-call __cublas$gemm instead (1 instruction here)",
     ),
     "gpu convolution": (
         'r = (f32[8,8], u8[0]) custom-call(f32[8,8] a), custom_call_target="__cudnn$convForward"',
-        "convolution", "custom-call __cudnn$convForward (1 here)",
+        "convolution", "this GPU module uses custom-call __cudnn$convForward instead (1 instruction here)",
     ),
     "cpu": (
         'r = f32[8,8] custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__onednn$matmul"',
-        "dot", "custom-call __onednn$matmul (1 here)",
+        "dot", "this CPU module uses custom-call __onednn$matmul instead (1 instruction here)",
     ),
     "gpu sort": (
         'r = (f32[8], s8[64]) custom-call(f32[8] a), custom_call_target="__cub$DeviceRadixSort"',
-        "sort", "custom-call __cub$DeviceRadixSort (1 here)",
+        "sort", "this GPU module uses custom-call __cub$DeviceRadixSort instead (1 instruction here)",
     ),
 }  # fmt: skip
 
@@ -443,8 +443,7 @@ def test_an_opcode_that_has_another_name_there_is_told(name: str, elsewhere: Pat
     instruction, opcode, spelled = _ELSEWHERE[name]
     for expectation in (f"none(opcode == {opcode} and dtype == f32)", f"count(opcode in (add, {opcode})) == 0"):
         [line] = _warned(instruction, expectation, elsewhere, capsys)
-        assert f"names {opcode}, which" in line
-        assert line.endswith(f"as {spelled}")
+        assert line.endswith(f" names {opcode}, but {spelled}")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dumps import FIXTURES, Dump, compiled_dumps
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.analysis.query.where_fields import instruction_fields, value_fields
-from hlo_cli.commands.help.command import WHERE
+from hlo_cli.commands.help.catalog import source_of
 from hlo_cli.commands.parse.instructions import report_of_instructions
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one
@@ -405,15 +405,16 @@ def test_a_glob_takes_linear_time() -> None:
 
 def test_the_help_tells_of_every_field_and_runs() -> None:
     module = parse_module((FIXTURES / "tpu/v5e_conv/after_optimizations.txt").read_text(encoding="utf-8"))
-    examples = [line.strip() for line in WHERE.splitlines() if line.startswith("  ") and "hlo " not in line][:4]
-    examples += re.findall(r"--where '(.*)'", WHERE)
-    assert len(examples) == 6
+    page = source_of("where")
+    examples = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    examples += re.findall(r"--where '(.*?)'", page)
+    assert len(examples) == 13
     for example in examples:
         chosen(example, module)
     for name in value_fields(module).readers:
-        assert re.search(rf"\b{name}\b", WHERE)
+        assert f"`{name}`" in page
     for name in value_fields(module).functions:
-        assert f"{name}(" in WHERE
+        assert f"`{name}(" in page
 
 
 def test_functions_are_for_instructions() -> None:

@@ -42,7 +42,7 @@ class Operation(NamedTuple):
     sentence about an instruction, `about` describes how it works. Rows are named tuples, as every command makes all of
     them: a dataclass would take a millisecond more.
 
-    >>> Operation("erf", 1, "Takes error functions", "elementwise", ("elementwise",)).operand_counts
+    >>> Operation("erf", 1, "Computes the error function", "elementwise", ("elementwise",)).operand_counts
     (1, 1)
     """
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.view import View
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
@@ -31,7 +32,7 @@ Given: TypeAlias = "ModuleRef | Input"
 Side: TypeAlias = "Mapping[str, Given]"
 """The modules of one side, by the keys that identify them on both sides."""
 
-_NO_HLO = "there is no HLO in it"
+_NO_HLO = "contains no HLO"
 _COLUMNS = (
     Column("change", "", "change"),
     Column("module", "module", "name", role="name"),
@@ -39,7 +40,7 @@ _COLUMNS = (
     Column("added", "added", "count"),
     Column("removed", "removed", "count"),
     Column("moved", "moved", "count", from_width=120),
-    Column("answer", "what", from_width=120, rank=1),
+    Column("summary", "summary", from_width=120, rank=1),
 )
 
 
@@ -94,22 +95,22 @@ def _shared_folder(many: Many) -> str:
 
 
 def report_of_many(
-    ones: Side, twos: Side, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
+    ones: Side, twos: Side, view: View, *, jobs: int | None, reading: InputOptions, arguments: Sequence[str]
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
     """One row for each module that differs; HloError if no module is on both sides."""
     if view.name == "text":
-        raise HloError("--text shows two modules, and there are more", hint="--module chooses one")
+        raise HloError("--text supports only one pair of modules", hint="select one with --module NAME")
     both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
     if not both:
         raise HloError(
-            f"no module is in both: {_some(ones)} on one side, {_some(twos)} on the other",
-            hint="--module chooses one; name the files to compare modules of different names",
+            f"no module name is in both inputs: {_some(ones)} only in OLD, {_some(twos)} only in NEW",
+            hint="use --module, or pass two files to compare modules with different names",
         )
-    work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
-    found = [each for several in watched(work, len(both), "modules") for each in several]
+    work = in_order(_Comparer(view, Reader(_module, reading.strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
+    found = [each for several in watched(work, len(both), "modules", quiet=reading.quiet) for each in several]
     missing = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
     if not (found or missing):
-        raise HloError(f"there is no such module in {' and '.join(arguments)}")
+        raise HloError(f"module not found in {' or '.join(arguments)}")
     alone = [each for each in found if each.change in ("-", "+")]
     alone += [Compared(name, "-" if name in ones else "+") for name in missing]
     compared = [each for each in found if each.change not in ("-", "+")]
@@ -120,12 +121,17 @@ def report_of_many(
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
     modules = format_count(len(compared), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
-    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
+    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No differences ({modules})"
     table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
-    numbers = {"modules": len(compared), "differing": len(differing), "alone": len(alone), "problems": len(problems)}
+    numbers = {
+        "modules": len(compared),
+        "differing": len(differing),
+        "in_one_input": len(alone),
+        "problems": len(problems),
+    }
     report = Report(
         "diff",
-        words + (f"; {len(alone):,} on one side only" if alone else ""),
+        words + (f"; {len(alone):,} in only one input" if alone else ""),
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
@@ -230,4 +236,4 @@ def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+    return ", ".join(listed[:3]) + (f", and {len(listed) - 3:,} more" if len(listed) > 3 else "")

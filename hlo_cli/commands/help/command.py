@@ -1,186 +1,198 @@
-"""`hlo help`: topics beyond the help of each command."""
+"""`hlo help`: pages about concepts, reference, and setup, beyond the help of each command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.writing import write
 from hlo_cli.source import HloError, nearest
 
-DUMP: Final = """\
-Everything that a process compiles, as files in DIR; set it before the
-framework starts:
+if TYPE_CHECKING:
+    from hlo_cli.commands.help.blocks import Page
 
-  XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text" python train.py
-  hlo parse DIR
+FORMATS: Final = ("text", "md", "html", "man")
+_EXTENSIONS: Final = {".md": "md", ".html": "html", ".htm": "html", ".man": "man", ".7": "man", ".txt": "text"}
+_COMMANDS: Final = "Commands"
+_ENDING: Final = (
+    "DUMP is a file, a directory written by --xla_dump_to, or - for stdin.",
+    "hlo help --all -o manual.html writes all pages as one document.",
+)
 
-  --xla_dump_hlo_pass_re='.*'         the module after every pass, too
-  --xla_dump_hlo_module_re=jit_step   only modules with such a name
 
-One function in JAX:
-
-  lowered = jax.jit(f).lower(*arguments)
-  lowered.as_text("hlo")              before optimizations
-  lowered.compile().as_text()         after optimizations: layouts, fusions
-  lowered.compile(compiler_options={
-      "xla_dump_to": "DIR", "xla_dump_hlo_as_text": True})
-
-  This form of dump also works for a TPU that is only compiled for. What JAX
-  takes from its compilation cache is not compiled, and so not dumped:
-  JAX_ENABLE_COMPILATION_CACHE=false.
-
-PyTorch/XLA: XLA_FLAGS as above.
-
-TensorFlow: XLA_FLAGS as above, or one function with jit_compile=True:
-
-  f.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
-"""
-
-WHERE: Final = """\
---where EXPR takes what EXPR is true of: instructions, or the values they make.
-
-  opcode == fusion and padded_bytes > 1MiB
-  op_name ~ "attention|mlp" and not fused
-  opcode in (all-gather-start, all-reduce-start) and users > 1
-  dtype == bf16 and dims[-1] < 128 and padding > 50%
-
-Fields     name opcode computation op_name op_type source line
-           shape dtype rank dims dims[0] layout memory_space
-           elements logical_bytes padded_bytes padding_bytes padding
-           operands users called_computations   names, or how many
-           is_root is_entry fused loop product  true by themselves; loop: it
-                                                runs in a while loop; product:
-                                                a dot, a convolution, or the
-                                                library call that does one
-           flops transcendentals bytes intensity   what it costs, with all
-                                                it calls; bytes it moves
-           any attribute: kind == kLoop, attributes[padding] ~ 0_1
-           of values: instruction saving_bytes space space_name
-Operators  == != < <= > >=   in (a, b)   not in   and or not ( )
-           ~ !~  "quoted" is a regular expression, bare* a glob (* ? …),
-                 bare text a part; looks at the first 20,000 characters
-Functions  uses(%a) calls(c)          directly; a name, a glob or "a pattern"
-           depends_on(%a) feeds(%a)   over any number of steps
-           has(op_name)               whether the field is there
-Numbers    1_000 1,000 1e6 4kB 64KiB 1.5MiB 50%, or a field that is a number
-           (in lists, commas part the numbers: write 1_000)
-
-A shape without {layout} stands for any layout. Comparing what is not there
-is false, with != too; not turns that round: not channel_id == 3.
-
-What an unknown custom call costs is unknown; what calls one costs at least
-the rest. A comparison that this leaves open is neither true nor false, not
-turned round either: a note tells how many are passed over for it, and
-not has(flops) finds them.
-
-  hlo parse DUMP --where 'depends_on(copy.1) and opcode == fusion'
-  hlo layout DUMP --where 'memory_space == 1' --by instruction
-"""
-
-EXPECT: Final = """\
-hlo lint DUMP --expect FILE checks what a team states of its programs. FILE is
-TOML; this one is complete:
-
-  max_peak.hbm = "14GiB"           # the most alive at once: hlo memspace DUMP
-
-  expect = [
-    "count(opcode == all-gather) <= 12",
-    "none(opcode == copy and bytes > 1MiB and loop)",
-    'exists(fusion ~ "attention|flash")',
-    "sum(padded_bytes, opcode == fusion) < 2GiB",
-    {that = "max(bytes) <= 512MiB", why = "larger ones do not overlap"},
-  ]
-
-  [module."jit_train*"]            # only modules of such a name (* ? [ab])
-  max_peak.vmem = "96MiB"
-  expect = ["none(opcode == all-gather and exposed)"]
-
-  [target.tpu]                     # only what is compiled for tpu, gpu or cpu
-  expect = ["none(dtype == f64)"]
-
-Functions  count(EXPR) LIMIT            how many operations EXPR is true of
-           sum(FIELD, EXPR) LIMIT       their FIELD added up; also max and min
-           none(EXPR) exists(EXPR)      without a limit
-LIMIT      == != < <= > >= and a number: 12  1_000  14GiB  50%
-EXPR       the language of --where, see hlo help where; left out of sum, max
-           and min, all operations count; what hangs on an unknown cost is
-           not told: neither met nor an error
-FIELD      padded_bytes bytes flops elements users … any that is a number
-max_peak   of hbm vmem smem cmem sflag sparsecore host ram
-
-An operation counts once, however XLA spells it: all-gather, all-gather-start
-with its all-gather-done, async-start around an all-gather and a fusion that
-starts one are all opcode == all-gather, with the shape of what comes out.
-What is in a loop counts once, however often that runs. Besides what --where
-knows there are
-
-  async    whether it is asynchronous
-  exposed  whether no kernel runs meanwhile, as hlo schedule DUMP says; true
-           of collectives that are not asynchronous
-  fusion   of fusions the name, the op_name, and those of all that is fused
-
-What is not met is an error HLO901 at the first place that counts; a baseline
-does not silence it. A TPU's dots are convolutions, and libraries take over
-products, sorts and more by custom calls: an opcode that the module has under
-another name is a warning HLO902; write product for products in any spelling.
---select HLO9 checks nothing else. In hlo.toml,
-expect = "FILE" under [lint] does without the option.
-
-  hlo lint dump/ --expect expect.toml
-  hlo lint dumps/ --expect expect.toml --select HLO9 --jobs 4 --format github
-"""
-
-COMPLETION: Final = """\
-Once, in the shell's start-up file:
-
-  bash   eval "$(_HLO_COMPLETE=bash_source hlo)"     in ~/.bashrc
-  zsh    eval "$(_HLO_COMPLETE=zsh_source hlo)"      in ~/.zshrc
-  fish   _HLO_COMPLETE=fish_source hlo | source      in ~/.config/fish/config.fish
-"""
-
-TOPICS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
-    "dump": ("how to make a dump", lambda: DUMP),
-    "where": ("how to choose instructions: the language of --where", lambda: WHERE),
-    "expect": ("what hlo lint --expect checks, and how to state it", lambda: EXPECT),
-    "chips": ("the chips that --chip knows, and the times estimated for them", lambda: _chips()),
-    "completion": ("how to let the shell complete commands and options", lambda: COMPLETION),
-}
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics that can complete the argument, for the shell."""
+    return [topic for topic in TOPICS if topic.startswith(incomplete)]
 
 
 @click.command("help")
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=_complete)
+@click.argument("term", nargs=-1)
+@click.option("--all", "is_manual", is_flag=True, help="Write all topics and commands as one document.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Select the output format; the default is text.",
+)  # fmt: skip
+@click.option("-o", "--output", "path", metavar="FILE", help="Write output to FILE; its extension selects the format.")
+@click.option(
+    "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Select when to use colors."
+)
+@click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="Use ASCII characters only.")
 @click.pass_context
-def command(context: click.Context, topic: str | None) -> None:
-    """Explain a TOPIC, or a command; without one, list them.
+def command(
+    context: click.Context, /, topic: str | None, term: tuple[str, ...], is_manual: bool, form: str | None, **given: str
+) -> None:
+    """Show help for a topic or a command. Without TOPIC, list all topics.
+
+    For the topic glossary, TERM selects one entry.
 
     \b
     Examples:
-      hlo help where
-      hlo help layout
+      hlo help tiling
+      hlo help glossary live range
+      hlo help --all -o manual.html
     """
-    click.echo(_text(context, topic).rstrip("\n"))
+    if is_manual and topic:
+        raise HloError("--all cannot be used with a topic")
+    if term and topic != "glossary":
+        raise HloError("TERM requires the topic glossary", hint=f"run `hlo help glossary {' '.join(term)}`")
+    output = OutputOptions(path=given["path"], color=given["color"], ascii=bool(given["ascii"]))
+    form = form or _format_of(output.path)
+    if is_manual:
+        text = _manual(context, form, output)
+    elif topic is None:
+        if form != "text":
+            raise HloError(f"--format {form} requires a topic or --all")
+        text = _list(context, output)
+    else:
+        text = _shown(context, topic, " ".join(term), form, output)
+    write([text.rstrip("\n") + "\n"], output.path)
 
 
-def _text(context: click.Context, topic: str | None) -> str:
-    if topic is None:
-        rows = [f"  hlo help {name:<12}{summary}" for name, (summary, _) in TOPICS.items()]
-        return "\n".join([*rows, "  hlo help COMMAND     the same as hlo COMMAND --help"])
-    if topic in TOPICS:
-        return TOPICS[topic][1]()
+def _format_of(path: str | None) -> str:
+    """The format that a file's extension selects."""
+    from hlo_cli.render.registry import FOREIGN
+
+    extension = os.path.splitext(path)[1].lower() if path else ""
+    if extension not in _EXTENSIONS and extension[1:] in FOREIGN:
+        raise HloError(f"cannot write '{path}': unsupported extension {extension}", hint="available: .html, .md, .man")
+    return _EXTENSIONS.get(extension, "text")
+
+
+def _list(context: click.Context, output: OutputOptions) -> str:
+    """The topics and the commands, a line each."""
+    bold, reset = ("\x1b[1m", "\x1b[0m") if output.style(1).color else ("", "")
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for topic in TOPICS.values():
+        groups.setdefault(topic.group, []).append((topic.name, topic.summary))
+    groups[_COMMANDS] = list(_commands(context))
+    lines = ["hlo help TOPIC shows a page. hlo COMMAND --help shows the options of a command."]
+    for group, rows in groups.items():
+        lines += ["", f"{bold}{group}{reset}", *(f"  {name:<14}{summary}" for name, summary in rows)]
+    return "\n".join([*lines, "", *_ENDING])
+
+
+def _commands(context: click.Context) -> Iterator[tuple[str, str]]:
+    """The commands with their summaries."""
+    from hlo_cli.commands.shared.group import CommandTable
+
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, CommandTable)
+    return ((name, summary) for name, (_, summary) in group.table.items())
+
+
+def _shown(context: click.Context, topic: str, term: str, form: str, output: OutputOptions) -> str:
+    """One page, or one entry of the glossary."""
+    if topic not in TOPICS:
+        text = _command_help(context, topic)
+        return text if form == "text" else _formatted(f"hlo-{topic}", _command_source(topic, text), form, output)
+    if not term:
+        return _formatted(topic, source_of(topic), form, output)
+    from hlo_cli.commands.help.glossary import entry_page
+    from hlo_cli.commands.help.markdown import read_page
+
+    return _rendered(entry_page(read_page(topic, source_of(topic)), term), "text", output)
+
+
+def _formatted(name: str, source: str, form: str, output: OutputOptions) -> str:
+    """A page with this Markdown in a format."""
+    if form == "md":
+        return source
+    from hlo_cli.commands.help.markdown import read_page
+
+    return _rendered(read_page(name, source), form, output)
+
+
+def _rendered(page: Page, form: str, output: OutputOptions) -> str:
+    style = output.style(1)
+    if form == "html":
+        from hlo_cli.commands.help.html import render as render_html
+
+        return render_html((("", (page,)),), style)
+    if form == "man":
+        from hlo_cli.commands.help.man import render as render_man
+
+        return render_man(page)
+    from hlo_cli.commands.help.terminal import render
+
+    return render(page, style)
+
+
+def _manual(context: click.Context, form: str, output: OutputOptions) -> str:
+    """All topics and commands as one document."""
+    if form == "man":
+        raise HloError("--all cannot be used with --format man")
+    helps = {name: _command_help(context, name) for name, _ in _commands(context)}
+    commands = {f"hlo-{name}": _command_source(name, text) for name, text in helps.items()}
+    groups: dict[str, dict[str, str]] = {}
+    for topic in TOPICS.values():
+        groups.setdefault(topic.group, {})[topic.name] = source_of(topic.name)
+    groups[_COMMANDS] = commands
+    if form == "md":
+        return manual_source({name: text for group in groups.values() for name, text in group.items()})
+    from hlo_cli.commands.help.markdown import read_page
+
+    pages = tuple(
+        (group, tuple(read_page(name, text) for name, text in sources.items())) for group, sources in groups.items()
+    )
+    return _manual_of(pages, form, output)
+
+
+def _manual_of(groups: Sequence[tuple[str, Sequence[Page]]], form: str, output: OutputOptions) -> str:
+    if form == "html":
+        from hlo_cli.commands.help.html import render as render_html
+
+        return render_html(groups, output.style(1))
+    from hlo_cli.commands.help.terminal import render
+
+    return "\n\n\n".join(render(page, output.style(1)) for _, pages in groups for page in pages)
+
+
+def _command_source(name: str, text: str) -> str:
+    """The help of a command as a Markdown page."""
+    return f"# hlo {name}\n\n```text\n{text}\n```\n"
+
+
+def _command_help(context: click.Context, name: str) -> str:
+    """The help of a command, as its option --help shows it; HloError if there is no such topic or command."""
     parent = context.parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)
-    if found := parent.command.get_command(parent, topic):
-        return found.get_help(click.Context(found, parent=parent, info_name=topic))
-    known = [*TOPICS, *parent.command.list_commands(parent)]
-    meant = nearest(topic, known)
-    question = f"; did you mean {meant}?" if meant else ""
-    raise HloError(f"no topic {topic}{question}", hint=None if meant else "hlo help lists the topics")
+    if found := parent.command.get_command(parent, name):
+        return found.get_help(click.Context(found, parent=parent, info_name=name))
+    raise _unknown_topic(name, parent.command.list_commands(parent))
 
 
-def _chips() -> str:
-    from hlo_cli.commands.help.chips import chips_text
-
-    return chips_text()
+def _unknown_topic(name: str, commands: Sequence[str]) -> HloError:
+    if name.upper().startswith("HLO") and name[3:].isdigit():
+        return HloError(f"unknown topic '{name}'", hint=f"run `hlo lint --explain {name.upper()}`")
+    similar = nearest(name, (*TOPICS, *commands))
+    return HloError(
+        f"unknown topic '{name}'",
+        hint=f"did you mean '{similar}'?" if similar else "run `hlo help` to list all topics",
+    )

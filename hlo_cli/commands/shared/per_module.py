@@ -33,7 +33,7 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
         return
     asked = map_modules(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
     is_any = False
-    for each in watched(asked, len(many.pieces), "dumps"):
+    for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
         yield each
     if not is_any:
@@ -90,7 +90,7 @@ def finish_each(
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
     answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
-    answer += f"; {unread:,} cannot be read" if unread else ""
+    answer += f"; {unread:,} unreadable" if unread else ""
     bounds: Mapping[str, Cell] = {} if unfinished is None else {"upper_bounds": unfinished}
     report = Report(
         command,
@@ -101,8 +101,10 @@ def finish_each(
         notes=remarks_of(found),
     )
     verb = "was" if len(answers) == 1 else "were"
-    told = [finding for each in answers for finding in rows.findings(each)]
-    code = write_report(report, output, (*problems, *told), read=f"{format_count(len(answers), 'modules')} {verb} read")
+    findings = [finding for each in answers for finding in rows.findings(each)]
+    code = write_report(
+        report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
+    )
     return code if problems else int(any(map(rows.fails, answers)))
 
 
@@ -165,11 +167,11 @@ def short_paths(paths: Sequence[str]) -> list[str]:
     whole = [os.path.relpath(path, shared) if shared else path for path in paths]
     shortest = [_without_stage(path) for path in whole]
     files: dict[str, set[str]] = {}
-    for spellings in (shortest, whole):
-        for spelling, path in zip(spellings, paths, strict=True):
-            files.setdefault(spelling, set()).add(path)
+    for forms in (shortest, whole):
+        for form, path in zip(forms, paths, strict=True):
+            files.setdefault(form, set()).add(path)
     return [
-        next((spelling for spelling in (short, longer) if files[spelling] == {path}), path)
+        next((form for form in (short, longer) if files[form] == {path}), path)
         for short, longer, path in zip(shortest, whole, paths, strict=True)
     ]
 

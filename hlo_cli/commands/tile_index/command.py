@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
+from hlo_cli.commands.shared.option_conflicts import conflict_error
+from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
@@ -28,17 +30,23 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 
-HELP = """Where an element lies, and what lies at an address.
+HELP = """\
+Map array elements to memory addresses and back.
 
-SHAPE is a shape as text, or DUMP:NAME for an instruction's, DUMP:NAME{1} for an element of its tuple. INDEX is 3,5 or
-a slice, as 0:4,128 or :,5; a file of them (one a line, CSV, jsonl or .npy), or - for standard input. With a second
-SHAPE, or for a copy, bitcast, reshape or transpose in a dump, it says what moves between the two layouts.
-
-\b
-Examples:
-  hlo tile-index 'bf16[300,70]{1,0:T(8,128)(2,1)}' 37,5 299,69
-  hlo tile-index --inverse --bytes 'bf16[300,70]{1,0:T(8,128)(2,1)}' 0x1a40
-  hlo tile-index --explain 'f32[3,5]{1,0:T(2,2)}' 2,3
+SHAPE is a shape or an instruction in a dump (DUMP:NAME, or DUMP:NAME{1} for a
+tuple element). INDEX is an index (3,5), a slice (0:4,128), a file of indices
+(text, CSV, JSON Lines, or .npy), or - for stdin.
+"""
+EXAMPLES = (
+    "hlo tile-index 'bf16[300,70]{1,0:T(8,128)(2,1)}' 37,5 299,69",
+    "hlo tile-index --explain 'f32[3,5]{1,0:T(2,2)}' 2,3",
+    "hlo tile-index --inverse --bytes 'bf16[300,70]{1,0:T(8,128)(2,1)}' 0x1a40",
+    "hlo tile-index 'f32[3,5]{1,0:T(2,2)}' --all -o map.npy",
+    "hlo tile-index 'f32[3,5]{1,0}' 'f32[3,5]{0,1}'",
+)
+DETAILS = """\
+With two shapes, or for a copy, bitcast, reshape, or transpose in a dump, show
+which elements move between the two layouts.
 """
 
 
@@ -48,29 +56,69 @@ class _Array:
 
     shape: ArrayShape
     named: NamedShape | None
-    is_divided: bool
+    is_split: bool
 
 
-@click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
+@click.command(
+    cls=Command,
+    help=HELP,
+    examples=EXAMPLES,
+    details=DETAILS,
+    context_settings={"ignore_unknown_options": True},  # -1,0 is an index
+)
 @click.argument("shape", metavar="SHAPE")
 @click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
-@click.option("--inverse", is_flag=True, help="From slots, or bytes with --bytes, to elements.")
-@click.option("--bytes", "as_bytes", is_flag=True, help="Count in bytes: what --inverse takes, what a .npy file gets.")
-@click.option("--explain", is_flag=True, help="The formula with the numbers of each step.")
-@click.option("--all", "everything", is_flag=True, help="Every element; with --inverse every slot.")
-@click.option("--verify", is_flag=True, help="Compute the whole map a second way: pad, reshape and transpose.")
-@click.option("--draw", is_flag=True, help="Draw the array with the asked elements marked.")
-@click.option("--base", metavar="ADDRESS", default="0", help="Where the buffer begins; addresses count from there.")
-@click.option(
-    "--element-bytes", type=click.IntRange(min=1), metavar="N", help="Bytes an element takes, if not its own."
+@flag(
+    "--inverse",
+    group="Reports",
+    is_common=True,
+    help="Map linear indices (or byte offsets, with --bytes) back to elements.",
+)
+@flag(
+    "--all",
+    "everything",
+    group="Reports",
+    is_common=True,
+    help="Map every element, or every memory position with --inverse.",
+)
+@flag("--explain", group="Reports", is_common=True, help="Show the computation step by step.")
+@flag("--draw", group="Reports", is_common=True, help="Draw the array with the given elements marked.")
+@flag(
+    "--verify",
+    group="Reports",
+    is_common=True,
+    help="Check the index map against an explicit pad, reshape, and transpose.",
+)
+@flag(
+    "--bytes",
+    "as_bytes",
+    group="Addresses",
+    is_common=True,
+    help="Use byte offsets instead of linear indices in --inverse and .npy files.",
+)
+@option(
+    "--base",
+    group="Addresses",
+    is_common=True,
+    metavar="ADDRESS",
+    default="0",
+    help="Set the base address of the buffer.",
+)
+@option(
+    "--element-bytes",
+    group="Addresses",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default_text="size of the type",
+    help="Override the element size in bytes.",
 )
 @io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """Answers for one shape and indices, or for two shapes."""
     output, reading = io_of(given, writes=("npy",))
-    for question in questions:
-        if question.startswith("-") and not _INDEX.fullmatch(question):
-            raise click.NoSuchOption(question)
+    for word in (shape, *questions):
+        if word.startswith("-") and not _INDEX.fullmatch(word):
+            raise click.NoSuchOption(word, ctx=click.get_current_context())
     options = TileIndexOptions(**given)
     _ = options.address  # an invalid address is reported before anything is read
     array = _array(shape, reading)
@@ -78,29 +126,33 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     asks = options.everything or options.verify or options.draw or bool(questions)
     compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
     if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
-        raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
+        raise conflict_error(
+            "two layouts" if compares else options.picture,
+            "--format npy",
+            hint="a .npy file holds only a plain index map",
+        )
     if compares:
         return _compare(array, second, questions[1:], options, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
             first = ",".join("0" * array.shape.rank) or "()"
-            raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
+            raise HloError("missing INDEX", hint=f"for example `hlo tile-index '{array.shape}' {first}`, or use --all")
         questions = ("-",)
     return _answer(array, questions, options, output)
 
 
-def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
-    from hlo_cli.commands.tile_index.report import report_of_elements, report_of_slots, selections_of, slots_of
+def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
+    from hlo_cli.commands.tile_index.report import positions_of, report_of_elements, report_of_positions, selections_of
 
     if options.inverse:
-        slots = slots_of(array.shape, asked, options)
+        positions = positions_of(array.shape, requested, options)
         if output.format == "npy":
             from hlo_cli.commands.tile_index.npy import write_elements
 
-            write_elements(array.shape, slots, options, output.path)
+            write_elements(array.shape, positions, options, output.path)
             return 0
-        return _finish(report_of_slots(array.shape, slots, options), array, output)
-    selections = selections_of(array.shape, asked, options)
+        return _finish(report_of_positions(array.shape, positions, options), array, output)
+    selections = selections_of(array.shape, requested, options)
     if output.format == "npy":
         from hlo_cli.commands.tile_index.npy import write_addresses
 
@@ -111,11 +163,7 @@ def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, outp
 
 
 def _compare(
-    array: _Array,
-    second: ArrayShape | None,
-    asked: Sequence[str],
-    options: TileIndexOptions,
-    output: OutputOptions,
+    array: _Array, second: ArrayShape | None, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions
 ) -> int:
     from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
 
@@ -123,14 +171,15 @@ def _compare(
         assert array.named is not None
         return _finish(report_of_instruction(array.named.instruction), array, output)
     if options.inverse or options.explain or options.draw or options.verify:
-        raise HloError("between two shapes only INDEX and --all can be asked for")
-    return _finish(report_of_pair(array.shape, second, asked, everything=options.everything), array, output)
+        name = "--inverse" if options.inverse else options.picture
+        raise conflict_error(name, "two shapes", hint="with two shapes, use only INDEX and --all")
+    return _finish(report_of_pair(array.shape, second, requested, everything=options.everything), array, output)
 
 
 def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
     """Writes a report, with notes on the array and on its dump."""
-    if array.is_divided:
-        note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
+    if array.is_split:
+        note = Diagnostic("note", "SC splits the array across memories; addresses refer to the unsplit array")
         report = replace(report, notes=(*report.notes, note))
     named = array.named
     if named is None:
@@ -144,8 +193,8 @@ def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
 
 
 def _array(argument: str, reading: InputOptions) -> _Array:
-    if is_written(argument):
-        return _array_of(_written(argument))
+    if is_hlo_text(argument):
+        return _array_of(_parse(argument))
     named = resolve_name(argument, reading)
     if named is None:
         dump = argument.rpartition(":")[0] or argument
@@ -153,8 +202,13 @@ def _array(argument: str, reading: InputOptions) -> _Array:
             from hlo_cli.inputs.files import missing
 
             raise missing(dump)
-        what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
-        raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
+        if os.path.exists(argument):
+            raise HloError(
+                f"'{argument}' is a dump, not a shape", hint=f"name an instruction in it, such as {argument}:fusion.3"
+            )
+        raise HloError(
+            f"'{argument}' is neither a shape nor DUMP:NAME", hint="for example f32[8,128]{1,0} or dump.txt:fusion.3"
+        )
     return _array_of(named.shape, named)
 
 
@@ -162,11 +216,11 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
     from hlo_cli.analysis.layout.indices import addressable
 
     array = addressable(shape)
-    written = shape.array if isinstance(shape, BufferShape) else shape
-    return _Array(array, named, is_divided=array != written)
+    given = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_split=array != given)
 
 
-def _written(text: str) -> Shape:
+def _parse(text: str) -> Shape:
     """A shape, or that of an instruction; errors are left to the code that explains shapes."""
     from hlo_cli.syntax.scanning.shapes import parse_shape
 
@@ -182,7 +236,7 @@ def _written(text: str) -> Shape:
 def _second(argument: str, reading: InputOptions) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
-    if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
+    if is_hlo_text(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
         return _array(argument, reading).shape
     return None
 

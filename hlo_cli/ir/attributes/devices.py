@@ -10,7 +10,7 @@ from math import prod
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import HloError
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -55,9 +55,9 @@ class IotaReplicaGroupList:
 
     def groups(self, device_count: int) -> Groups:
         """The groups; the number of devices is known from the iota."""
-        positions, count = self.num_replica_groups * self.num_devices_per_group, prod(self.transform.reshape_dims)
-        if positions != count:
-            raise HloError(f"{self} has {counted(positions, 'position')} but {counted(count, 'device')}")
+        if prod(self.transform.reshape_dims) != self.num_replica_groups * self.num_devices_per_group:
+            positions = self.num_replica_groups * self.num_devices_per_group
+            raise HloError(f"{self} has {positions} positions but {prod(self.transform.reshape_dims)} devices")
         devices, size = self.transform.devices(), self.num_devices_per_group
         return tuple(devices[i * size : (i + 1) * size] for i in range(self.num_replica_groups))
 

@@ -18,7 +18,7 @@ from hlo_cli.ir.words import ReductionKind
 
 
 class ShardingType(StrEnum):
-    """The data on a device: a copy, all of it on one device, as the program decides, a part, or a summand."""
+    """The data on a device: a copy, everything on one device, as the program decides, a shard, or a partial sum."""
 
     REPLICATED = "replicated"
     MAXIMAL = "maximal"
@@ -130,7 +130,7 @@ class Sharding:
             return None
         if len(self.tiles.devices) < 2:
             return "expected more than one device"
-        return "expected nonnegative sizes" if min(self.tiles.dimensions) < 0 else None
+        return "expected non-negative sizes" if min(self.tiles.dimensions) < 0 else None
 
     def _problem_of_whole(self) -> str | None:
         if self.type is ShardingType.MAXIMAL:

@@ -104,9 +104,9 @@ def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
 
 def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
     """How exact a result is to be."""
-    if isinstance(accuracy.wanted, Tolerance):
-        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.wanted))
-    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.wanted))
+    if isinstance(accuracy.required, Tolerance):
+        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.required))
+    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.required))
 
 
 def original_array_draft(array: OriginalArray) -> MessageBuilder:

@@ -85,7 +85,7 @@ def _function(source: Source) -> tuple[str, int]:
         meant = did_you_mean(nearest(name, FUNCTIONS))
         raise HloError(f"unknown function '{name}'", Span(*match.span(1)), source=source, hint=meant or hint)
     if source.text[match.end() : match.end() + 1] != "(":
-        raise HloError(f"expected '(' after {name}", Span(match.end(), match.end() + 1), source=source)
+        raise HloError(f"expected '(' after '{name}'", Span(match.end(), match.end() + 1), source=source)
     return name, match.end()
 
 

@@ -83,7 +83,7 @@ class InstructionReader:
         check_stray(tokens, ")]")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of an instruction")
-        tokens.expect("=", f"after {name}", hint=FORM)
+        tokens.expect("=", f"after '{name}'", hint=FORM)
         if is_root and self.scope.root is not None:
             tokens.fail("duplicate ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()

@@ -1,0 +1,273 @@
+"""Pages of `hlo help`: their commands print what the pages show, and their links lead to pages.
+
+`python tests/test_topics.py --write [TOPIC]…` puts the outputs in anew. The rest of a fence's line is for the tests:
+`console DUMP=tpu/v5e_conv` makes a link DUMP to that folder of fixtures/, and `toml FILE=expect.toml` writes the block
+to that file; both are there for all commands of the page. With `LINES=7`, the page shows so many lines of each output,
+and … if there are more. Errors are shown, and with `stderr` notes too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from console import BLOCK, ROOT, outputs
+from glossary_columns import MISSING, with_columns
+from hlo_cli import cli
+from hlo_cli.commands.help.blocks import CodeBlock, GridTable, Heading, ItemList, Page, Paragraph, Span
+from hlo_cli.commands.help.catalog import TOPICS, source_of
+from hlo_cli.commands.help.html import render as render_html
+from hlo_cli.commands.help.markdown import read_page
+from hlo_cli.commands.help.terminal import INDENT, MAX_WIDTH, render
+from hlo_cli.render.style import Style
+
+FOLDER = ROOT / "hlo_cli" / "commands" / "help" / "topics"
+WIDTH = 80 - len(INDENT)
+LONGEST = 200  # lines of a page without tables that are made
+REFERENCES = ("chips", "glossary")
+GLOSSARY = "# Glossary"
+
+Capture = pytest.CaptureFixture[str]
+
+_FILE = re.compile(r"(?ms)^```\w+ FILE=(\S+)\n(.*?)^```")
+
+
+def text_of(topic: str) -> str:
+    return (FOLDER / f"{topic}.md").read_text(encoding="utf-8")
+
+
+def answered(text: str, folder: Path) -> str:
+    """A page with the outputs of its commands as they are now."""
+    for file in _FILE.finditer(text):
+        (folder / file[1]).write_text(file[2], encoding="utf-8")
+
+    def block(found: re.Match[str]) -> str:
+        settings = dict(word.partition("=")[::2] for word in found[1].split())
+        with_stderr, lines = "stderr" in settings, int(settings.get("LINES", 0))
+        for name, path in settings.items():
+            if path and name != "LINES":
+                (folder / name).unlink(missing_ok=True)
+                (folder / name).symlink_to(ROOT / "fixtures" / path)
+        shown = outputs(found[2], folder=folder, width=WIDTH, stderr=with_stderr, errors=True)
+        return f"```console{found[1]}\n{''.join(shortened(each, lines) for each in shown)}```"
+
+    return BLOCK.sub(block, with_columns(text) if text.startswith(GLOSSARY) else text)
+
+
+def shortened(output: str, limit: int) -> str:
+    """A command and the first lines of its output; all lines if the limit is 0."""
+    lines = output.splitlines(keepends=True)
+    if not limit or len(lines) <= limit + 1:
+        return output
+    return "".join(lines[: limit + 1]).rstrip("\n") + "\n…\n"
+
+
+def spans_of(page: Page) -> list[Span]:
+    found: list[Span] = []
+    for block in page.blocks:
+        match block:
+            case Heading(_, spans) | Paragraph(spans):
+                found += spans
+            case ItemList(items):
+                found += [span for item in items for span in spans_of(Page("", item))]
+            case GridTable(header, rows):
+                found += [span for row in (header, *rows) for cell in row for span in cell]
+            case CodeBlock():
+                pass
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    """The letters of a text in alphabetical order: lines of tables are wrapped at other places."""
+    return sorted(re.sub(r"[`\s─]", "", text))
+
+
+@pytest.fixture(params=TOPICS)
+def topic(request: pytest.FixtureRequest) -> str:
+    name = request.param
+    assert isinstance(name, str)
+    return name
+
+
+def test_every_file_is_listed() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == set(TOPICS)
+
+
+def test_commands_print_what_the_page_shows(topic: str, tmp_path: Path) -> None:
+    text = text_of(topic)
+    assert answered(text, tmp_path) == text
+
+
+def test_a_page_begins_with_its_title_and_a_sentence(topic: str) -> None:
+    title, first, *_ = read_page(topic, source_of(topic)).blocks
+    assert isinstance(title, Heading)
+    assert title.level == 1
+    assert isinstance(first, Paragraph)
+    assert first.spans[0].text.startswith("This page ")
+    assert "".join(span.text for span in first.spans).endswith((".", ":"))
+
+
+def test_a_page_ends_with_links(topic: str) -> None:
+    page = read_page(topic, source_of(topic))
+    head, last = page.blocks[-2:]
+    assert head == Heading(2, (Span("See also"),))
+    assert isinstance(last, Paragraph)
+    assert any(span.link.partition("#")[0] in TOPICS for span in last.spans)
+    commands = re.findall(r"hlo ([a-z-]+) --help", "".join(span.text for span in last.spans))
+    assert set(commands) <= set(cli.COMMANDS)
+    assert topic in commands or topic not in cli.COMMANDS, "the page hides the help of the command of its name"
+
+
+def test_links_lead_to_pages(topic: str) -> None:
+    for span in spans_of(read_page(topic, source_of(topic))):
+        if span.link and ":" not in span.link:
+            assert span.link.partition("#")[0] in TOPICS, span
+        if span.kind == "code" and (named := re.fullmatch(r"hlo help ([a-z-]+)( TERM)?", span.text)):
+            assert named[1] in {*TOPICS, *cli.COMMANDS}, span
+
+
+def test_options_exist(topic: str) -> None:
+    """In the text, too: every option after a command is one of that command."""
+    page = read_page(topic, source_of(topic))
+    lines = [span.text for span in spans_of(page) if span.kind == "code"]
+    lines += [line for block in page.blocks if isinstance(block, CodeBlock) for line in block.lines]
+    for line in lines:
+        if found := re.match(r"(?:\$ )?hlo ([a-z-]+) ", line):
+            command = import_module(cli.COMMANDS[found[1]][0]).command
+            known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+            assert set(re.findall(r" (--?[a-z][a-z-]*)", line.partition("|")[0])) <= known, line
+
+
+def test_a_page_fits_a_terminal(topic: str) -> None:
+    lines = render(read_page(topic, source_of(topic)), Style()).splitlines()
+    long = [line for line in lines if len(line) > 80 and "://" not in line]
+    assert long == []
+    assert len(lines) <= LONGEST or topic in REFERENCES
+    assert [line for line in text_of(topic).splitlines() if line != line.rstrip() and not line.startswith("$")] == []
+
+
+def test_every_format_has_every_page(topic: str, capsys: Capture) -> None:
+    page = read_page(topic, source_of(topic))
+    for form, expected in (("md", f"# {page.title}\n"), ("html", f"<h1>{page.title}</h1>"), ("man", ".SH NAME\n")):
+        assert cli.main(["help", topic, "--format", form], standalone=False) == 0
+        assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [30, 60, 200])
+def test_text_is_wrapped_to_the_width(width: int, topic: str) -> None:
+    """Words that are longer than the width stay whole, and code stays as it is."""
+    page = read_page(topic, source_of(topic))
+    prose = Page(page.name, tuple(block for block in page.blocks if isinstance(block, Heading | Paragraph)))
+    lines = render(prose, Style(width=width)).splitlines()
+    assert [line for line in lines if len(line) > min(width, MAX_WIDTH) and " " in line.replace("` ", "")] == []
+
+
+def test_colors_change_no_lines(topic: str) -> None:
+    page = read_page(topic, source_of(topic))
+    colored, plain = render(page, Style(color=True)), render(page, Style())
+    assert "\x1b[1m" in colored
+    assert words_of(re.sub(r"\x1b\[\d*m", "", colored)) == words_of(plain)
+    assert render(page, Style(ascii=True)).isascii()
+
+
+def test_the_manual_has_every_page(tmp_path: Path) -> None:
+    for name in ("manual.html", "manual.md", "manual.txt"):
+        assert cli.main(["help", "--all", "-o", str(tmp_path / name)], standalone=False) == 0
+    html = (tmp_path / "manual.html").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(html).tag == "html"
+    anchors = set(re.findall(r'id="([^"]+)"', html))
+    links = set(re.findall(r'href="#([^"]+)"', html))
+    assert links <= anchors
+    assert {*TOPICS, *(f"hlo-{command}" for command in cli.COMMANDS)} <= links
+    assert 'href="' not in html.replace('href="#', "").replace('href="https://', "")
+    markdown = (tmp_path / "manual.md").read_text(encoding="utf-8")
+    assert ".md)" not in markdown
+    for topic in TOPICS:
+        assert f"## {read_page(topic, source_of(topic)).title}\n" in markdown
+
+
+def test_one_page_links_to_files_of_others() -> None:
+    page = read_page("a", "# A\n\n[b](b.md), [c](b.md#part), [x](https://x.y)\n")
+    found = re.findall(' href="([^"]+)"', render_html((("", (page,)),), Style()))
+    assert found == ["b.html", "b.html#b-part", "https://x.y"]
+
+
+def test_text_is_escaped_in_html() -> None:
+    page = read_page("a", "# A \\<b>\n\n`<i>` <\n\n```text\n<script>\n```\n")
+    html = render_html((("", (page,)),), Style())
+    assert "<script>" not in html
+    assert "<i>" not in html
+    assert "A &lt;b&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["dmup"], "unknown topic 'dmup'", "did you mean 'dump'?"),
+        (["zzzzz"], "unknown topic 'zzzzz'", "run `hlo help` to list all topics"),
+        (["hlo101"], "unknown topic 'hlo101'", "run `hlo lint --explain HLO101`"),
+        (["glossary", "live", "rnage"], "unknown term 'live rnage'", "did you mean 'live range'?"),
+        (["where", "fields"], "TERM requires the topic glossary", "run `hlo help glossary fields`"),
+        (["--all", "where"], "--all cannot be used with a topic", ""),
+        (["--all", "--format", "man"], "--all cannot be used with --format man", ""),
+        (["--format", "html"], "--format html requires a topic or --all", ""),
+        (["where", "-o", "x.pdf"], "cannot write 'x.pdf': unsupported extension .pdf", "available: .html, .md, .man"),
+    ],
+)
+def test_errors(arguments: list[str], message: str, hint: str, capsys: Capture) -> None:
+    assert cli.main(["help", *arguments], standalone=False) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"error: {message}"
+    assert [line.strip() for line in lines[1:]] == ([f"help: {hint}"] if hint else [])
+
+
+def test_an_entry_of_the_glossary(capsys: Capture) -> None:
+    assert cli.main(["help", "glossary", "Live", "range"], standalone=False) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("live range")
+    assert len(out.splitlines()) < 8
+
+
+def test_every_column_has_a_description() -> None:
+    assert MISSING not in text_of("glossary")
+
+
+def test_a_column_is_found_by_its_name_and_its_title(capsys: Capture) -> None:
+    for name in ("padded_bytes", "padded bytes", "padded"):
+        assert cli.main(["help", "glossary", name], standalone=False) == 0
+        assert "padded_bytes" in capsys.readouterr().out
+
+
+def test_topics_are_completed() -> None:
+    from click.shell_completion import ShellComplete
+
+    from hlo_cli.commands.shared.group import CommandTable
+
+    shell = ShellComplete(CommandTable(cli.COMMANDS), {}, "hlo", "_HLO_COMPLETE")
+    assert [item.value for item in shell.get_completions(["help"], "ti")] == ["tiling"]
+
+
+def test_help_imports_little() -> None:
+    import subprocess
+
+    script = (
+        "import sys; from hlo_cli import cli; cli.main(sys.argv[1:], standalone=False);"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'rich', 'numpy', 'pyparsing', 'markdown_it'}))"
+    )
+    for arguments, expected in ((["help"], ""), (["help", "where"], "markdown_it")):
+        command = [sys.executable, "-c", script, *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == expected
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    for each in [name for name in sys.argv[1:] if name in TOPICS] or TOPICS:
+        with tempfile.TemporaryDirectory() as temporary:
+            written = answered(text_of(each), Path(temporary))
+        (FOLDER / f"{each}.md").write_text(written, encoding="utf-8")
