@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from typing import Final
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "parse": ("hlo_cli.commands.parse.command", "what is in a dump; one instruction taken apart"),
-    "layout": ("hlo_cli.commands.layout.command", "what a layout means; what padding costs"),
-    "tile-index": ("hlo_cli.commands.tile_index.command", "where an element lies, and what lies at an address"),
-    "memspace": ("hlo_cli.commands.memspace.command", "what fills each memory, and when"),
-    "schedule": ("hlo_cli.commands.schedule.command", "what overlaps, what waits"),
-    "fuse": ("hlo_cli.commands.fuse.command", "what is fused, what it saves; costs"),
-    "diff": ("hlo_cli.commands.diff.command", "what changed between two dumps, whatever the names"),
-    "lint": ("hlo_cli.commands.lint.command", "what is wrong, and what costs too much"),
-    "help": ("hlo_cli.commands.help.command", "how to make a dump; the language of --where"),
+    "parse": ("hlo_cli.commands.parse.command", "Summarize a module, or explain one instruction"),
+    "layout": ("hlo_cli.commands.layout.command", "Explain a layout, or find memory lost to padding"),
+    "tile-index": ("hlo_cli.commands.tile_index.command", "Map array elements to memory addresses and back"),
+    "memspace": ("hlo_cli.commands.memspace.command", "Show memory use, live ranges, and the peak"),
+    "schedule": ("hlo_cli.commands.schedule.command", "Show async operations, overlap, and exposed transfers"),
+    "fuse": ("hlo_cli.commands.fuse.command", "List fusions, kernels, and costs; try other fusions"),
+    "diff": ("hlo_cli.commands.diff.command", "Compare two modules by structure"),
+    "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
+    "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
 }
 """Every command: the module with its `command`, and its summary."""
 
 QUESTIONS: Final = (
     ("What is in this dump?", "hlo parse DUMP"),
     ("What does this layout mean?", "hlo layout SHAPE"),
-    ("What is padding, and what would not be?", "hlo layout DUMP"),
+    ("How much memory is lost to padding?", "hlo layout DUMP"),
     ("Where in memory is element (37,5)?", "hlo tile-index SHAPE 37,5"),
-    ("What fills the memory?", "hlo memspace DUMP"),
-    ("What waits for communication?", "hlo schedule DUMP"),
+    ("What uses memory at the peak?", "hlo memspace DUMP"),
+    ("Which transfers are not overlapped?", "hlo schedule DUMP"),
     ("What was fused, and what did it save?", "hlo fuse DUMP"),
-    ("What changed?", "hlo diff OLD NEW"),
-    ("Is it fit to ship?", "hlo lint DUMP"),
+    ("What changed between two dumps?", "hlo diff OLD NEW"),
+    ("What is wrong or wasteful here?", "hlo lint DUMP"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"
@@ -53,10 +53,10 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
     if standalone:
         gc.set_threshold(_COLLECTED_AFTER)
     if standalone and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _written_whole(sys.stdout)
+        sys.stdout = _buffered(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _answer(list(sys.argv[1:] if arguments is None else arguments))
+        code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -64,24 +64,25 @@ def main(arguments: Sequence[str] | None = None, *, standalone: bool = True) -> 
     except KeyboardInterrupt:
         code = 130
     except MemoryError:
-        code = _complain("there is not enough memory for this")
+        code = _print_error("out of memory")
     except OSError as error:
-        code = _complain(f"{error.filename or 'output'}: {error.strerror or error}")
+        code = _print_error(f"{error.filename or 'output'}: {error.strerror or error}")
     if standalone:
         os._exit(code)  # everything is written; freeing a large module object by object would only take time
     return code
 
 
 def questions_screen() -> str:
-    """The text of `hlo` without arguments: the questions that it answers."""
+    """The text of `hlo` without arguments: questions, with the command that answers each."""
     rows = "\n".join(f"  {question:<43}{line}" for question, line in QUESTIONS)
     return f"""\
-hlo answers questions about XLA dumps.
+hlo explains XLA HLO dumps: layouts, memory, overlap, fusion, and changes.
 
 {rows}
 
-DUMP is a file, a directory that --xla_dump_to wrote, or - for standard input.
-hlo COMMAND --help, hlo help dump (how to make one)
+DUMP is a file, a directory written by --xla_dump_to, or - for stdin.
+Run `hlo COMMAND -h` for options, `hlo help` for topics, and `hlo help dump` to
+learn how to create a dump.
 """
 
 
@@ -91,22 +92,35 @@ def help_screen() -> str:
     return f"""\
 Usage: hlo COMMAND [OPTIONS] [INPUT]...
 
-Answers questions about XLA HLO dumps.
-
-{rows}
-
-  --format FORMAT  table screen json jsonl csv tsv md     -o FILE
-  --top N --sort COLUMN --columns LIST --color WHEN --ascii
+Explain XLA HLO dumps from TPU, GPU, and CPU. No XLA or accelerator needed.
 
 Examples:
+  hlo parse dump/
   hlo layout 'bf16[300,70]{{1,0:T(8,128)(2,1)}}'
-  hlo help dump
 
-Exit 0: fine. 1: findings or differences. 2: usage or bad input.
+Commands:
+{rows}
+
+Options of most commands:
+  --format FORMAT  Set the output format: table, screen, json, csv, md, ...
+  --json           Write JSON, like --format json.
+  -o FILE          Write output to FILE; its extension selects the format.
+  --top N          Show at most N rows; 0 shows all.
+  --sort COLUMN    Sort rows by COLUMN; prefix with - to reverse the order.
+  -q, --quiet      Hide notes, hints, and progress bars.
+  -h, --help       Show help: common options with -h, all with --help.
+
+Options:
+  -V, --version    Show the version and exit.
+
+Run `hlo help` to list topics: layouts, memory, dumps, filters, and more.
+
+Exit codes: 0 success, 1 findings or differences, 2 usage error or unreadable
+input.
 """
 
 
-def _answer(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str]) -> int:
     if COMPLETION_VARIABLE in os.environ:
         return _complete(os.environ[COMPLETION_VARIABLE])
     first = arguments[0] if arguments else ""
@@ -114,7 +128,7 @@ def _answer(arguments: list[str]) -> int:
         print(questions_screen(), end="")
     elif first in ("-h", "--help"):
         print(help_screen(), end="")
-    elif first == "--version":
+    elif first in ("-V", "--version"):
         print(f"hlo {__version__}")
     else:
         return _run(arguments)
@@ -142,7 +156,7 @@ def _run(arguments: list[str]) -> int:
     return int(code or 0)
 
 
-def _written_whole(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """The stream with a buffer: an unbuffered one (PYTHONUNBUFFERED) hides that a full disk truncated a text."""
     if not isinstance(stream.buffer, io.RawIOBase):
         return stream
@@ -159,7 +173,7 @@ def _complete(instruction: str) -> int:
     return shell_complete(CommandTable(COMMANDS), {}, "hlo", COMPLETION_VARIABLE, instruction)
 
 
-def _complain(message: str) -> int:
+def _print_error(message: str) -> int:
     if sys.stderr is not None:
         print(f"error: {message}", file=sys.stderr)
     return 2

@@ -62,7 +62,7 @@ LAYOUT = Report(
             "advice", ((Run("fusion.2", "name"), " in order {3,2,1,4,0} takes 352 KiB: 32 becomes minor, not 4."),)
         ),
     ),
-    next=("hlo layout v5e_conv_misc/ --by source", "--draw fusion.2"),
+    next=("hlo layout v5e_conv_misc/ --by source", "hlo layout v5e_conv_misc/:fusion.2 --draw"),
     input={"path": "v5e_conv_misc/"},
 )
 

@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_an_annotation_and_in_the_summary(workspace: Path
     given = {"paths": "well.hlo\ngone dump.hlo", "sarif": "found here.sarif"}
     done = run_step("hlo lint", given, tmp_path, workspace)
     assert (done.code, done.outputs) == (2, {"exit-code": "2"})
-    assert done.log.startswith("::error title=cannot be read,file=gone dump.hlo::")
+    assert done.log.startswith("::error title=unreadable,file=gone dump.hlo::")
     assert "1 input cannot be read" in done.summary
     [invocation] = json.loads((workspace / "found here.sarif").read_text())["runs"][0]["invocations"]
     assert not invocation["executionSuccessful"]

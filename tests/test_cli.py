@@ -16,6 +16,7 @@ import click
 import pytest
 
 from hlo_cli import cli
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.source import HloError, Source, Span
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -46,17 +47,18 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], R
     """Gives a runner of `hlo` whose command `probe` does what the test says."""
 
     def with_body(body: Callable[[], object]) -> Run:
-        @click.command("probe")
-        @click.option("--size", type=int)
-        @click.option("--format", type=click.Choice(["table", "json"]))
+        @click.command("probe", cls=Command, help="Do what a test says.")
+        @option("--size", group="Probe", type=click.IntRange(min=0), metavar="N", help="Set the size.")
+        @option("--format", group="Probe", type=click.Choice(["table", "json"]), help="Set the format.")
+        @flag("--draw", group="Probe", help="Draw the probe.")
         @click.argument("inputs", nargs=-1, required=True)
-        def command(size: int | None, format: str | None, inputs: tuple[str, ...]) -> object:
+        def command(size: int | None, format: str | None, draw: bool, inputs: tuple[str, ...]) -> object:
             return body()
 
         module = types.ModuleType("probe_command")
         module.command = command  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "probe_command", module)
-        monkeypatch.setitem(cli.COMMANDS, "probe", ("probe_command", "does what a test says"))
+        monkeypatch.setitem(cli.COMMANDS, "probe", ("probe_command", "Do what a test says"))
         return lambda *arguments: cli.main(list(arguments), standalone=False)
 
     return with_body
@@ -78,7 +80,7 @@ def failing(error: BaseException) -> Callable[[], None]:
 def test_alone_it_lists_questions(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([], standalone=False) == 0
     out = capsys.readouterr().out
-    assert out.startswith("hlo answers questions about XLA dumps.\n")
+    assert out.startswith("hlo explains XLA HLO dumps: ")
     assert "hlo layout SHAPE" in out
 
 
@@ -103,11 +105,12 @@ def test_screens_fit_eighty_columns_of_ascii() -> None:
 def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
     import hlo_cli
 
-    assert cli.main(["--version"], standalone=False) == 0
-    assert capsys.readouterr().out == f"hlo {hlo_cli.__version__}\n"
+    for option_name in ("--version", "-V"):
+        assert cli.main([option_name], standalone=False) == 0
+        assert capsys.readouterr().out == f"hlo {hlo_cli.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], ["-V"]])
 def test_screens_import_next_to_nothing(arguments: list[str]) -> None:
     done = interpreter(
         "-c",
@@ -192,14 +195,23 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prboe", "x"], "error: no command prboe; did you mean probe?\n"),
-        (["zzz"], "error: no command zzz\n  help: hlo --help lists the commands\n"),
-        (["--nope"], "error: no option --nope\n  help: hlo --help\n"),
-        (["probe", "x", "--sise", "1"], "error: no option --sise; did you mean --size?\n  help: hlo probe --help\n"),
-        (["probe"], "error: missing argument 'INPUTS...'\n  help: hlo probe --help\n"),
+        (["prboe", "x"], "error: unknown command 'prboe'\n  help: did you mean 'probe'?\n"),
+        (["zzz"], "error: unknown command 'zzz'\n  help: run `hlo --help` to list all commands\n"),
+        (["--nope"], "error: unknown option '--nope'\n  help: run `hlo --help` to list all commands\n"),
+        (["probe", "x", "--sise", "1"], "error: unknown option '--sise'\n  help: did you mean '--size'?\n"),
+        (["probe", "--nope"], "error: unknown option '--nope'\n  help: run `hlo probe --help` to list all options\n"),
+        (["probe"], "error: missing argument INPUTS\n  help: run `hlo probe -h` for examples\n"),
+        (["probe", "x", "--size", "big"], "error: invalid value 'big' for --size: expected an integer of at least 0\n"),
+        (["probe", "x", "--size", "-1"], "error: invalid value '-1' for --size: expected an integer of at least 0\n"),
+        (["probe", "x", "--size"], "error: --size requires a value\n  help: use --size N\n"),
+        (["probe", "x", "--draw=1"], "error: --draw does not take a value\n  help: remove the value\n"),
         (
-            ["probe", "x", "--size", "big"],
-            "error: invalid value for '--size': 'big' is not a valid integer\n  help: hlo probe --help\n",
+            ["probe", "x", "--format", "xml"],
+            "error: invalid value 'xml' for --format\n  help: available: table, json\n",
+        ),
+        (
+            ["probe", "x", "--format", "jsno"],
+            "error: invalid value 'jsno' for --format\n  help: did you mean 'json'?\n",
         ),
     ],
 )
@@ -217,7 +229,7 @@ def test_a_file_in_place_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixt
     dump = tmp_path / "dump.txt"
     dump.touch()
     assert cli.main([str(dump)], standalone=False) == 2
-    assert f"help: hlo parse {dump}\n" in capsys.readouterr().err
+    assert f"help: to read the file '{dump}', run `hlo parse {dump}`" in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_error_shows_its_place(
@@ -235,7 +247,7 @@ def test_an_error_shows_its_place(
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (MemoryError(), 2, "error: there is not enough memory for this\n"),
+        (MemoryError(), 2, "error: out of memory\n"),
         (KeyboardInterrupt(), 130, ""),
         (BrokenPipeError(), 0, ""),
         (OSError(28, "No space left on device"), 2, "error: output: No space left on device\n"),
@@ -292,13 +304,13 @@ def test_closed_streams_are_no_bug(redirection: str, code: int) -> None:
         ["sh", "-c", f'"$0" -m hlo_cli {redirection}', sys.executable], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (code, b"")
-    assert b"error" not in done.stdout
+    assert b"error:" not in done.stdout
 
 
 def test_standing_alone_it_ends_the_process_with_the_code() -> None:
     done = hlo("nothing")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: no command nothing\n")
+    assert done.stderr.startswith("error: unknown command 'nothing'\n")
 
 
 def test_help_lists_topics(capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,7 +100,7 @@ def test_numbers_are_those_of_the_other_commands(path: Path, capsys: Capture) ->
     file = Path("expect.toml")
     file.write_text("max_peak.hbm = 0\nmax_peak.vmem = 0\nexpect = ['sum(padded_bytes, not async) == 0']\n")
     lint(path, "--expect", file, "--select", "HLO9", "--format", "json")
-    rows = json.loads(capsys.readouterr().out)["tables"]["expectations"]["rows"]
+    rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
     found = {row["expectation"].split()[0].split("(")[0]: row["found"] for row in rows}
     main(["memspace", str(path), "--format", "json"], standalone=False)
     peaks = json.loads(capsys.readouterr().out)["answer"]["peak_bytes"]
@@ -177,7 +177,7 @@ def test_a_memory_that_the_target_does_not_have_is_not_asked_for(tmp_path: Path,
     dump.write_text(SPELLINGS["sync"])
     file.write_text("max_peak.hbm = 1\nmax_peak.ram = 1\n")
     assert lint(dump, "--expect", file, "--select", "HLO9", "--format", "json") == 1
-    rows = json.loads(capsys.readouterr().out)["tables"]["expectations"]["rows"]
+    rows = json.loads(capsys.readouterr().out)["tables"]["assertions"]["rows"]
     assert {row["expectation"]: row["result"] for row in rows} == {
         "max_peak.hbm <= 1": "not asked",
         "max_peak.ram <= 1": "not met",

@@ -142,7 +142,7 @@ def test_computations_run_as_often_as_the_schedule_says(dump: Dump) -> None:
 @dumps
 def test_ways_add_up_to_kernels(dump: Dump) -> None:
     report = listed(dump)
-    table = next(table for table in report.tables if table.name == "ways")
+    table = next(table for table in report.tables if table.name == "kernel_kinds")
     rows = zip(column(table, "how"), column(table, "kernels"), strict=True)
     kernels = sum(number for how, number in rows if how != "transfer" and isinstance(number, int))
     assert kernels == report.numbers["kernels"]

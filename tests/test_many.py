@@ -144,7 +144,7 @@ def test_times_on_a_chip_are_those_of_all_kernels(tmp_path: Path, run: Run) -> N
             whole = sum(cost[name] for cost in costs)
             assert whole > 0
             assert sum(kernel[name] for kernel in tables["kernels"]["rows"]) == pytest.approx(whole)
-            assert sum(way[name] for way in tables["ways"]["rows"]) == pytest.approx(whole)
+            assert sum(way[name] for way in tables["kernel_kinds"]["rows"]) == pytest.approx(whole)
         assert row["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))
 
 

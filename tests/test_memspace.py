@@ -257,9 +257,9 @@ def test_the_exit_code_says_whether_it_fits(
 
 def test_machines_get_every_moment(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(json.dumps(answer(capsys, str(FIXTURES / "cpu" / "sorting"))))
-    [track] = found["timelines"]["timeline"]["tracks"]
+    [track] = found["timelines"]["buffers"]["tracks"]
     changes = dict(track["totals"])
-    steps = range(found["timelines"]["timeline"]["steps"])
+    steps = range(found["timelines"]["buffers"]["steps"])
     timeline = list(accumulate(steps, lambda bytes_, step: changes.get(step, bytes_), initial=0))[1:]
     [space] = memory(FIXTURES / "cpu" / "sorting").spaces
     assert timeline == list(space.timeline)

@@ -138,7 +138,7 @@ def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]
         x, wide = float(bar.get("x", "")), float(bar.get("width", ""))
         assert x == pytest.approx(LEFT + start * WIDTH / 100, abs=0.1)
         assert wide == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.1)
-        assert bar.get("class") == ("b0" if is_busy else "waiting")
+        assert bar.get("class") == ("b0" if is_busy else "exposed")
     assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
 
 
@@ -149,15 +149,15 @@ def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: in
     report = one(Table("pairs", columns, ((HOSTILE, (start, end, True, waits_from)),)))
     tree = ElementTree.fromstring(written(report, "svg"))
     bars = {bar.get("class"): float(bar.get("width", "")) for bar in tree.findall(f".//{SVG}g/{SVG}rect")}
-    assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"waiting"} if waits_from <= end else set())
+    assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"exposed"} if waits_from <= end else set())
     assert sum(bars.values()) == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.2)
-    assert bars.get("waiting", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
+    assert bars.get("exposed", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
     times = [f"{format_seconds(step * 2e-8)}" for step in (start, end + 1)]
     assert list(Page(written(report, "html")).cells[1::2]) == ["–".join(times)]
 
 
 def test_only_what_is_drawn_can_be_a_picture() -> None:
-    with pytest.raises(HloError, match="memspace found nothing to draw here") as caught:
+    with pytest.raises(HloError, match="no figure to draw for memspace") as caught:
         written(Report("memspace", "It fits"), "svg")
     assert "html" in (caught.value.diagnostic.hint or "")
 
@@ -235,13 +235,13 @@ def test_a_page_has_every_row_whole() -> None:
     cells = Page(text).cells
     assert cells[:8] == ["fusion.0", "0", shape, "/home/me/a.py:3", "fusion.1", "<0.1", shape, "/home/me/a.py:3"]
     assert len(cells) == 4 * 3001
-    assert cells[-4:] == ["all", "8,786.1", "", ""]
+    assert cells[-4:] == ["total", "8,786.1", "", ""]
     assert len(text) < 1_000_000
 
 
 def test_more_rows_than_a_page_takes_are_counted() -> None:
     table = Table("values", (Column("n", "n", "count"),), tuple((at,) for at in range(12_000)), noun="values")
-    assert "10,000 of 12,000 values; --top 0 has all" in written(one(table), "html")
+    assert "Showing 10,000 of 12,000 values; use --top 0 to show all" in written(one(table), "html")
     assert len(Page(written(one(table), "html", Style(top=0))).cells) == 12_000
     assert len(Page(written(one(table), "html", Style(top=7))).cells) == 7
 

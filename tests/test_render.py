@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from hlo_cli.cli import main
 from hlo_cli.render import formats, registry
+from hlo_cli.render.draw.diagnostics import render_diagnostics
 from hlo_cli.render.formats.screen import render, screen_lines
 from hlo_cli.render.registry import FORMATS, Format, format_names, renderer
 from hlo_cli.render.style import Style
@@ -32,7 +34,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, plain_text
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.tree import Branch, Tree
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 
 
@@ -40,17 +42,39 @@ from sample_reports import DRAWING, LAYOUT, REPORTS, screen
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_no_line_is_ever_wider_than_the_screen(report: Report, ascii_only: bool) -> None:
     for width in range(40, 251):
-        for line in screen(report, Style(width=width, ascii=ascii_only)).splitlines():
+        for line in screen(replace(report, next=()), Style(width=width, ascii=ascii_only)).splitlines():
             assert cell_width(line) <= width, (width, line)
             assert line == line.rstrip()
             assert line.isascii() or not ascii_only
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("format_name", ["screen", "md", "html"])
+def test_a_next_command_is_one_line_at_any_width(format_name: str, width: int) -> None:
+    commands = (f"hlo memspace '{'dump/' * 60}' --value 'x y' --limit 2MiB", "hlo parse 'a b' --tree", "hlo lint d")
+    report = Report("memspace", "It fits", parts=(Table("t", (Column("n", "n"),), ((1,),)),), next=commands)
+    lines = "".join(renderer(format_name, person=True)(report, Style(width=width))).splitlines()
+    for command in commands:
+        (line,) = (line for line in map(unescape, lines) if command in line)
+        before, _, after = line.partition(command)
+        assert before in ("", "next: ", "      ", '<pre class="quiet">next: ')
+        assert after in ("", "</pre>")
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_a_command_in_a_hint_is_on_one_line(width: int) -> None:
+    command = f"hlo fuse {'dump/' * 30} --why-not 'a b' --top 0"
+    for hint in (command, f"run `{command}` to list all pairs, or use `--top 0`"):
+        text = "".join(render_diagnostics([Diagnostic("error", "unknown pair 'x'", hint=hint)], Style(width=width)))
+        assert sum(command in line for line in text.splitlines()) == 1
 
 
 @pytest.mark.parametrize("width", range(40, 251, 7))
 def test_columns_stand_under_each_other(width: int) -> None:
     lines = [plain_text(line) for line in screen_lines(replace(LAYOUT, parts=LAYOUT.parts[:1], next=()), Style(width))]
     rule = next(line for line in lines if line.startswith("─"))
-    table = lines[lines.index(rule) - 2 : -1]
+    footer = next(at for at, line in enumerate(lines) if line.startswith("Showing"))
+    table = lines[lines.index(rule) - 2 : footer]
     gaps = [at for at, glyph in enumerate(rule) if glyph == " "]
     for line in table:
         assert all(line[at] == " " for at in gaps if at < len(line)), line
@@ -99,7 +123,7 @@ def test_spans_are_no_labels_and_have_no_sum() -> None:
 def test_whatever_a_table_holds_it_fits_and_harms_nothing(
     table: Table, answer: str, width: int, ascii_only: bool
 ) -> None:
-    report = Report("x", answer, parts=(table, Passage("p", (answer,))), next=(answer, answer))
+    report = Report("x", answer, parts=(table, Passage("p", (answer,))))
     for line in render(report, Style(width=width, ascii=ascii_only)):
         assert line.endswith("\n")
         assert cell_width(line[:-1]) <= width
@@ -132,7 +156,7 @@ def test_the_same_report_is_always_the_same_bytes(report: Report, format_name: s
     if (report is DRAWING and format_name in ("csv", "tsv", "jsonl")) or (
         report is not DRAWING and format_name == "svg"
     ):
-        with pytest.raises(HloError, match=r"no rows|nothing to draw"):
+        with pytest.raises(HloError, match=r"no table rows|no figure"):
             list(renderer(format_name, person=False)(report, Style()))
         return
     widths = (40, 200) if format_name != "screen" else (80, 80)

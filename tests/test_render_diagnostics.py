@@ -81,7 +81,10 @@ def test_more_than_enough_diagnostics_are_counted() -> None:
 
 def test_three_notes_are_enough() -> None:
     notes = [Diagnostic("note", f"n{number}") for number in range(15)]
-    assert "".join(render_notes(notes, Style())) == "note: n0\nnote: n1\nnote: n2\nnote: 12 more, --verbose\n"
+    assert (
+        "".join(render_notes(notes, Style()))
+        == "note: n0\nnote: n1\nnote: n2\nnote: 12 more notes; use --verbose to show all\n"
+    )
     assert "".join(render_notes(notes, Style(), verbose=True)).count("\n") == 15
     placed = at(EDITED, "%ad.6", "kept as text")
     assert "".join(render_notes([placed], Style())) == "note: kept as text (edited.hlo:90)\n"

@@ -118,12 +118,19 @@ def test_a_pipe_gets_records_and_nothing_else() -> None:
     assert written(Report("diff", "No difference"), "table") == "No difference\n"
 
 
-def test_several_tables_in_a_pipe_are_told_apart_by_their_names() -> None:
+def test_a_pipe_gets_the_rows_of_the_main_table_alone() -> None:
     tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
     side = Table("spaces", (Column("space", "space"),), (("HBM",), ("VMEM",)), main=False)
-    assert written(one(side, tree), "table", Style(top=1)) == (
-        "#spaces\tspace\nspaces\tHBM\nspaces\tVMEM\n#calls\tdepth\tname\ncalls\t0\tmain\n"
-    )
+    assert written(one(side, tree), "table", Style(top=1)) == "#depth\tname\n0\tmain\n"
+    chosen = one(side, tree).only("spaces", as_rows=True)
+    assert written(chosen, "table") == "#space\nHBM\nVMEM\n"
+    assert written(chosen, "table", Style(top=1)) == "#space\nHBM\n"
+
+
+@pytest.mark.parametrize("name", ["table", "csv", "tsv"])
+def test_the_header_can_be_left_out(name: str) -> None:
+    whole = written(one(TABLE), name)
+    assert written(one(TABLE), name, Style(header=False)) == whole.partition("\n")[2]
 
 
 def test_the_limit_for_people_is_not_for_machines() -> None:
@@ -144,13 +151,13 @@ def test_markdown_is_whole_and_its_tables_hold_together() -> None:
     assert "| `add\\|1` | - | ? | () | `s32[]` |\n" in text
     assert "````text\n```\n▁▂\n````\n" in text
     assert text.startswith("**It fits**\n\nVMEM at step 17\n\n| ")
-    assert text.endswith("\nNext: `hlo parse x`\n")
+    assert text.endswith("\nNext:\n\n```sh\nhlo parse x\n```\n")
 
 
 def test_unknown_formats_are_errors() -> None:
-    with pytest.raises(HloError, match="no format jsonn; did you mean json") as caught:
+    with pytest.raises(HloError, match="unknown format 'jsonn'") as caught:
         renderer("jsonn", person=True)
-    assert caught.value.diagnostic.hint == "formats: table, screen, json, jsonl, csv, tsv, md, html, svg"
+    assert caught.value.diagnostic.hint == "did you mean 'json'?"
 
 
 @pytest.mark.parametrize("name", ["table", "json", "jsonl", "csv", "tsv"])

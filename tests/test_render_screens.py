@@ -29,10 +29,11 @@ def test_the_worked_screen_of_layout() -> None:
  1     646   97    510  bf16[4,4,2,17,19]{0,2,1,4,3:T(2,128)(2,1)S(1)}  copy.10
  1     420   93      0  f32[4,6,7,9,5]{3,0,4,2,1:T(4,128)}              x3.1
 24   2,582   87    410  23 more shapes
-29   9,804   94  5,696  all
+29   9,804   94  5,696  total
 
 fusion.2 in order {3,2,1,4,0} takes 352 KiB: 32 becomes minor, not 4.
-next: hlo layout v5e_conv_misc/ --by source · --draw fusion.2
+next: hlo layout v5e_conv_misc/ --by source
+      hlo layout v5e_conv_misc/:fusion.2 --draw
 """
     )
 
@@ -53,7 +54,8 @@ opcodes    46   parameter 822, convert 468, broadcast 366, multiply 338, add 9
 1,024  fusion.421{0}    126
   512  gather_fusion    119
   512  all-reduce       119
-3 of 395 values · --top 0 shows all · next: hlo memspace v5e_xfmr_tp4/
+Showing 3 of 395 values; use --top 0 to show all
+next: hlo memspace v5e_xfmr_tp4/
 """
     )
 
@@ -93,7 +95,7 @@ main.28
 |  `- 1 more
 |- while.11       2,316.0  gen_corpus.py:303
 `- while.8                 ?
-4 of 5 computations, --top 0 shows all
+Showing 4 of 5 computations; use --top 0 to show all
 """
     )
 
@@ -118,14 +120,14 @@ def test_wide_screens_show_more_and_people_get_twenty_rows() -> None:
     assert lines[5].endswith(" model.py:303")
     assert "/home/me/model.py:303" in screen(LAYOUT, Style(width=200))
     assert next(line for line in lines if "more shapes" in line).endswith("8 more shapes")
-    assert "20 of 28 shapes · --top 0 shows all" in lines
+    assert "Showing 20 of 28 shapes; use --top 0 to show all" in lines
 
 
 def test_all_rows_are_shown_when_asked_for() -> None:
     text = screen(LAYOUT, Style(top=0))
     assert "more" not in text
     assert "f32[2]{0:T(128)}" in text
-    assert text.count("\n") == 37
+    assert text.count("\n") == 38
 
 
 def test_a_table_without_rows_is_not_drawn() -> None:

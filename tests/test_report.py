@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -45,16 +46,19 @@ def test_selected_columns_are_for_everyone_in_the_order_asked() -> None:
 @pytest.mark.parametrize("change", [lambda t: t.select(["padded"]), lambda t: t.sort("padded")])
 def test_unknown_columns_are_errors_with_the_names(change: object) -> None:
     assert callable(change)
-    with pytest.raises(HloError, match="no column padded; did you mean padded_bytes") as caught:
+    with pytest.raises(HloError, match="unknown column 'padded'") as caught:
         change(TABLE)
-    assert caught.value.diagnostic.hint == "columns: value, logical_bytes, padded_bytes, padding, debug"
+    assert caught.value.diagnostic.hint == "did you mean 'padded_bytes'?"
+    with pytest.raises(HloError, match="unknown column 'x'") as caught:
+        TABLE.select(["x"])
+    assert caught.value.diagnostic.hint == "available: value, logical_bytes, padded_bytes, padding, debug"
 
 
 def test_numbers_fall_texts_rise_and_ties_go_by_name() -> None:
     assert [row[0] for row in TABLE.sort("padded_bytes").rows] == ["a", "b", "c"]
-    assert [row[0] for row in TABLE.sort("padded_bytes", turned=True).rows] == ["c", "a", "b"]
+    assert [row[0] for row in TABLE.sort("padded_bytes", reverse=True).rows] == ["c", "a", "b"]
     assert [row[0] for row in TABLE.sort("value").rows] == ["a", "b", "c"]
-    assert [row[0] for row in TABLE.sort("value", turned=True).rows] == ["c", "b", "a"]
+    assert [row[0] for row in TABLE.sort("value", reverse=True).rows] == ["c", "b", "a"]
     assert TABLE.sort("value").sorted_by == "value"
 
 
@@ -78,7 +82,7 @@ cells: st.SearchStrategy[Cell] = st.one_of(
 @given(st.lists(st.tuples(st.text(), cells)), st.booleans())
 def test_any_cells_sort_with_those_that_have_no_value_last(rows: list[tuple[str, Cell]], descending: bool) -> None:
     table = Table("t", (Column("name", "", "name"), Column("n", "", "count")), tuple(rows))
-    placed = table.sort("n", turned=not descending)
+    placed = table.sort("n", reverse=not descending)
     assert sorted(map(repr, placed.rows)) == sorted(map(repr, rows))
     missing = [row[1] is None or row[1] is UNKNOWN or row[1] != row[1] for row in placed.rows]
     numbers = [row[1] for row in placed.rows if isinstance(row[1], int)]
@@ -114,8 +118,8 @@ def test_the_main_table_is_what_row_formats_write() -> None:
     facts = Facts("facts", (Fact("results"),))
     side = Table("side", COLUMNS, ROWS, main=False)
     assert Report("x", "y", parts=(facts, side, TABLE)).main_table is TABLE
-    assert Report("x", "y", parts=(side, facts)).main_table is side
-    with pytest.raises(HloError, match="x found no rows"):
+    assert Report("x", "y", parts=(side, facts)).main_table == replace(side, main=True)
+    with pytest.raises(HloError, match="no table rows to write for x"):
         _ = Report("x", "y", parts=(Passage("p", ("",)),)).main_table
 
 
@@ -126,6 +130,19 @@ def test_arranging_changes_the_main_table_alone() -> None:
     assert report.main_table.selected == ("value",)
     assert [row[0] for row in report.main_table.rows] == ["a", "b", "c"]
     assert Report("x", "y").arrange() == Report("x", "y")
+
+
+def test_one_table_is_chosen_by_its_name() -> None:
+    facts = Facts("facts", (Fact("results"),))
+    side = Table("side", COLUMNS, ROWS, main=False, person=False)
+    report = Report("x", "y", parts=(facts, side, TABLE))
+    assert report.only("facts", as_rows=False).parts == (facts,)
+    assert report.only("facts", as_rows=True).main_table.rows == facts.as_table().rows
+    (chosen,) = report.only("side", as_rows=False).parts
+    assert chosen == replace(side, main=True, person=True)
+    with pytest.raises(HloError, match="unknown table 'sides'") as caught:
+        report.only("sides", as_rows=False)
+    assert caught.value.diagnostic.hint == "did you mean 'side'?"
 
 
 def test_deep_trees_have_rows_too() -> None:

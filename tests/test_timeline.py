@@ -86,7 +86,7 @@ def test_machines_get_every_buffer_and_every_total(seed: int) -> None:
     read = json.loads(written(one(timeline), "json"))
     data = read["timelines"]["timeline"]
     assert data["steps"] == timeline.steps
-    assert [loop["trips"] for loop in data["loops"]] == [
+    assert [loop["trip_count"] for loop in data["loops"]] == [
         None if loop.trips is UNKNOWN else loop.trips for loop in timeline.loops
     ]
     for track, found in zip(timeline.tracks, data["tracks"], strict=True):

@@ -47,7 +47,7 @@ def _files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def asked(files: tuple[Path, Path], chip: str, command: str, *words: str) -> str:
-    own = ("--chips", str(files[1])) if chip == "bare" else ()
+    own = ("--chip-file", str(files[1])) if chip == "bare" else ()
     with redirect_stdout(io.StringIO()) as out:
         assert main([command, str(files[0]), *words, "--chip", chip, *own], standalone=False) == 0
     return out.getvalue()

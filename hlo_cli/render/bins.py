@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from hlo_cli.report.timeline import Track
 
-FARTHEST_LIMIT: Final = 2  # peaks; a higher limit would flatten the chart
+MAX_LIMIT_RATIO: Final = 2  # peaks; a higher limit would flatten the chart
 
 
 class Axis(NamedTuple):
@@ -82,5 +82,5 @@ class Scale(NamedTuple):
 def scale_of(track: Track) -> Scale:
     """The scale of a track; it reads every step, so call it once per track."""
     peak, limit = max(track.peak_bytes, 0), track.limit_bytes
-    near = limit if limit is not None and 0 < limit <= FARTHEST_LIMIT * peak else None
+    near = limit if limit is not None and 0 < limit <= MAX_LIMIT_RATIO * peak else None
     return Scale(peak, track.totals.index(peak) if peak else None, near, max(peak, near or 0))

@@ -31,7 +31,7 @@ ASCII: Final[dict[str, str]] = {
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _PARTS = re.compile("(?<![;:,.( ]) · ")
-_DRAWN_LEFT_OUT = re.compile(" {0,2}…")
+_DRAWN_ELLIPSIS = re.compile(" {0,2}…")
 
 
 def to_ascii(text: str) -> str:
@@ -39,8 +39,8 @@ def to_ascii(text: str) -> str:
 
     >>> print(to_ascii("23 more · × 9.2 → naïve…"))
     23 more, x 9.2 -> na\xefve...
-    >>> print(to_ascii("24 slots; · is padding"))
-    24 slots; . is padding
+    >>> print(to_ascii("24 positions; · is padding"))
+    24 positions; . is padding
     """
     if text.isascii():
         return text
@@ -57,7 +57,7 @@ def figure_to_ascii(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _replaced(_DRAWN_LEFT_OUT.sub(_dots, text.replace(" · ", " * ")))
+    return _replaced(_DRAWN_ELLIPSIS.sub(_dots, text.replace(" · ", " * ")))
 
 
 def _dots(match: re.Match[str]) -> str:

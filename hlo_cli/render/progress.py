@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from time import monotonic
@@ -13,13 +14,13 @@ _PATIENCE = 1.0
 """Seconds before the bar is shown."""
 
 
-def watched(items: Iterable[Item], count: int, what: str) -> Iterator[Item]:
-    """The items, with a bar that shows how many of `count` are done, if standard error is a terminal.
+def watched(items: Iterable[Item], count: int, what: str, *, quiet: bool = False) -> Iterator[Item]:
+    """The items, with a bar that shows how many of `count` are done, if standard error is a terminal that can draw it.
 
     >>> list(watched("ab", 2, "dumps"))
     ['a', 'b']
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield from items
         return
     began, done, source = monotonic(), 0, iter(items)

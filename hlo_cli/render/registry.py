@@ -23,16 +23,16 @@ Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture"]
 class Format:
     """A value of `--format`: its name, its kind, and its file in formats/, which has a function `render`.
 
-    With `is_ending`, it is selected for output files with the extension `.name`. With `holds_text`, a cell can hold a
-    whole module. With `tells_errors`, the output includes errors for programs that do not see standard error.
+    With `is_extension`, it is selected for output files with the extension `.name`. With `holds_text`, a cell can hold
+    a whole module. With `includes_errors`, the output has errors too, for programs that do not see standard error.
     """
 
     name: str
     kind: Kind
     file: str = ""
-    is_ending: bool = True
+    is_extension: bool = True
     holds_text: bool = False
-    tells_errors: bool = False
+    includes_errors: bool = False
 
     @property
     def module(self) -> str:
@@ -41,16 +41,16 @@ class Format:
 
 
 FORMATS: Final = (
-    Format("table", "reader", "plain", is_ending=False),
-    Format("screen", "reader", is_ending=False),
-    Format("full", "findings", "screen", is_ending=False),
-    Format("concise", "findings", is_ending=False),
-    Format("summary", "findings", is_ending=False),
-    Format("github", "findings", is_ending=False, tells_errors=True),
-    Format("gitlab", "findings", is_ending=False, tells_errors=True),
-    Format("junit", "findings", is_ending=False, tells_errors=True),
-    Format("sarif", "findings", tells_errors=True),
-    Format("json", "data", holds_text=True, tells_errors=True),
+    Format("table", "reader", "plain", is_extension=False),
+    Format("screen", "reader", is_extension=False),
+    Format("full", "findings", "screen", is_extension=False),
+    Format("concise", "findings", is_extension=False),
+    Format("summary", "findings", is_extension=False),
+    Format("github", "findings", is_extension=False, includes_errors=True),
+    Format("gitlab", "findings", is_extension=False, includes_errors=True),
+    Format("junit", "findings", is_extension=False, includes_errors=True),
+    Format("sarif", "findings", includes_errors=True),
+    Format("json", "data", holds_text=True, includes_errors=True),
     Format("jsonl", "data", holds_text=True),
     Format("csv", "data"),
     Format("tsv", "data"),
@@ -70,21 +70,11 @@ def format_names(*kinds: Kind) -> tuple[str, ...]:
     return tuple(each.name for each in FORMATS if (each.kind in kinds if kinds else each.kind != "findings"))
 
 
-def format_words(*kinds: Kind) -> str:
-    """The names of formats as listed in the help of `--format`.
-
-    >>> format_words("data")
-    'json, jsonl, csv or tsv.'
-    """
-    *names, last = format_names(*kinds)
-    return f"{', '.join(names)} or {last}."
-
-
 FOREIGN: Final = frozenset(
     "arrow avi bmp bz2 db doc docx dot eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
     " pickle pkl png pptx proto ps sqlite tar tex tgz tif tiff toml webp xls xlsx xml xz yaml yml zip zst".split()
 )
-"""Extensions of files that are never text tables, so that `-o x.pdf` does not write a table under that name."""
+"""Extensions of files that never contain a text table, so that `-o x.pdf` does not write a table to such a file."""
 
 
 def format_of(path: str, others: Collection[str] = ()) -> str:
@@ -97,17 +87,17 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
     >>> format_of("memory.pdf")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: cannot write memory.pdf: this command has no format .pdf
+    hlo_cli.source.HloError: error: cannot write memory.pdf: unsupported format .pdf
     """
     ending = os.path.splitext(path)[1].lower()
     if ending[1:] in others:
         return ending[1:]
-    named = next((each.name for each in FORMATS if each.is_ending and f".{each.name}" == ending), None)
+    named = next((each.name for each in FORMATS if each.is_extension and f".{each.name}" == ending), None)
     if named is None and ending[1:] in FOREIGN:
-        endings = (each.name for each in FORMATS if each.is_ending and each.kind != "findings")
+        endings = (each.name for each in FORMATS if each.is_extension and each.kind != "findings")
         written = (*(f".{each}" for each in endings), *(f".{each}" for each in others))
-        hint = f"endings: {' '.join(written)}; --format FORMAT overrides them"
-        raise HloError(f"cannot write {path}: this command has no format {ending}", hint=hint)
+        hint = f"available: {', '.join(written)}; or select a format with --format"
+        raise HloError(f"cannot write {path}: unsupported format {ending}", hint=hint)
     return named or "table"
 
 
@@ -119,7 +109,7 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
     >>> renderer("jsno", person=False)
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: no format jsno; did you mean json?
+    hlo_cli.source.HloError: error: unknown format 'jsno'
     """
     known = {each.name: each for each in FORMATS if findings or each.kind != "findings"}
     if name not in known:

@@ -7,7 +7,7 @@ from hlo_cli.render.glyphs import figure_to_ascii, to_ascii
 from hlo_cli.render.sanitize import sanitize
 
 PROSE_WIDTH = 80
-NARROWEST = 20
+MIN_WIDTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,8 @@ class Style:
     """Width in cells, whether color and glyphs beyond ASCII are supported, and the requested number of rows.
 
     `wraps` is whether messages are broken into lines of that width; programs need each in one line.
-    `top` is None by default: then people get up to the limit of a table, machines all rows; 0 is all.
+    `top` is None by default: then people get up to the limit of a table, machines all rows; 0 is all. `header` is
+    whether csv, tsv, and pipes begin with the names of the columns.
 
     >>> Style(ascii=True).show("32 × 11")
     '32 x 11'
@@ -25,12 +26,13 @@ class Style:
     color: bool = False
     ascii: bool = False
     top: int | None = None
+    header: bool = True
     wraps: bool = True
 
     @property
     def room(self) -> int:
         """The maximum width of a line in cells."""
-        return max(self.width, NARROWEST)
+        return max(self.width, MIN_WIDTH)
 
     @property
     def prose_room(self) -> int:

@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from hlo_cli.render.width import cell_width, take, take_last
 
-LEFT_OUT = "…"
+ELLIPSIS = "…"
 _NUMBER = re.compile(r"(?:\.[0-9]+)?(?:\{[0-9,]*\})?$")
-_LONGEST_NUMBER = 24
+_MAX_NUMBER_LENGTH = 24
 
 
-def shorten_text(text: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_text(text: str, room: int, dots: str = ELLIPSIS) -> str:
     """Text loses its end.
 
     >>> shorten_text("parameter, convert, broadcast", 12)
@@ -24,7 +24,7 @@ def shorten_text(text: str, room: int, dots: str = LEFT_OUT) -> str:
     return take(text, room - len(dots)) + dots if room > len(dots) else take(dots, room)
 
 
-def shorten_start(text: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_start(text: str, room: int, dots: str = ELLIPSIS) -> str:
     """Text loses its beginning.
 
     >>> shorten_start("a/long/path", 6)
@@ -35,7 +35,7 @@ def shorten_start(text: str, room: int, dots: str = LEFT_OUT) -> str:
     return dots + take_last(text, room - len(dots)) if room > len(dots) else take(dots, room)
 
 
-def shorten_name(name: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_name(name: str, room: int, dots: str = ELLIPSIS) -> str:
     """A name loses its middle and keeps its number and tuple index.
 
     >>> shorten_name("bitcast_dynamic-update-slice_fusion.14", 25)
@@ -46,14 +46,14 @@ def shorten_name(name: str, room: int, dots: str = LEFT_OUT) -> str:
     if cell_width(name) <= room:
         return name
     left = room - len(dots)
-    number = _NUMBER.search(name[-_LONGEST_NUMBER:])
+    number = _NUMBER.search(name[-_MAX_NUMBER_LENGTH:])
     tail = max(len(number[0]) if number else 0, left * 2 // 5)
     if tail >= left:
         return shorten_text(name, room, dots)
     return take(name, left - tail) + dots + take_last(name, tail)
 
 
-def shorten_shape(shape: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_shape(shape: str, room: int, dots: str = ELLIPSIS) -> str:
     """A shape loses its tiles, then its layout, then its sizes, the last ones first; a tuple its tail.
 
     >>> for room in (40, 38, 24, 16, 9): print(shorten_shape("f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}", room))
@@ -82,7 +82,7 @@ def shorten_shape(shape: str, room: int, dots: str = LEFT_OUT) -> str:
     return shorten_text(shape, room, dots)
 
 
-def shorten_op_name(op_name: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_op_name(op_name: str, room: int, dots: str = ELLIPSIS) -> str:
     """An op_name loses its head, at a slash if there is one.
 
     >>> shorten_op_name("jit(step)/transpose/jvp(jit(log_softmax))/sub", 30)
@@ -95,7 +95,7 @@ def shorten_op_name(op_name: str, room: int, dots: str = LEFT_OUT) -> str:
     return dots + rest[slash:] if slash >= 0 and room > len(dots) else shorten_start(op_name, room, dots)
 
 
-def shorten_source(source: str, room: int, dots: str = LEFT_OUT) -> str:
+def shorten_source(source: str, room: int, dots: str = ELLIPSIS) -> str:
     """A source loses its directory, then its beginning.
 
     >>> shorten_source("/home/me/gen_corpus.py:303", 20)

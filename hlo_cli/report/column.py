@@ -21,7 +21,7 @@ Unit = Literal[
     "line",  # a line number
     "address",  # an offset, shown in hexadecimal
     "index",  # a tuple of integers, shown as (0,5)
-    # first step, last step, whether other work overlaps, and optionally the first step without overlap:
+    # first step, last step, whether compute overlaps, and optionally the first step without overlap:
     "span",  # a bar over all steps
     "flag",  # true or false
     "change",  # one of ~ + - >

@@ -26,7 +26,7 @@ _COLUMNS: Final = (
     Column("change", "", "change"),
     Column("old_line", "old", "line"),
     Column("new_line", "new", "line"),
-    Column("place", "in", "name"),
+    Column("computation", "computation", "name"),
     Column("old", "old"),
     Column("new", "new"),
 )

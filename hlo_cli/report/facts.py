@@ -25,9 +25,9 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line: a label, amounts aligned with those of other lines, and a remark.
+    """One line: a label, amounts aligned with those of other lines, and a remark, which machines get as `note`.
 
-    >>> Fact("arguments", (Amount("count", 63),), "61 are overwritten").label
+    >>> Fact("arguments", (Amount("count", 63),), "61 are donated").label
     'arguments'
     """
 
@@ -53,7 +53,7 @@ class Facts:
         """One row for each fact, one column for every amount that any of them has."""
         units = {amount.name: amount.unit for fact in self.facts for amount in fact.amounts}
         amounts = tuple(Column(name, name, unit) for name, unit in units.items())
-        columns = (Column("fact", "fact"), *amounts, Column("remark", "remark"))
+        columns = (Column("fact", "fact"), *amounts, Column("note", "note"))
         return Table(self.name, columns, tuple(_row(fact, tuple(units)) for fact in self.facts), main=False)
 
 

@@ -21,7 +21,7 @@ class Finding(Diagnostic):
     renumbered, or moved; `expectation` is the team's assertion that failed, if any; `nth` counts findings with the
     same fingerprint.
 
-    >>> finding = Finding("error", "nothing waits for s", code="HLO060", instruction="s", computation="e")
+    >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
     ('e/s', '-:e/s')
     """
@@ -40,7 +40,7 @@ class Finding(Diagnostic):
 
     @property
     def where(self) -> str:
-        """The place as `file:line:column`; by name if there is no text, such as for a proto."""
+        """The position as `file:line:column`, or the name if there is no text, such as for a proto."""
         place = self.position
         if place is not None:
             return f"{self.path}:{place.line}:{place.column}"
@@ -48,7 +48,7 @@ class Finding(Diagnostic):
 
     @property
     def named_message(self) -> str:
-        """The message, preceded by the name of the instruction if there is no place in a text."""
+        """The message, preceded by the name of the instruction if there is no position in a text."""
         return f"{self.name}: {self.message}" if self.name and self.position is None else self.message
 
     @property

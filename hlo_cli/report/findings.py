@@ -1,4 +1,4 @@
-"""Findings: the diagnostics of lint rules, place by place."""
+"""Findings: the diagnostics of lint rules."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
@@ -30,32 +31,32 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RuleWords:
-    """The texts of a rule for all formats: a short name, a description, and a fix."""
+    """The texts of a rule for all formats: a short name, a summary, the reason, and a fix."""
 
     code: str
     name: str
     severity: Severity
-    what: str
+    summary: str
     why: str = ""
-    mend: str = ""
+    fix: str = ""
     reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation without a finding: met, or not checked, for the reason in `remark`."""
+    """An assertion without a finding: passed, or not checked for the given reason."""
 
-    expectation: str
+    assertion: str
     path: str
-    is_met: bool
-    remark: str = ""
+    has_passed: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
     """All findings in the order of the text, their rules, and the checked inputs.
 
-    `checks` are the expectations without findings.
+    `checks` are the assertions without findings.
 
     >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
@@ -83,7 +84,9 @@ class Findings:
     def summary(self) -> str:
         """The number of findings of each severity, and of the most frequent rules."""
         by_severity = Counter(each.severity for each in self.found)
-        total = ", ".join(_counted(by_severity[severity], severity) for severity in SEVERITIES if by_severity[severity])
+        total = ", ".join(
+            format_count(by_severity[severity], f"{severity}s") for severity in SEVERITIES if by_severity[severity]
+        )
         names = {rule.code: rule.name for rule in self.rules}
         rules = [f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
         more = len(rules) - _NAMED
@@ -92,9 +95,9 @@ class Findings:
         return f"{total}: {', '.join(rules)}" if total else ""
 
     def as_table(self) -> Table:
-        """One row for each finding; the name columns are shown to people if a finding has no place in a text."""
-        nameless = all(each.position is not None or not each.name for each in self.found)
-        columns = _COLUMNS if nameless else tuple(map(_seen_named, _COLUMNS))
+        """One row for each finding; people see the name columns if a finding has no position in a text."""
+        has_places = all(each.position is not None or not each.name for each in self.found)
+        columns = _COLUMNS if has_places else tuple(map(_with_names, _COLUMNS))
         return Table(self.name, columns, tuple(map(_row, self.found)), noun="findings")
 
     def statistics(self) -> Table:
@@ -107,7 +110,7 @@ class Findings:
         columns = (
             Column("code", "rule"),
             Column("severity", "severity"),
-            Column("count", "n", "count", total="sum"),
+            Column("count", "count", "count", total="sum"),
             Column("name", "name"),
         )
         return Table("rules", columns, rows, noun="rules")
@@ -118,16 +121,16 @@ class Findings:
 
 
 def stopped_by(error: Diagnostic) -> str:
-    """The consequence of an error in a few words: one input was not checked, or the command did not run.
+    """The consequence of an error: an input could not be read, or the command did not check anything.
 
     >>> stopped_by(Diagnostic("error", "no option --hlep"))
-    'not looked through'
+    'not checked'
     """
-    return "cannot be read" if error.source is not None else "not looked through"
+    return "unreadable" if error.source is not None else "not checked"
 
 
-def _seen_named(column: Column) -> Column:
-    """The column as shown to people if a finding has a name but no place."""
+def _with_names(column: Column) -> Column:
+    """The column as shown to people if a finding has a name but no position."""
     return replace(column, person=True) if column.name in ("instruction", "computation") else column
 
 
@@ -151,7 +154,3 @@ def _row(each: Finding) -> Row:
         each.location,
         each.identity,
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -54,6 +54,15 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {singular(noun) if number == 1 else noun}"
 
 
+def format_shown(shown: int, total: int, noun: str) -> str:
+    """The remark below rows of which only the first are shown; the noun is in the plural.
+
+    >>> format_shown(20, 3412, "shapes")
+    'Showing 20 of 3,412 shapes; use --top 0 to show all'
+    """
+    return f"Showing {shown:,} of {format_count(total, noun)}; use --top 0 to show all"
+
+
 def singular(noun: str) -> str:
     """The singular of a plural noun.
 

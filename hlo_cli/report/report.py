@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:  # each part names its kind, so that kinds that a report does not have are not imported
@@ -71,30 +72,53 @@ class Report:
     def main_table(self) -> Table:
         """The table for row formats: the first main one, else the rows of the first part that has rows."""
         for table in sorted(self.tables, key=lambda table: not table.main):
-            return table
-        raise HloError(f"{self.command} found no rows to write here", hint="--format json has what it found")
+            return table if table.main else replace(table, main=True)
+        raise HloError(f"no table rows to write for {self.command}", hint="use --format json")
+
+    def only(self, name: str, *, as_rows: bool) -> Report:
+        """The report with only the part of that name, which `--sort`, `--columns`, and `--top` then apply to.
+
+        With `as_rows`, a part of another kind becomes a table. HloError if no part of that name has rows.
+
+        >>> Report("diff", "No difference").only("changes", as_rows=True)
+        Traceback (most recent call last):
+            ...
+        hlo_cli.source.HloError: error: this report has no tables
+        """
+        tables = {part.name: table for part in self.parts if (table := part.as_table()) is not None}
+        if not tables:
+            raise HloError("this report has no tables")
+        if name not in tables:
+            raise unknown_choice_error("table", name, tables)
+        part = next(part for part in self.parts if part.name == name and part.as_table() is not None)
+        chosen = replace(tables[name], main=True, person=True) if as_rows or part.kind == "table" else part
+        return replace(self, parts=(chosen,))
 
     def arrange(self, *, columns: Iterable[str] = (), sort: str | None = None) -> Report:
         """The report with its main table sorted and reduced to the given columns.
 
         A minus before the name of the sort column reverses the order.
 
-        >>> Report("schedule", "nothing waits").arrange(sort="bytes")
+        >>> Report("schedule", "No async operations").arrange(sort="bytes")
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: schedule has no table to arrange here
+        hlo_cli.source.HloError: error: this report has no table, so --columns and --sort do not apply
         """
         wanted = tuple(columns)
         if not wanted and sort is None:
             return self
-        main = (part for part in self.parts if part.kind == "findings" or (part.kind == "table" and part.main))
-        found = next(main, None)
+        found = min((part for part in self.parts if _order_to_arrange(part)), key=_order_to_arrange, default=None)
         if found is None:
-            raise HloError(f"{self.command} has no table to arrange here")
+            raise HloError("this report has no table, so --columns and --sort do not apply")
         table = found.as_table()
-        arranged = table if sort is None else table.sort(sort.removeprefix("-"), turned=sort.startswith("-"))
+        arranged = table if sort is None else table.sort(sort.removeprefix("-"), reverse=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
         return replace(self, parts=tuple(arranged if part is found else part for part in self.parts))
+
+
+def _order_to_arrange(part: Part) -> int:
+    """Which part `--sort` and `--columns` apply to: the first main table, else the first tree; 0 for other parts."""
+    return 1 if part.kind == "findings" or (part.kind == "table" and part.main) else 2 if part.kind == "tree" else 0
 
 
 def _is_seen(part: Part) -> bool:

@@ -21,9 +21,10 @@ class Table:
     """A table with all rows; a renderer decides how many it shows.
 
     `noun` names the rows, in the plural. `limit` is the number of rows that a screen shows by default;
-    `total_row` replaces the computed row `all`. `marked` rows are those that decide the answer. `--columns`,
-    `--sort`, CSV, and jsonl apply to a report's first table with `main`. A table with `person=False` is only for
-    machine formats. `notes` explain how its rows were selected and are added to the notes of the report.
+    `total_row` replaces the computed row `total`. `marked` rows are those that decide the answer. `--columns`,
+    `--sort`, pipes, CSV, and jsonl apply to a report's first table with `main`, unless `--table` names another. A
+    table with `person=False` is only for machine formats. `notes` explain how its rows were selected and are added to
+    the notes of the report.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4), ("a", 8)))
     >>> table.sort("bytes").rows
@@ -79,13 +80,13 @@ class Table:
             self.column_index(name)
         return replace(self, selected=wanted)
 
-    def sort(self, name: str, *, turned: bool = False) -> Table:
-        """The table sorted by a column: numbers descending and texts ascending; `turned` reverses the order.
+    def sort(self, name: str, *, reverse: bool = False) -> Table:
+        """The table sorted by a column: numbers descending and texts ascending; `reverse` reverses the order.
 
         Ties are sorted by the label column; cells without a value always come last.
         """
         rows, at = tuple(self.rows), self.column_index(name)
-        falls = self.columns[at].is_numeric != turned
+        falls = self.columns[at].is_numeric != reverse
         label = self.label_index(range(len(self.columns)))
         order = sorted(range(len(rows)), key=_order(rows, label)) if label is not None else range(len(rows))
         there = [row for row in order if not is_missing(rows[row][at])]

@@ -14,7 +14,7 @@ from hlo_cli.report.loop import Loop
 from hlo_cli.report.table import Table
 
 _BAND_COLUMNS = (
-    Column("track", "space"),
+    Column("space", "space"),
     Column("value", "value", "name"),
     Column("start", "start", "step"),
     Column("end", "end", "step"),
@@ -23,7 +23,7 @@ _BAND_COLUMNS = (
     Column("shape", "shape", "shape"),
     Column("op_name", "op_name", "op_name"),
     Column("source", "source", "source"),
-    Column("next", "then", "name"),
+    Column("reused_by", "reused by", "name"),
 )
 
 
@@ -31,7 +31,7 @@ _BAND_COLUMNS = (
 class Band:
     """One buffer that is live from step `start` to step `end`, inclusive; the other fields describe it.
 
-    `next` is the buffer that reuses its memory in the step after the end, if any.
+    `reused_by` is the buffer that uses its memory from the step after the end on, if any.
 
     >>> Band("fusion.2", 17, 21, 2883584, kind="temp", shape="f32[4,4,4,32,11]{2,0,1,4,3:T(4,128)S(1)}").end
     21
@@ -46,7 +46,7 @@ class Band:
     shape: str = ""
     op_name: str = ""
     source: str = ""
-    next: str = ""
+    reused_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The bytes in use of one memory space at every step, the buffers that occupy them, and the limit.
+    """The live bytes of one memory space at every step, the buffers that occupy them, and the limit.
 
     The part of `totals` not covered by bands is drawn as the rest.
 
@@ -80,7 +80,7 @@ class Track:
 
     @property
     def peak_bytes(self) -> int:
-        """The largest number of bytes in use at any step."""
+        """The largest number of live bytes at any step."""
         return max(self.totals, default=0)
 
     @property
@@ -121,7 +121,7 @@ class Timeline:
         if not any(track.bands for track in self.tracks):
             return None
         rows = tuple(
-            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, *_said(band))
+            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, *_origin(band))
             for track in self.tracks
             for band in track.bands
         )
@@ -134,12 +134,14 @@ class Timeline:
         >>> Timeline("memory", (Track("HBM", (5, 5, 8)),)).data["tracks"][0]["totals"]
         ((0, 5), (2, 8))
         """
-        loops = ({"name": loop.name, "start": loop.start, "end": loop.end, "trips": loop.trips} for loop in self.loops)
+        loops = (
+            {"name": loop.name, "start": loop.start, "end": loop.end, "trip_count": loop.trips} for loop in self.loops
+        )
         return {"steps": self.steps, "loops": tuple(loops), "tracks": tuple(map(_data, self.tracks))}
 
 
-def _said(band: Band) -> tuple[str, str, str]:
-    return band.op_name, band.source, band.next
+def _origin(band: Band) -> tuple[str, str, str]:
+    return band.op_name, band.source, band.reused_by
 
 
 def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:

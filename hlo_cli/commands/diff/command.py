@@ -7,45 +7,78 @@ from typing import Any
 import click
 
 from hlo_cli.commands.diff.options import KINDS, DiffOptions
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.per_module_options import each_options
+from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write_report
 
-HELP = """What differs between two dumps, whatever the names.
 
-OLD and NEW are dumps: files, directories that --xla_dump_to wrote, or - for standard input. Instructions are matched
-by what they compute and where they stand, so that new names and another order are no difference. Of two directories,
-modules of one name are compared. ~ changed, + added, - removed, > moved.
+def _kinds_of_changes() -> str:
+    """The paragraph of the help that lists what --ignore supports."""
+    from textwrap import fill
 
-\b
-Kinds of changes, for --ignore: opcode shape layout tiling memory_space operands
-attributes sharding constants backend_config fusion computation metadata header
-schedule; or the name of an attribute, a key of backend_config or a field.
+    names = "also the name of an attribute, a backend_config key, or a header field"
+    return fill(f"Kinds of changes for --ignore: {', '.join(KINDS)}; {names}.", 80)
 
-The exit code is 0 also where there are differences, as git's is, unless --exit-code asks for 1.
 
-\b
-Examples:
-  hlo diff before.txt after.txt
-  hlo diff old/ new/ --ignore metadata,backend_config --exit-code --jobs 0
-  hlo diff dump/ --stage before_optimizations..after_optimizations
-  hlo diff dump/ --passes
-  hlo diff dump/ --normalize > golden.hlo
-  hlo diff dump/ --normalize --format json
+HELP = """\
+Compare two modules by structure.
+
+OLD and NEW are dumps: files, directories written by --xla_dump_to, or - for
+stdin. For two directories, modules with the same name are compared.
+"""
+EXAMPLES = (
+    "hlo diff before.txt after.txt",
+    "hlo diff dump/ --stage before_optimizations..after_optimizations",
+    "hlo diff old/ new/ --ignore metadata,backend_config --exit-code --jobs 0",
+    "hlo diff dump/ --passes",
+    "hlo diff dump/ --normalize > golden.hlo",
+    "hlo diff dump/ --normalize --format json",
+)
+DETAILS = f"""\
+Instructions are matched by what they compute and where they are used, so
+renaming and reordering are not differences.
+
+Markers: ~ changed, + added, - removed, > moved.
+
+{_kinds_of_changes()}
+
+Exits with code 0 even if there are differences, like git diff, unless
+--exit-code is given.
 """
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="OLD NEW")
-@click.option("--passes", is_flag=True, help="What each pass changed, of the dumps of one directory.")
-@click.option("--normalize", is_flag=True, help="Write the module with stable names and order, for golden files.")
-@click.option("--text", "as_text", is_flag=True, help="The changed lines of the text, by computation.")
-@click.option("--stat", is_flag=True, help="How much changed in each computation.")
-@click.option("--name-only", is_flag=True, help="Only the names of what changed.")
-@click.option("--schedule", is_flag=True, help="What stands elsewhere in the schedule is a difference too.")
-@click.option("--ignore", metavar="LIST", default="", help="Kinds of changes, or names, that are none.")
-@click.option("--exit-code", is_flag=True, help="Exit 1 if there are differences.")
-@each_options
+@flag("--text", "as_text", group="Reports", is_common=True, help="Show a line diff, by computation.")
+@flag("--stat", group="Reports", is_common=True, help="Show the number of changes per computation.")
+@flag("--name-only", group="Reports", is_common=True, help="Show only the names of changed instructions.")
+@flag(
+    "--passes",
+    group="Reports",
+    is_common=True,
+    help="Show the changes of each compiler pass, from a directory of per-pass dumps.",
+)
+@flag(
+    "--normalize",
+    group="Reports",
+    is_common=True,
+    help="Print the module with stable names and order, for golden files.",
+)
+@option(
+    "--ignore",
+    group="Comparison",
+    is_common=True,
+    metavar="LIST",
+    default="",
+    help="Ignore these kinds of changes or attributes (comma-separated).",
+)
+@flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
+@flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
+@each_options_of(
+    "Print one row per pair of modules (the default for several pairs).",
+    "Compare modules in N processes; 0 uses all CPU cores.",
+)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, compares, and reports."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.view import View
+from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module_options import processes
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.dataclass import dataclass
@@ -94,7 +95,7 @@ def _shared_folder(many: Many) -> str:
 
 
 def report_of_many(
-    ones: Side, twos: Side, view: View, *, jobs: int | None, strict: bool, arguments: Sequence[str]
+    ones: Side, twos: Side, view: View, *, jobs: int | None, reading: InputOptions, arguments: Sequence[str]
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
     """One row for each module that differs; HloError if no module is on both sides."""
     if view.name == "text":
@@ -105,8 +106,8 @@ def report_of_many(
             f"no module is in both: {_some(ones)} on one side, {_some(twos)} on the other",
             hint="--module chooses one; name the files to compare modules of different names",
         )
-    work = in_order(_Comparer(view, Reader(_module, strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
-    found = [each for several in watched(work, len(both), "modules") for each in several]
+    work = in_order(_Comparer(view, Reader(_module, reading.strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
+    found = [each for several in watched(work, len(both), "modules", quiet=reading.quiet) for each in several]
     missing = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
     if not (found or missing):
         raise HloError(f"there is no such module in {' and '.join(arguments)}")

@@ -39,7 +39,7 @@ def report_of_inputs(
     ones, twos = (side_of_many(side, name) for side, name in zip(sides, names, strict=True))
     if len(ones) == 1 == len(twos):
         twos = dict(zip(ones, twos.values(), strict=True))
-    return report_of_many(ones, twos, view, jobs=jobs, strict=reading.strict, arguments=arguments)
+    return report_of_many(ones, twos, view, jobs=jobs, reading=reading, arguments=arguments)
 
 
 def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Input | Many]:

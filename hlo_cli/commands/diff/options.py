@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, nearest
 
@@ -16,18 +16,18 @@ KINDS: Final = (
 
 _NOTHING_TO: Final[Idle] = {
     "--passes": ("--each", "--jobs", "--stage"),
-    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns"),
+    "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
     "--text": ("--each", "--sort", "--columns"),
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),
 }
 """For each view, the options that have no effect in it."""
 _WHY: Final = {
-    "--passes": "it compares the dumps of one directory one after the other; --stage A..B compares two of them",
-    "--normalize": "it writes one module, and compares nothing",
-    "--text": "it shows lines in their order",
-    "--stat": "it counts what moved without that",
-    "--name-only": "it shows no other column",
+    "--passes": "--passes compares consecutive dumps; use --stage A..B to compare two of them",
+    "--normalize": "--normalize writes one module and compares nothing",
+    "--text": "--text shows lines in order; use it with one pair of modules",
+    "--stat": "--stat already counts moved instructions",
+    "--name-only": "--name-only shows only names",
 }
 
 
@@ -52,12 +52,12 @@ class DiffOptions:
         >>> DiffOptions(stat=True, name_only=True).check(OutputOptions())
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: --stat and --name-only are two ways to look at it
+        hlo_cli.source.HloError: error: --stat cannot be used with --name-only
         """
         if len(two := [name for name, is_given in self._views.items() if is_given]) > 1:
-            raise HloError(f"{two[0]} and {two[1]} are two ways to look at it", hint="ask for one")
+            raise conflict_error(two[0], two[1])
         if self.schedule and "schedule" in self.ignored:
-            raise HloError("--schedule asks for what --ignore schedule leaves out", hint="leave out one of them")
+            raise conflict_error("--schedule", "--ignore schedule")
         rest = {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
         rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
         check_conflicts({**self._views, **rest}, output, _NOTHING_TO, _WHY)
@@ -74,7 +74,7 @@ class DiffOptions:
         for word in filter(None, (word.strip() for word in self.ignore.split(","))):
             kind, meant = _kind(word), nearest(_kind(word), KINDS)
             if kind not in KINDS and word.islower() and meant and abs(len(meant) - len(kind)) < 2:
-                raise HloError(f"no kind of change {word}", hint=f"did you mean {meant}?")
+                raise HloError(f"unknown kind of change '{word}'", hint=f"did you mean '{meant}'?")
             found.append(kind if kind in KINDS else word)
         return tuple(found)
 

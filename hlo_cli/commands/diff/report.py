@@ -137,7 +137,7 @@ _KINDS = 3
 def _kind_table(comparison: ModuleDiff) -> Table:
     columns = (Column("kind", "changed"), Column("instructions", "instructions", "count"))
     rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
-    return Table("kinds", columns, rows, noun="kinds", main=False, person=False)
+    return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 
 def _next(arguments: Sequence[str], view: View) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from hlo_cli.report.table import Table
 def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> tuple[Table, Table]:
     """Tables of memory and of counts, with the rows that differ."""
     memory = (*_byte_rows(old, new), *_peak_rows(old, new, target))
-    return _table("memory", "bytes", memory), _table("work", "count", tuple(_count_rows(old, new)))
+    return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
 
 
 def record_of(figures: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:

@@ -135,7 +135,7 @@ def header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
     columns = (Column("field", "header", role="name"), Column("before", "before"), Column("after", "after"))
     rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
-    return Table("header", columns, rows, noun="fields", main=False, limit=8)
+    return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
 
 
 def stat_table(comparison: ModuleDiff) -> Table:
@@ -171,4 +171,4 @@ def stat_table(comparison: ModuleDiff) -> Table:
         Column("instructions", "instructions", "count", total="sum"),
         *(Column(what, what, "count", total="sum") for what in ("changed", "added", "removed", "moved")),
     )
-    return Table("stat", columns, rows, noun="computations")
+    return Table("computations", columns, rows, noun="computations")

@@ -53,7 +53,7 @@ class _TextDiff:
         for computation, gone in self._removed.items():
             if computation not in self._comparison.computations:
                 folded = _add(hunks, [self._line_gone(i) for i in gone], computation.name, folded)
-        return Diff("text", tuple(hunks), folded=folded, old_name=before, new_name=after)
+        return Diff("changed_lines", tuple(hunks), folded=folded, old_name=before, new_name=after)
 
     def _lines(self, computation: Computation, old: Computation | None) -> Iterator[DiffLine]:
         """The lines of a computation; removed lines come before the first kept line that followed them."""

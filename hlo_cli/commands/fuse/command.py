@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.fuse.options import FuseOptions
+from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
 from hlo_cli.commands.shared.chips import chip_options
+from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
@@ -24,49 +25,88 @@ if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.report.report import Report
 
-HELP = """What is fused, what that saves, and what everything costs.
+HELP = """\
+List fusions, kernels, and costs, or try other fusions.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
-each gets a row and is checked. Each fusion is shown with what it reads and writes and how many bytes stay inside it;
-NAME opens one. Costs are those of XLA's cost analysis, as whole numbers. What breaks XLA's rules for fusions is an
-error, and the exit code 1.
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. Several modules get one row each, and each is checked. NAME is a fusion,
+or a custom call with --custom-calls or --c-signature.
+"""
+EXAMPLES = (
+    "hlo fuse dump/",
+    "hlo fuse dump/ multiply_add_fusion.2",
+    "hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'",
+    "hlo fuse dump/ --cost --sort flops",
+    "hlo fuse dump/ --dots --chip v5e",
+    "hlo fuse dump/ --custom-calls",
+    "hlo fuse dump/ --why-not",
+    "hlo fuse dump/ --unfuse all --apply",
+    "hlo fuse dump/ --apply --fusion-rules multi-output",
+    "hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo",
+)
+DETAILS = """\
+For each fusion, show the bytes it reads and writes and the memory traffic it
+saves. Costs are those of XLA's cost analysis.
 
-\b
-Examples:
-  hlo fuse dump/
-  hlo fuse dump/ multiply_add_fusion.2
-  hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'
-  hlo fuse dump/ --cost --sort flops
-  hlo fuse dump/ --dots --chip v5e
-  hlo fuse dump/ --custom-calls
-  hlo fuse dump/ --why-not
-  hlo fuse dump/ --unfuse all --apply
-  hlo fuse dump/ --apply --fusion-rules multi-output
-  hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo
+Exits with code 1 if the module violates XLA's rules for fusions.
 """
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("arguments", nargs=-1, metavar="INPUT [NAME]")
-@click.option("--cost", is_flag=True, help="Every instruction: flops, transcendentals, and bytes of each operand.")
-@click.option("--as-xla", is_flag=True, help="With --cost: XLA's own figures to the last bit, rounded as float32.")
-@click.option("--dots", is_flag=True, help="Every product of matrices and convolution: m, n, k, batch, types.")
-@click.option("--custom-calls", is_flag=True, help="Every custom call, or the one of this NAME, taken apart.")
-@click.option("--c-signature", is_flag=True, help="C for the functions that custom calls call, or for one call's.")
-@click.option("--why-not", is_flag=True, help="Neighbours that are not fused, why not, and what fusing would save.")
-@click.option("--apply", is_flag=True, help="What if the CPU compiler's fusion pass came now: the result as a diff.")
-@click.option("--fuse", "pair", metavar="A,B", help="What if A were computed inside B, or beside it, in one kernel.")
-@click.option("--keep", is_flag=True, help="With --fuse: what else takes A gets it from the fusion, not a second A.")
-@click.option("--into", metavar="FUSION", help="The fusion that what --fuse names goes into.")
-@click.option("--unfuse", metavar="NAME|all", help="What if these fusions were taken apart.")
-@click.option(
-    "--fusion-rules",
-    metavar="LIST",
-    help="Multi-output, no-copies, guard-softmax, wrap-transpose, no-wrap, with commas.",
+@flag(
+    "--cost",
+    group="Reports",
+    is_common=True,
+    help="List the cost of each instruction: flops, transcendentals, and bytes accessed.",
 )
-@click.option("--computation", metavar="NAME", help="Only what stands in this computation.")
-@chip_options("What bounds each, and how long it takes at least, on this chip")
+@flag(
+    "--dots",
+    group="Reports",
+    is_common=True,
+    help="List matrix multiplications and convolutions with their sizes and types.",
+)
+@flag("--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME.")
+@flag(
+    "--why-not",
+    group="Reports",
+    is_common=True,
+    help="List producer-consumer pairs that are not fused, and why.",
+)
+@flag("--c-signature", group="Reports", help="Print C declarations of all custom call targets, or of that of NAME.")
+@flag("--as-xla", group="Reports", help="Reproduce XLA's float32 results bit for bit (with --cost).")
+@option(
+    "--fuse",
+    "pair",
+    group="Changes",
+    is_common=True,
+    metavar="A,B",
+    help="Fuse A into B, or siblings A and B, and show a diff.",
+)
+@option(
+    "--unfuse",
+    group="Changes",
+    is_common=True,
+    metavar="NAME|all",
+    help="Expand this fusion, or all fusions, and show a diff.",
+)
+@flag(
+    "--apply",
+    group="Changes",
+    is_common=True,
+    help="Run the CPU compiler's fusion pass and show a diff.",
+)
+@option("--into", group="Changes", metavar="FUSION", help="Fuse the instructions of --fuse into this existing fusion.")
+@flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating A.")
+@option(
+    "--fusion-rules",
+    group="Changes",
+    metavar="LIST",
+    help=f"Change the fusion rules (comma-separated): {one_of(SWITCHES)}.",
+)
 @where_option
+@option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
+@chip_options("Estimate time and bottleneck on this chip")
 @each_options
 @io_options
 def command(arguments: tuple[str, ...], **given: Any) -> int:
@@ -81,7 +121,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    throughput = chosen_throughput(options.chip, options.chips)
+    throughput = chosen_throughput(options.chip, options.chip_file)
     timing = TimingColumns(throughput) if throughput is not None else None
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):

@@ -264,7 +264,7 @@ def _fields_table(call: DecodedCall) -> Table:
     empty = len(call.config.fields) - len(fields)
     footnote = f"{format_count(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
     return Table(
-        "configuration", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
+        "config_fields", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
     )
 
 

@@ -187,7 +187,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("source", "source", "source", from_width=120, rank=4),
     )
     origins = Origins(loaded.module)
-    return Table("calls", columns, tuple(_call_row(call, origins) for call in calls), noun="custom calls")
+    return Table("custom_calls", columns, tuple(_call_row(call, origins) for call in calls), noun="custom calls")
 
 
 def _call_row(call: DecodedCall, origins: Origins) -> Row:

@@ -48,7 +48,7 @@ class _Ask:
         loaded = Loaded(module, given)
         report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
-        ways = next(table for table in report.tables if table.name == "ways")
+        ways = next(table for table in report.tables if table.name == "kernel_kinds")
         seconds = _total_seconds(ways) if self.timing is not None else None
         share = saved / unfused if unfused else None
         launches = report.numbers["launches"]

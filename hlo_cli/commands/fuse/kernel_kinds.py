@@ -46,7 +46,7 @@ def kernel_kinds_table(
     rows = [_way_row(how, by, made, costs, timing) for (how, by), made in ways.items()]
     rows.sort(key=lambda row: (row[0] == "transfer", -len(ways[str(row[0]), str(row[1])]), str(row[:2])))
     footnote = _ON_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
-    return Table("ways", columns, tuple(rows), noun="ways", main=False, person=bool(rows), footnote=footnote)
+    return Table("kernel_kinds", columns, tuple(rows), noun="ways", main=False, person=bool(rows), footnote=footnote)
 
 
 def _way_row(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
 SWITCHES: Final = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
@@ -45,15 +47,16 @@ class RefusionOptions:
     def check(self, *, why_not: bool, is_part: bool) -> None:
         """Raises HloError for options that require a change if none is selected, and for unknown rules."""
         if self.into is not None and not self.fuse:
-            raise HloError("--into says where something goes", hint="say what with --fuse")
+            raise requirement_error("--into", "--fuse A,B")
         if self.keep and not self.fuse:
-            raise HloError("--keep says how what is fused is kept", hint="say what with --fuse")
+            raise requirement_error("--keep", "--fuse A,B")
         if self.switches and not (self.apply or why_not):
-            raise HloError("--fusion-rules is about what is fused by rules", hint="add --apply or --why-not")
+            raise requirement_error("--fusion-rules", "--apply or --why-not")
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
-            raise HloError(f"no fusion rule is called {unknown[0]}", hint=f"there are {', '.join(SWITCHES)}")
+            raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
         if self.is_asked and is_part:
-            raise HloError("a module is changed as a whole", hint="leave out --where and --computation")
+            hint = f"{self.question} changes the whole module; remove --where and --computation"
+            raise HloError(f"--where and --computation cannot be used with {self.question}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class FuseOptions:
     fusion_rules: str | None = None
     computation: str | None = None
     chip: str | None = None
-    chips: str | None = None
+    chip_file: str | None = None
     where: str | None = None
     each: bool = False
     jobs: int | None = None
@@ -120,26 +123,31 @@ class FuseOptions:
         >>> FuseOptions(cost=True, dots=True).check()
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: --cost and --dots do not go together
+        hlo_cli.source.HloError: error: --cost cannot be used with --dots
         """
         asked = self._questions
         if len(two := [option for option, given in asked.items() if given]) > 1:
-            raise HloError(f"{' and '.join(two)} do not go together", hint="ask them one after the other")
+            raise conflict_error(two[0], two[1])
         if self.as_xla and not self.cost:
-            raise HloError("--as-xla is about costs", hint="add --cost")
+            raise requirement_error("--as-xla", "--cost")
         if self.is_one_fusion and (self.where or self.computation):
-            raise HloError("--where and --computation choose among many, and NAME is one", hint="leave one of them out")
+            raise conflict_error("--where" if self.where else "--computation", "NAME")
         is_part = self.computation is not None or self.where is not None
         self.changes.check(why_not=self.why_not, is_part=is_part)
         if self.is_about_calls:
             self._check_calls()
 
     def _check_calls(self) -> None:
-        if self.chip or self.chips:
-            raise HloError("--chip is about costs, not about custom calls", hint="leave out --chip")
+        if self.chip or self.chip_file:
+            raise conflict_error("--chip" if self.chip else "--chip-file", self._about_calls)
         if self.where is not None and (self.name is not None or self.c_signature):
-            hint = "hlo fuse DUMP --custom-calls --where EXPR lists calls"
-            raise HloError("--where chooses rows of a list", hint=hint)
+            other = "--c-signature" if self.c_signature else "NAME"
+            raise conflict_error("--where", other, hint="run `hlo fuse DUMP --custom-calls --where EXPR` to list calls")
+
+    @property
+    def _about_calls(self) -> str:
+        """The option that selects a report on custom calls."""
+        return "--custom-calls" if self.custom_calls else "--c-signature"
 
     @property
     def _questions(self) -> dict[str, bool]:
@@ -147,7 +155,7 @@ class FuseOptions:
             "NAME": self.is_one_fusion,
             "--cost": self.cost,
             "--dots": self.dots,
-            "--custom-calls": self.is_about_calls,
+            self._about_calls: self.is_about_calls,
             "--why-not": self.why_not,
             self.changes.question: self.changes.is_asked,
         }

@@ -170,7 +170,7 @@ def _compared(before: _Moved, after: _Moved) -> Table:
         Column("bytes", "moved", "bytes"),
     )
     rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
-    return Table("kernels", columns, rows, noun="rows", main=False)
+    return Table("totals", columns, rows, noun="rows", main=False)
 
 
 def _rules_table(apart: Iterable[FusionDecision]) -> Table:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
+from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.late_help import LateHelp
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
@@ -21,29 +21,52 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
-HELP = """What a layout means; what padding costs.
+HELP = """\
+Explain a layout, or find memory lost to padding.
 
-INPUT is a dump (a file, a directory that --xla_dump_to wrote, a glob, or - for standard input), one instruction's
-shape in it as DUMP:NAME, or a shape or instruction typed as text. Several modules get a row each.
-
-\b
-Examples:
-  hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'
-  hlo layout --for v5e 'f32[8,28,28,3]'
-  hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'
-  hlo layout dump/ --by source --top 10
-  hlo layout dump/ --where 'opcode == fusion and padding > 50%'
-  hlo layout runs/ --each --jobs 0
+INPUT is a shape such as 'f32[8,128]{1,0:T(8,128)}', an instruction in a dump
+(DUMP:NAME), or a dump: a file, a directory written by --xla_dump_to, a glob, or
+- for stdin. Several modules get one row each.
 """
+EXAMPLES = (
+    "hlo layout 'bf16[300,70]{1,0:T(8,128)(2,1)}'",
+    "hlo layout dump/ --by source --top 10",
+    "hlo layout --draw 'f32[3,5]{1,0:T(2,2)}'",
+    "hlo layout --for v5e 'f32[8,28,28,3]'",
+    "hlo layout dump/ --where 'opcode == fusion and padding > 50%'",
+    "hlo layout runs/ --each --jobs 0",
+)
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="shape", help="What makes a row of a dump.")
-@click.option("--computation", metavar="NAME", help="Only what this computation makes.")
+@option(
+    "--by",
+    "grouping",
+    group="Reports",
+    is_common=True,
+    type=click.Choice(GROUPINGS),
+    metavar="GROUP",
+    default="shape",
+    help=f"Group the values of a dump by {one_of(GROUPINGS)}.",
+)
+@flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
+@option(
+    "--for",
+    "generation",
+    group="Reports",
+    is_common=True,
+    metavar="TPU",
+    help=lambda: f"Show the layout that this TPU would use: {_generations()}.",
+)
 @where_option
-@click.option("--draw", is_flag=True, help="Draw the array: slots in memory, tiles, padding.")
-@click.option("--for", "generation", cls=LateHelp, metavar="TPU", late_help=lambda: _for_help())
+@option(
+    "--computation",
+    group="Filters",
+    is_common=True,
+    metavar="NAME",
+    help="Include only values defined in this computation.",
+)
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
@@ -55,7 +78,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options.check_for_shapes()
         return _explain([text for text in texts if text is not None], options, output)
     if any(text is not None for text in texts):
-        raise HloError("shapes and dumps cannot be mixed", hint="ask for them one after the other")
+        raise HloError("shapes and dumps cannot be mixed", hint="use only one of them")
     options.check_for_dump()
     from hlo_cli.commands.shared.load import load, what_was_read
     from hlo_cli.commands.shared.selection import Many
@@ -69,10 +92,10 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _for_help() -> str:
+def _generations() -> str:
     from hlo_cli.analysis.hardware.chips import tpu_generations
 
-    return f"What this TPU would choose: {' '.join(generation.name for generation in tpu_generations())}."
+    return one_of([generation.name for generation in tpu_generations()])
 
 
 def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions) -> int:

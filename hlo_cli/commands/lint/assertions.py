@@ -117,7 +117,7 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
     columns = tuple(replace(each, person=False) if is_one and each.name in _ALIKE else each for each in _COLUMNS)
     short = short_paths([each.path for each in rows])
     cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
-    return Table("expectations", columns, cells, noun="expectations", main=False)
+    return Table("assertions", columns, cells, noun="expectations", main=False)
 
 
 def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:

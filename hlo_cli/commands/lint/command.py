@@ -10,53 +10,105 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.lint.options import LintOptions
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write, write_report
+from hlo_cli.source import SEVERITIES
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
 
-HELP = """What is wrong, and what costs more than it should.
+HELP = """\
+Check modules for errors and inefficiencies.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; all modules are looked
-through. Rules HLO0.. ask whether a module is well formed, as XLA's verifier does; HLO1 to HLO7 what costs more than
-it should: layouts, memory, fusion, waiting, exchanges between devices, calls to libraries and the host, types.
-Settings come from [tool.hlo.lint] in pyproject.toml or [lint] in hlo.toml, the nearest above the working directory.
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. All modules in it are checked.
+"""
+EXAMPLES = (
+    "hlo lint dump/",
+    "hlo lint --explain HLO101",
+    "hlo lint dump/ --select HLO1 --set padding_bytes=1MiB",
+    "hlo lint dump/ --select HLO2 --set chip=v5e",
+    "hlo lint dump/ --write-baseline known.json",
+    "hlo lint dump/ --baseline known.json --format github",
+    "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ -o findings.sarif",
+)
+DETAILS = """\
+Rules HLO0xx check that a module is well formed, as XLA's verifier does. Rules
+HLO1xx to HLO7xx report inefficiencies: layouts, memory, fusion, exposed
+transfers, collectives, host and library calls, and numeric types.
 
-Exit 0: no finding but notes. 1: errors or warnings. 2: usage, or input that cannot be read.
+Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
+([tool.hlo.lint]) in the working directory or above it.
 
-\b
-Examples:
-  hlo lint dump/
-  hlo lint dump/ --select HLO1 --set padding_bytes=1MiB
-  hlo lint dump/ --select HLO2 --set chip=v5e
-  hlo lint dump/ --write-baseline known.json
-  hlo lint dump/ --baseline known.json --format github
-  hlo lint dump/ --expect expect.toml
-  hlo lint dump/ -o findings.sarif
-  hlo lint --explain HLO101
+Exit codes: 0 no errors or warnings; 1 errors or warnings found; 2 usage error
+or unreadable input.
 """
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--select", multiple=True, metavar="LIST", help="Rules to run, as HLO1,HLO201; ALL is every one.")
-@click.option("--ignore", multiple=True, metavar="LIST", help="Rules not to run.")
-@click.option("--severity", type=click.Choice(("error", "warning", "note")), help="The mildest findings to show.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting, as padding_bytes=1MiB.")
-@click.option("--baseline", metavar="FILE", help="Findings that are known: only new ones are shown.")
-@click.option("--write-baseline", metavar="FILE", help="Write the findings to a file that --baseline takes.")
-@click.option("--expect", multiple=True, metavar="FILE", help="What the modules have to keep to; see hlo help expect.")
-@each_options_of("Print one row per module: its findings counted.", "Use N processes; 0 uses all CPU cores.")
-@click.option("--statistics", is_flag=True, help="How many findings each rule has.")
-@click.option("--exit-zero", is_flag=True, help="Findings do not fail.")
-@click.option("--isolated", is_flag=True, help="No settings from files.")
-@click.option("--show-settings", is_flag=True, help="The settings, and where each comes from.")
-@click.option("--list-rules", is_flag=True, help="All rules.")
-@click.option("--explain", metavar="RULE", help="What a rule is about, and how to mend what it finds.")
+@option(
+    "--select",
+    group="Rules",
+    is_common=True,
+    multiple=True,
+    metavar="LIST",
+    help="Run only these rules or groups, such as HLO1,HLO201; ALL enables every rule.",
+)
+@option("--ignore", group="Rules", is_common=True, multiple=True, metavar="LIST", help="Skip these rules or groups.")
+@option(
+    "--min-severity",
+    group="Rules",
+    is_common=True,
+    type=click.Choice(SEVERITIES),
+    metavar="LEVEL",
+    help=f"Hide findings below this severity: {one_of(SEVERITIES)}.",
+)
+@option(
+    "--set",
+    "assignments",
+    group="Rules",
+    is_common=True,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, such as padding_bytes=1MiB (repeatable).",
+)
+@option("--explain", group="Rules", is_common=True, metavar="RULE", help="Explain a rule and how to fix its findings.")
+@flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
+@option(
+    "--baseline",
+    group="Baselines and assertions",
+    is_common=True,
+    metavar="FILE",
+    help="Ignore findings that are recorded in FILE.",
+)
+@option(
+    "--write-baseline",
+    group="Baselines and assertions",
+    is_common=True,
+    metavar="FILE",
+    help="Record all current findings in FILE for --baseline.",
+)
+@option(
+    "--expect",
+    group="Baselines and assertions",
+    is_common=True,
+    multiple=True,
+    metavar="FILE",
+    help="Check the assertions in FILE (see `hlo help expect`).",
+)
+@flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
+@flag("--isolated", group="Settings", help="Ignore all configuration files.")
+@flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
+@each_options_of(
+    "Print one row per module with the number of findings.", "Check modules in N processes; 0 uses all CPU cores."
+)
 @io_options_of("findings", "data", "document")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Writes pages or settings, which need no input; otherwise reads and checks all inputs."""
@@ -72,7 +124,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     chosen = {
         "select": codes(options.select),
         "ignore": codes(options.ignore),
-        "least_severity": options.severity,
+        "least_severity": options.min_severity,
         "strict": reading.strict,
     }
     config = load_config(chosen, options.assignments, isolated=options.isolated)

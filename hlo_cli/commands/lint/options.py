@@ -7,16 +7,15 @@ from dataclasses import asdict
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
 
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _OF_LOOKING: Final = (
     *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
 )
-_OF_SETTINGS: Final = ("--select", "--ignore", "--severity", "--set", "--isolated", "--strict")
+_OF_SETTINGS: Final = ("--select", "--ignore", "--min-severity", "--set", "--isolated", "--strict")
 _NOTHING_TO: Final[Idle] = {
     "--explain": (*_OF_LOOKING, *_OF_SETTINGS, "--list-rules", "--show-settings"),
     "--list-rules": (*(each for each in _OF_LOOKING if each != "--top"), *_OF_SETTINGS, "--show-settings"),
@@ -26,11 +25,11 @@ _NOTHING_TO: Final[Idle] = {
 }
 """For each option that replaces the findings, the options that have no effect with it."""
 _WHY: Final = {
-    "--explain": "the page of a rule is the same whatever is looked through",
-    "--list-rules": "all rules are listed; --show-settings says which are chosen",
-    "--show-settings": "nothing is looked through",
-    "--write-baseline": "it writes every finding; what --expect states is never part of it",
-    "--each": "--statistics has a row for each rule",
+    "--explain": "--explain takes no other options of hlo lint",
+    "--list-rules": "--list-rules lists all rules; use --show-settings to see which are selected",
+    "--show-settings": "--show-settings checks no modules",
+    "--write-baseline": "--write-baseline records every finding of the selected rules, but no assertions",
+    "--each": "--each has one row per module, --statistics one per rule",
 }
 
 
@@ -40,7 +39,7 @@ class LintOptions:
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    severity: str | None = None
+    min_severity: str | None = None
     assignments: tuple[str, ...] = ()
     baseline: str | None = None
     write_baseline: str | None = None
@@ -60,7 +59,7 @@ class LintOptions:
         >>> LintOptions(explain="HLO101", select=("HLO1",)).check(OutputOptions())
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: --explain and --select do not go together
+        hlo_cli.source.HloError: error: --select cannot be used with --explain
         """
         given = {_OPTIONS.get(name, name): value for name, value in asdict(self).items()} | {"strict": strict}
         asked = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
@@ -73,5 +72,4 @@ def _refuse_tables(there: Container[str], name: str) -> None:
 
     for option in ("--statistics", "--each", "--sort", "--columns"):
         if option in there and name in format_names("findings"):
-            hint = f"{option} is of tables; their formats: {', '.join(format_names())}"
-            raise HloError(f"{option} and --format {name} do not go together", hint=hint)
+            raise conflict_error(option, f"--format {name}", hint=f"table formats: {', '.join(format_names())}")

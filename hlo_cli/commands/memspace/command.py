@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
@@ -20,36 +21,99 @@ if TYPE_CHECKING:
 GROUPINGS = ("value", "scope", "op_name", "source", "kind", "shape", "opcode")
 RELEASES = ("0.10.2", "2026-08")
 
-HELP = """What fills each memory, and when.
+HELP = """\
+Show memory use, live ranges, and the peak of each memory space.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
-each gets a row and is checked. Lives and sizes are computed as XLA's own buffer assignment does; where the compiler's
-lies beside the dump, the numbers are its own.
-
-\b
-Examples:
-  hlo memspace dump/ --chip v5e
-  hlo memspace dump/ --space VMEM --by source
-  hlo memspace dump/ --value copy.10
-  hlo memspace dump/ -o memory.html
-  hlo memspace dump/ --oom error.txt
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. Several modules get one row each, and each is checked.
+"""
+EXAMPLES = (
+    "hlo memspace dump/",
+    "hlo memspace dump/ --chip v5e",
+    "hlo memspace dump/ --space VMEM --by source",
+    "hlo memspace dump/ --value copy.10",
+    "hlo memspace dump/ -o memory.html",
+    "hlo memspace dump/ --oom error.txt",
+)
+DETAILS = """\
+Numbers are computed with the rules of XLA's buffer assignment. If the dump
+includes the compiler's own buffer assignment, its numbers are used. XLA release
+0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026.
 """
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--space", metavar="SPACE", help="Which memory: HBM, VMEM …, its number, or all.")
-@click.option("--at", metavar="NAME", help="What is alive at this instruction, not at the peak.")
-@click.option("--value", metavar="NAME", help="The life of one value: NAME, or NAME{1} for an element of a tuple.")
-@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default="value", help="What makes a row.")
-@click.option("--traffic", is_flag=True, help="What is moved between memories, and how far ahead.")
-@click.option("--limit", metavar="SIZE", help="Whether it fits into this, as 16GiB; exit code 1 if not.")
-@click.option("--chip", metavar="NAME", help="Whether it fits this chip: v5e, h100 …; exit code 1 if not.")
-@click.option("--gate-unoptimized", is_flag=True, help="With --chip: exit 1 also for a module before optimization.")
-@click.option("--compare", is_flag=True, help="What the text alone tells, against the compiler's own files.")
-@click.option("--oom", metavar="FILE", help="An out-of-memory error to explain, or - for standard input.")
-@click.option("--release", type=click.Choice(RELEASES), default=RELEASES[0], help="Whose rules are followed.")
+@option(
+    "--by",
+    "grouping",
+    group="Reports",
+    is_common=True,
+    type=click.Choice(GROUPINGS),
+    metavar="GROUP",
+    default="value",
+    help=f"Group live values by {one_of(GROUPINGS)}.",
+)
+@option(
+    "--at",
+    group="Reports",
+    is_common=True,
+    metavar="NAME",
+    help="Show values that are live at this instruction instead of at the peak.",
+)
+@option(
+    "--value",
+    group="Reports",
+    is_common=True,
+    metavar="NAME",
+    help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
+)
+@flag(
+    "--traffic",
+    group="Reports",
+    is_common=True,
+    help="List transfers between memory spaces and how early each one is issued.",
+)
+@flag("--compare", group="Reports", help="Compare the computed numbers with the compiler's buffer assignment.")
+@option(
+    "--oom",
+    group="Reports",
+    is_common=True,
+    metavar="FILE",
+    help="Explain an out-of-memory error message (- for stdin).",
+)
+@option(
+    "--space",
+    group="Filters",
+    is_common=True,
+    metavar="SPACE",
+    help="Show this memory space, by name (HBM, VMEM) or number; `all` shows every one.",
+)
 @where_option
+@option(
+    "--limit",
+    group="Limits",
+    is_common=True,
+    metavar="SIZE",
+    help="Exit with code 1 if the module needs more than SIZE, such as 16GiB.",
+)
+@option(
+    "--chip",
+    group="Limits",
+    is_common=True,
+    metavar="NAME",
+    help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
+)
+@flag("--gate-unoptimized", group="Limits", help="Apply --chip to modules before optimization as well.")
+@option(
+    "--xla-release",
+    "release",
+    group="Model",
+    type=click.Choice(RELEASES),
+    metavar="NAME",
+    default=RELEASES[0],
+    help=f"Follow the buffer assignment rules of this XLA release: {one_of(RELEASES)}.",
+)
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:

@@ -126,7 +126,7 @@ def _lives_table(rows: tuple[Row, ...]) -> Table:
         Column("compiler_start", "compiler start", "step"),
         Column("compiler_end", "compiler end", "step"),
     )
-    return Table("lives", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
+    return Table("live_ranges", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
 
 
 def _value_row(value: LiveValue, bytes_: int | None, offset: int | None, what: str) -> Row:

@@ -9,6 +9,7 @@ from hlo_cli.analysis.memory.interference import Release
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.shared.memory_timeline import EVERY_SPACE
+from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 from hlo_cli.syntax.queries.sizes import parse_size
@@ -59,10 +60,10 @@ def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
     """The command's parameters, checked; HloError for options without effect."""
     _refuse_two(given)
     if given["gate_unoptimized"] and given["chip"] is None:
-        raise HloError("--gate-unoptimized requires --chip NAME", hint="--limit SIZE is always checked")
+        raise requirement_error("--gate-unoptimized", "--chip NAME", hint="--limit SIZE applies to every module")
     limit_bytes = parse_size(given["limit"]) if given["limit"] is not None else None
     if limit_bytes == 0:
-        raise HloError("nothing fits into a limit of 0", hint="--limit 16GiB")
+        raise HloError("--limit must be greater than 0", hint="for example --limit 16GiB")
     own = {name: value for name, value in given.items() if name != "limit"}
     return MemspaceOptions(**own, limit_bytes=limit_bytes)
 
@@ -84,21 +85,22 @@ def _refuse_two(options: Mapping[str, object]) -> None:
     questions = [name for name in given if name in _QUESTIONS]
     limits = [name for name in given if name in _LIMITS]
     if len(questions) > 1:
-        raise HloError(f"--{questions[0]} and --{questions[1]} are two questions", hint="ask them one after the other")
+        raise conflict_error(f"--{questions[0]}", f"--{questions[1]}")
     if len(limits) > 1:
-        raise HloError("--limit and --chip are two limits", hint="give one of them")
+        raise conflict_error("--limit", "--chip")
     for question in questions:
         for name in given:
             if name not in _GO_WITH[question]:
-                raise HloError(
-                    f"--{question} says nothing of --{name}", hint=f"hlo memspace DUMP --{name} … without it"
-                )
+                raise conflict_error(f"--{name}", f"--{question}")
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:
     """The step at which the named instruction runs; HloError if it has no step of its own."""
     instruction = memory.module.instruction(name)
     if instruction not in memory.positions:
-        where = f"{instruction.name} runs inside a kernel, in {instruction.computation.name}"
-        raise HloError(where, hint="ask for the instruction that calls it")
+        inside = instruction.computation.name
+        raise HloError(
+            f"'{instruction.name}' has no step of its own: it is part of {inside}",
+            hint=f"use the instruction that calls {inside}",
+        )
     return memory.positions[instruction]

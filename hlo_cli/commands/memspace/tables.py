@@ -73,7 +73,7 @@ def live_values_table(
         Column("offset", "offset", "address", person=False),
     )
     rows = tuple(_value_row(memory, space, value, total) for space, value in alive)
-    return Table("peak", columns, rows, title=title, noun="values", limit=10, marked=marked)
+    return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
 def totals_table(

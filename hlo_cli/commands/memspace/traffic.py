@@ -74,7 +74,7 @@ def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Tab
         if len(been) > _ONCE
     )
     title = "Copied more than once"
-    return Table("copied", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
+    return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
 
 def _ways_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
@@ -91,7 +91,7 @@ def _ways_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
     )
     rows = [_way_row(memory, *way, moved) for way, moved in ways.items()]
     rows.sort(key=lambda row: (str(row[0]), str(row[1])))
-    return Table("ways", columns, tuple(rows), noun="ways", main=False)
+    return Table("directions", columns, tuple(rows), noun="ways", main=False)
 
 
 def _way_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:

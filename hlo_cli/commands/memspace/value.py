@@ -122,7 +122,7 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
         facts.append(Fact("from", (), instruction.metadata.op_name))
     if location is not None:
         facts.append(Fact("source", (), str(location)))
-    return Facts("life", tuple(facts))
+    return Facts("live_range", tuple(facts))
 
 
 def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
@@ -162,7 +162,9 @@ def _neighbours_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     others = allocation.values if allocation is not None else ()
     rows = tuple(_value_row(other) for other in others if _overlaps(value, other))
     title = "In the same place at other times"
-    return Table("neighbours", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
+    return Table(
+        "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
+    )
 
 
 def _overlaps(value: LiveValue, other: LiveValue) -> bool:

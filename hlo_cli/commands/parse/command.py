@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.parse.options import ParseOptions
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_bytes, write_report
@@ -19,39 +21,78 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
-HELP = """What is in a dump; one instruction taken apart.
+HELP = """\
+Summarize a module, or explain one instruction.
 
-INPUT is a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; several
-modules get a row each.
-
-\b
-Examples:
-  hlo parse dump/ --tree
-  hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'
-  hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo
-  hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'
-  hlo parse dump.hlo.pb --format hlo -o dump.txt
-  hlo parse dump.txt -o dump.hlo.pb
-  hlo parse runs/ --each --jobs 0
-  hlo parse dump.txt --format hlo --desugar -o canonical.txt
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. Several modules get one row each.
+"""
+EXAMPLES = (
+    "hlo parse dump/ --tree",
+    "hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'",
+    "hlo parse dump/ --explain fusion.2",
+    "hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'",
+    "hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo",
+    "hlo parse dump.hlo.pb --format hlo -o dump.txt",
+    "hlo parse dump.txt -o dump.hlo.pb",
+    "hlo parse dump.txt --format hlo --desugar -o canonical.txt",
+    "hlo parse runs/ --each --jobs 0",
+)
+DETAILS = """\
+Besides the formats of all reports, `--format hlo` writes the module as HLO text
+and `--format pb` as a binary HloModuleProto; -o FILE.hlo and -o FILE.pb select
+these formats.
 """
 
 _STEPS = 1
 """The default number of steps in a slice."""
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--instructions", is_flag=True, help="List every instruction.")
-@click.option("--tree", is_flag=True, help="Draw loops, branches and calls as they contain each other.")
-@click.option("--explain", metavar="NAME", help="Take one instruction apart: a name, or its text; - reads it.")
-@click.option("--select", metavar="EXPR", help="Print the instructions that this is true of, as they stand there.")
-@click.option("--slice", "part", metavar="NAME", help="Print an instruction and its neighbours as a module.")
-@click.option("--operands", type=click.IntRange(min=0), metavar="N", help="Steps up that --slice goes; 1 if not given.")
-@click.option("--users", type=click.IntRange(min=0), metavar="N", help="Steps down that --slice goes; 1 if not given.")
-@click.option("--desugar", is_flag=True, help="With --format hlo: slice-start becomes async-start, t#0 an instruction.")
-@click.option("--sugar", is_flag=True, help="With --format hlo: the other way round.")
-@click.option("--computation", metavar="NAME", help="Look only into this computation.")
+@flag("--instructions", group="Reports", is_common=True, help="List all instructions in a table.")
+@flag("--tree", group="Reports", is_common=True, help="Show loops, branches, and calls as a tree with trip counts.")
+@option(
+    "--explain",
+    group="Reports",
+    is_common=True,
+    metavar="NAME",
+    help="Explain one instruction, given by name or as HLO text (- for stdin).",
+)
+@option(
+    "--select",
+    group="Reports",
+    is_common=True,
+    metavar="EXPR",
+    help="Print the instructions that match EXPR as HLO text, unchanged.",
+)
+@option(
+    "--slice",
+    "part",
+    group="Reports",
+    is_common=True,
+    metavar="NAME",
+    help="Extract an instruction with its operands and users as a standalone module.",
+)
+@option(
+    "--operands",
+    group="Reports",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default_text=str(_STEPS),
+    help="Include N levels of operands in --slice.",
+)
+@option(
+    "--users",
+    group="Reports",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default_text=str(_STEPS),
+    help="Include N levels of users in --slice.",
+)
+@flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
+@flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
+@option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
 @where_option
 @each_options
 @io_options
@@ -121,8 +162,9 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
 
         up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
         return print_slice(loaded, options.part, output, operands=up, users=down, computation=options.computation)
-    if options.where is not None or options.computation is not None:
-        raise HloError("the module is written whole", hint="--select EXPR prints instructions")
+    for name, value in (("--where", options.where), ("--computation", options.computation)):
+        if value is not None:
+            raise conflict_error(name, f"--format {output.format}", hint="use --select EXPR to print instructions")
     return _write_proto(loaded, output) if output.format == "pb" else _write_text(loaded, options, output)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
 
 _GOES_WITH: Final = {
     "--where": ("--instructions",),
@@ -40,20 +40,21 @@ class ParseOptions:
         >>> ParseOptions(tree=True, where="rank > 1").check("table")
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: --tree and --where do not go together
+        hlo_cli.source.HloError: error: --where cannot be used with --tree
         """
         answers = list(self._answers())
         if len(answers) > 1:
-            raise HloError(f"{' and '.join(answers)} do not go together")
+            raise conflict_error(answers[0], answers[1])
         for option in self._narrowed():
             if (answers or ["--instructions"])[0] not in _GOES_WITH[option]:
                 if answers:
-                    raise HloError(f"{answers[0]} and {option} do not go together")
-                raise HloError(f"{option} is for {_GOES_WITH[option][0]}")
+                    raise conflict_error(option, answers[0])
+                required = _GOES_WITH[option][0]
+                raise requirement_error(option, required, hint=f"add {required} NAME")
         if self.desugar and self.sugar:
-            raise HloError("--desugar and --sugar do not go together")
+            raise conflict_error("--desugar", "--sugar")
         if (self.desugar or self.sugar) and format != "hlo":
-            raise HloError(f"--{'desugar' if self.desugar else 'sugar'} is for --format hlo")
+            raise requirement_error("--desugar" if self.desugar else "--sugar", "--format hlo")
 
     def about_one(self, format: str) -> list[str]:
         """The given options that require a single module, as typed."""

@@ -212,7 +212,7 @@ def _kinds_table(
         for name in names
     ]
     rows.sort(key=lambda row: (-sum(cell for cell in (row[4], row[6]) if isinstance(cell, int)), str(row[0])))
-    return Table("kinds", columns, tuple(rows), noun="operations", main=False, person=len(rows) > 1)
+    return Table("operations", columns, tuple(rows), noun="operations", main=False, person=len(rows) > 1)
 
 
 def _kind_row(name: str, flights: Sequence[AsyncInterval], blocking: Iterable[int]) -> Row:

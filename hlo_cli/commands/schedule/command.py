@@ -8,12 +8,14 @@ import click
 
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.commands.shared.chips import chip_options
+from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -25,41 +27,93 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import How, Reordered
 
-HELP = """What overlaps, and what waits.
+HELP = """\
+Show async operations, what they overlap with, and which transfers are exposed.
 
-INPUT is a dump: a file, a directory that --xla_dump_to wrote, a glob, or - for standard input; of several modules,
-each gets a row and is checked. Each asynchronous operation is shown with what runs while it is under way; one with no
-kernel in between, or that the compiler marks is_sync, is exposed. With --chip, each has the time that it takes there,
-and that it is waited for. Steps are those of hlo memspace. What breaks XLA's rules for asynchronous operations is an
-error, and the exit code 1; a warning is about what not every XLA minds, a note about what only older versions do.
+INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
+stdin. Several modules get one row each, and each is checked.
+"""
+EXAMPLES = (
+    "hlo schedule dump/",
+    "hlo schedule dump/ --chip h100 --sort exposed_seconds",
+    "hlo schedule dump/ --where 'exposed and bytes > 1MiB' --sort bytes",
+    "hlo schedule dump/ --sequence --where 'in_flight > 0'",
+    "hlo schedule dump/ --critical-path bytes",
+    "hlo schedule dump/ --chip h100 --critical-path time",
+    "hlo schedule dump/ --reorder memory",
+    "hlo schedule dump/ --reorder latency --chip h100 --limit 12GiB -o new.hlo",
+    "hlo schedule dump/ --desugar",
+    "hlo schedule dump/ -o schedule.html",
+)
+DETAILS = """\
+An async operation is exposed if no kernel runs between its start and its done,
+or if the compiler marked it is_sync. With --chip, durations and exposed time
+are estimated. Steps are those of `hlo memspace`.
 
-\b
-Examples:
-  hlo schedule dump/
-  hlo schedule dump/ --where 'exposed and bytes > 1MiB' --sort bytes
-  hlo schedule dump/ --sequence --where 'in_flight > 0'
-  hlo schedule dump/ --critical-path bytes
-  hlo schedule dump/ --chip h100 --sort exposed_seconds
-  hlo schedule dump/ --chip h100 --critical-path time
-  hlo schedule dump/ -o schedule.html
-  hlo schedule dump/ --reorder memory
-  hlo schedule dump/ --reorder latency --chip h100 --limit 12GiB -o new.hlo
-  hlo schedule dump/ --desugar
+Exits with code 1 if the module violates XLA's rules for async operations. A
+warning is a violation that only some versions of XLA reject, a note one that
+only older versions reject.
 """
 
 
-@click.command(help=HELP)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--sequence", is_flag=True, help="Every step: what is alive, what starts and ends, what is in flight.")
-@click.option("--critical-path", "model", type=click.Choice(MODELS), help="The longest chain, by what takes time.")
-@click.option("--reorder", "how", type=click.Choice(ORDERS), help="Another order; --format hlo writes the module.")
-@click.option("--desugar", "way", flag_value="desugar", help="What slice-start and t#0 stand for, as a diff.")
-@click.option("--sugar", "way", flag_value="sugar", help="The other way: async-start of a slice as slice-start.")
-@click.option("--limit", metavar="SIZE", help="What --reorder latency may take of the main memory, as 12GiB.")
-@click.option("--space", metavar="SPACE", help="Which memory the sequence shows: HBM, VMEM …, its number, or all.")
-@click.option("--computation", metavar="NAME", help="Only what this computation runs.")
-@chip_options("Estimate times for this chip")
+@flag(
+    "--sequence",
+    group="Reports",
+    is_common=True,
+    help="List every step of the schedule with live memory and transfers in flight.",
+)
+@option(
+    "--critical-path",
+    "model",
+    group="Reports",
+    is_common=True,
+    type=click.Choice(MODELS),
+    metavar="COST",
+    help=f"Show the longest dependency chain, measured in {one_of(MODELS)}.",
+)
+@option(
+    "--reorder",
+    "how",
+    group="Changes",
+    is_common=True,
+    type=click.Choice(ORDERS),
+    metavar="GOAL",
+    help=f"Reschedule the module and compare memory and overlap: {one_of(ORDERS)}.",
+)
+@option(
+    "--limit",
+    group="Changes",
+    is_common=True,
+    metavar="SIZE",
+    help="Keep peak memory below SIZE, such as 12GiB (with --reorder latency).",
+)
+@option(
+    "--desugar",
+    "way",
+    group="Changes",
+    is_common=True,
+    flag_value="desugar",
+    help="Show a diff that expands short forms such as slice-start and t#0.",
+)
+@option(
+    "--sugar",
+    "way",
+    group="Changes",
+    is_common=True,
+    flag_value="sugar",
+    help="Show a diff that uses short forms where possible.",
+)
 @where_option
+@option("--computation", group="Filters", metavar="NAME", help="Include only operations that run in this computation.")
+@option(
+    "--space",
+    group="Filters",
+    metavar="SPACE",
+    help="Show this memory space in --sequence, by name or number; `all` shows every one.",
+)
+@chip_options("Estimate times on this chip")
 @each_options
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
@@ -73,9 +127,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
-    throughput = chosen_throughput(options.chip, options.chips)
-    if options.model == "time" and throughput is None:
-        raise HloError("time on which chip?", hint="add --chip NAME; hlo help chips lists them")
+    throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.schedule.each import schedule_each
@@ -108,10 +160,11 @@ class _Asked:
     throughput: ChipSpec | None
     argument: str
 
-    def check_whole(self, message: str) -> None:
-        """Raises HloError if an option selects a part of the module."""
-        if self.options.where is not None or self.options.computation is not None:
-            raise HloError(message, hint="leave out --where and --computation")
+    def check_whole(self, option: str) -> None:
+        """Raises HloError if an option selects a part of the module that `option` writes as a whole."""
+        for name, value in (("--where", self.options.where), ("--computation", self.options.computation)):
+            if value is not None:
+                raise conflict_error(name, option, hint=f"remove {name}: {option} changes the whole module")
 
 
 def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
@@ -176,7 +229,7 @@ def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
-    asked.check_whole("the text is respelled whole")
+    asked.check_whole(f"--{way}")
     module = asked.loaded.module
     new = with_sugar(module, way)
     if output.is_module:
@@ -187,7 +240,7 @@ def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
 
 def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
-    asked.check_whole("the module is written whole")
+    asked.check_whole(f"--reorder {how} --format hlo")
     new = _reordered(asked, how)
     return _write_text(asked.loaded, new.module, output, new.copies)
 

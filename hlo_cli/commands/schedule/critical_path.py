@@ -151,4 +151,6 @@ def _table(
             str(location) if location is not None else None,
         )
 
-    return Table("path", columns, tuple(map(row, path.instructions)), noun="instructions", footnote=_MEANING[model])
+    return Table(
+        "critical_path", columns, tuple(map(row, path.instructions)), noun="instructions", footnote=_MEANING[model]
+    )

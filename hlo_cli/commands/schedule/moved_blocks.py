@@ -61,7 +61,7 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
 
     several = any(len(block.instructions) > 1 for block in blocks)
     columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
-    return Table("moved", columns, tuple(map(row, blocks)), noun="blocks", title="moved")
+    return Table("moved_blocks", columns, tuple(map(row, blocks)), noun="blocks", title="moved")
 
 
 def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.io_options import worded
+from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.commands.schedule.critical_path import Model
@@ -30,7 +30,7 @@ class ScheduleOptions:
     where: str | None = None
     computation: str | None = None
     chip: str | None = None
-    chips: str | None = None
+    chip_file: str | None = None
     each: bool = False
     jobs: int | None = None
 
@@ -40,17 +40,17 @@ class ScheduleOptions:
         >>> ScheduleOptions(space="HBM").check()
         Traceback (most recent call last):
             ...
-        hlo_cli.source.HloError: error: --space is about the sequence
+        hlo_cli.source.HloError: error: --space requires --sequence
         """
         if self.space is not None and not self.sequence:
-            raise HloError("--space is about the sequence", hint="add --sequence")
+            raise requirement_error("--space", "--sequence")
         if len(two := self._questions) > 1:
-            raise HloError(
-                f"{' and '.join(two)} are {('two', 'three', 'four')[len(two) - 2]} questions",
-                hint="ask them one after the other",
-            )
+            raise conflict_error(two[0], two[1])
         if self.limit is not None and self.how != "latency":
-            raise HloError("--limit is about the memory that hiding latency takes", hint="add --reorder latency")
+            raise requirement_error("--limit", "--reorder latency")
+        if self.model == "time" and self.chip is None and self.chip_file is None:
+            hint = "run `hlo help chips` to list all chips"
+            raise requirement_error("--critical-path time", "--chip NAME", hint=hint)
 
     @property
     def about_one(self) -> list[str]:
@@ -61,7 +61,7 @@ class ScheduleOptions:
     @property
     def reordering(self) -> str:
         """The given options that select another order, as typed."""
-        chip = (("--chip", self.chip), ("--chips", self.chips))
+        chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
         return worded((("--reorder", self.how), *chip, ("--limit", self.limit)))
 
     @property

@@ -214,7 +214,7 @@ def _compared(peaks: Peaks, waits: tuple[_Waits, _Waits]) -> tuple[Table, ...]:
             times = () if each.step is None else tuple(map(_or_unknown, (_exposed(each.step), each.step.least_seconds)))
             exposed.append((name, each.pairs, each.exposed, each.exposed_bytes, *times))
         columns = (*columns, Column("exposed_bytes", "exposed", "bytes"), *(timed if waits[0].step else ()))
-        tables.append(Table("exposed", columns, tuple(exposed), noun="orders", main=False))
+        tables.append(Table("overlaps", columns, tuple(exposed), noun="orders", main=False))
     return tuple(tables)
 
 

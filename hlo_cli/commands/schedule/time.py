@@ -219,7 +219,7 @@ class PairTimes:
             if unsaid := [wire for wire in found if wire is not None]:
                 words = f"no figure for the {' and the '.join(sorted(set(unsaid)))} of {self.step.throughput.chip}"
                 yield Diagnostic(
-                    "note", f"{format_count(len(unsaid), noun)} without a time: {words}", hint="--chips FILE"
+                    "note", f"{format_count(len(unsaid), noun)} without a time: {words}", hint="--chip-file FILE"
                 )
         if other := wires.count(None):
             yield Diagnostic(

@@ -1,12 +1,11 @@
-"""`--chip NAME` and `--chips FILE`: the chip for time estimates, and the notes that name the estimate."""
+"""`--chip NAME` and `--chip-file FILE`: the chip for time estimates, and the notes that name the estimate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
+from hlo_cli.commands.shared.command import option, options
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_rate
 from hlo_cli.source import Diagnostic, HloError
@@ -20,17 +19,22 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def chip_options(purpose: str) -> Callable[[_F], _F]:
-    """`--chip` and `--chips`, passed to the command as two texts or None; `purpose` is the start of the first help."""
-
-    def add(function: _F) -> _F:
-        for option in (
-            click.option("--chips", metavar="FILE", help="Figures of your own chips, as TOML; see hlo help chips."),
-            click.option("--chip", metavar="NAME", help=f"{purpose}: v5e, h100 …; see hlo help chips."),
-        ):
-            function = option(function)
-        return function
-
-    return add
+    """`--chip` and `--chip-file`, passed to the command as text or None; `purpose` begins the help of --chip."""
+    return options(
+        option(
+            "--chip",
+            group="Time estimates",
+            is_common=True,
+            metavar="NAME",
+            help=f"{purpose}, such as v5e or h100 (see `hlo help chips`).",
+        ),
+        option(
+            "--chip-file",
+            group="Time estimates",
+            metavar="FILE",
+            help="Read chip specifications from a TOML file (see `hlo help chips`).",
+        ),
+    )
 
 
 def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,8 @@ from hlo_cli.source import HloError, nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from hlo_cli.commands.shared.io_options import OutputOptions
 
 
 class CommandTable(click.Group):
@@ -47,11 +50,14 @@ class CommandTable(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            hint = f"hlo parse {name}" if os.path.exists(name) else "hlo --help lists the commands"
-            meant = nearest(name, self.table)
-            question = f"; did you mean {meant}?" if meant else ""
-            raise HloError(f"no command {name}{question}", hint=None if meant else hint)
+            raise HloError(f"unknown command '{name}'", hint=self._hint_for(name))
         return name, command, args[1:]
+
+    def _hint_for(self, name: str) -> str:
+        if os.path.exists(name):
+            return f"to read the file '{name}', run `hlo parse {quote(name)}`"
+        near = nearest(name, self.table)
+        return f"did you mean '{near}'?" if near else "run `hlo --help` to list all commands"
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can come first, found without importing a command."""
@@ -59,21 +65,40 @@ class CommandTable(click.Group):
 
         items = [CompletionItem(name, help=summary) for name, (_, summary) in self.table.items()]
         if incomplete.startswith("-"):
-            items = [CompletionItem("--help"), CompletionItem("--version")]
+            items = [
+                CompletionItem("--help", help="Show this help and exit."),
+                CompletionItem("--version", help="Show the version and exit."),
+            ]
         return [item for item in items if item.value.startswith(incomplete)]
 
 
 def error_of(error: click.ClickException) -> HloError:
-    """An error of click in the style of all other errors."""
-    if isinstance(error, click.NoSuchOption):
-        message = f"no option {error.option_name}"
-        if error.possibilities:
-            message += f"; did you mean {' or '.join(error.possibilities)}?"
-    else:
-        message = error.format_message().removesuffix(".")
-        message = message[:1].lower() + message[1:]
+    """An error of click in the style of all other errors.
+
+    >>> error_of(click.NoSuchOption("--tpo", possibilities=["--top"])).diagnostic.hint
+    "did you mean '--top'?"
+    """
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return HloError(message, hint=f"{context.command_path} --help" if context else None)
+    path = context.command_path if context else "hlo"
+    hint = f"run `{path} --help` to list all {'commands' if path == 'hlo' else 'options'}"
+    match error:
+        case click.NoSuchOption():
+            known = (name for each in (context.command.params if context else ()) for name in each.opts)
+            near = next(iter(error.possibilities or ()), None) or nearest(error.option_name, known)
+            return HloError(f"unknown option '{error.option_name}'", hint=f"did you mean '{near}'?" if near else hint)
+        case click.BadOptionUsage():
+            params = context.command.params if context else ()
+            used = next((each for each in params if error.option_name in each.opts), None)
+            if isinstance(used, click.Option) and used.is_flag:
+                return HloError(f"{error.option_name} does not take a value", hint="remove the value")
+            metavar = used.metavar if used else None
+            return HloError(
+                f"{error.option_name} requires a value", hint=f"use {error.option_name} {metavar or 'VALUE'}"
+            )
+        case click.MissingParameter() if error.param is not None:
+            return HloError(f"missing argument {error.param.human_readable_name}", hint=f"run `{path} -h` for examples")
+    message = error.format_message().removeprefix("Got ").removesuffix(".")
+    return HloError(message[:1].lower() + message[1:], hint=hint)
 
 
 def show(error: HloError, arguments: Sequence[str]) -> None:
@@ -81,34 +106,51 @@ def show(error: HloError, arguments: Sequence[str]) -> None:
 
     If JSON is selected, writes it as JSON too, on standard output, and for a server in the server's format.
     """
-    from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.writing import print_diagnostics
 
-    asked = _asked(arguments)
-    if asked == "json":
+    selected = _format_of_errors(arguments)
+    if selected == "json":
         from hlo_cli.render.formats.json import errors_object
 
         click.echo(errors_object(error.diagnostics), nl=False)
-    elif asked is not None and arguments[0] == "lint":
+    elif selected is not None and arguments[0] == "lint":
         from hlo_cli.render.registry import renderer
         from hlo_cli.render.style import Style
         from hlo_cli.report.findings import Findings
         from hlo_cli.report.report import Report
 
         report = Report("lint", "", parts=(Findings("findings", (), ()),), errors=tuple(error.diagnostics))
-        for chunk in renderer(asked, person=False, findings=True)(report, Style()):
+        for chunk in renderer(selected, person=False, findings=True)(report, Style()):
             click.echo(chunk, nl=False)
-    print_diagnostics((), error.diagnostics, OutputOptions())
+    print_diagnostics((), error.diagnostics, _output_of(arguments))
 
 
-def _asked(arguments: Sequence[str]) -> str | None:
+def _output_of(arguments: Sequence[str]) -> OutputOptions:
+    """The options for messages, from a command line that may be invalid."""
+    from hlo_cli.commands.shared.io_options import COLOR_CHOICES, OutputOptions
+
+    color = _value_of("--color", arguments)
+    return OutputOptions(
+        color=color if color in COLOR_CHOICES else "auto",
+        ascii="--ascii" in arguments,
+        quiet=not {"-q", "--quiet"}.isdisjoint(arguments),
+    )
+
+
+def _format_of_errors(arguments: Sequence[str]) -> str | None:
     """The selected format, if errors are written in it as well."""
-    given = None
-    for option, value in pairwise((*arguments, "")):
-        given = option.removeprefix("--format=") if option.startswith("--format=") else given
-        given = value if option == "--format" else given
-    if given is None:
+    name = "json" if "--json" in arguments else _value_of("--format", arguments)
+    if name is None:
         return None
     from hlo_cli.render.registry import FORMATS
 
-    return next((each.name for each in FORMATS if each.tells_errors and each.name == given), None)
+    return next((each.name for each in FORMATS if each.includes_errors and each.name == name), None)
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """The last value of an option."""
+    given = None
+    for word, following in pairwise((*arguments, "")):
+        given = word.removeprefix(f"{option}=") if word.startswith(f"{option}=") else given
+        given = following if word == option else given
+    return given

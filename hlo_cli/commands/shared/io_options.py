@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from hlo_cli.commands.shared.late_help import LateHelp
+from hlo_cli.commands.shared.command import INPUT, OUTPUT, flag, one_of, option, options
 from hlo_cli.dataclass import dataclass
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+COLOR_CHOICES: Final = ("auto", "always", "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,12 @@ class OutputOptions:
     top: int | None = None
     columns: tuple[str, ...] = ()
     sort: str | None = None
+    table: str | None = None
+    header: bool = True
     color: str = "auto"
     ascii: bool = False
     verbose: bool = False
+    quiet: bool = False
 
     @property
     def is_for_person(self) -> bool:
@@ -66,6 +74,7 @@ class OutputOptions:
             color=_wants_color(self.color, terminal),
             ascii=self.ascii or _is_ascii(stream),
             top=self.top,
+            header=self.header,
             wraps=terminal or stream == 1,
         )
 
@@ -77,6 +86,7 @@ class InputOptions:
     stage: str | None = None
     module: str | None = None
     strict: bool = False
+    quiet: bool = False
 
     def again(self, inputs: Sequence[str]) -> str:
         """The command-line arguments that read the same input; empty for several inputs, `-` for standard input.
@@ -100,34 +110,99 @@ def worded(options: Iterable[tuple[str, str | None]]) -> str:
     return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
 
+_INPUT_OPTIONS: Final = (
+    option(
+        "--stage",
+        group=INPUT,
+        is_common=True,
+        metavar="STAGE",
+        default_text="latest",
+        help="Read this compilation stage from a dump directory.",
+    ),
+    option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
+    flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
+)
+
+
+def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The table names of a command that begin with the typed text, for shell completion."""
+    from click.shell_completion import CompletionItem
+
+    from hlo_cli.report.table_meanings import table_names
+
+    names = (*table_names(context.info_name or ""), "help")
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+_OUTPUT_OPTIONS: Final = (
+    flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json."),
+    option(
+        "-o",
+        "--output",
+        "path",
+        group=OUTPUT,
+        is_common=True,
+        metavar="FILE",
+        help="Write output to FILE; its extension selects the format.",
+    ),
+    option(
+        "--top",
+        group=OUTPUT,
+        is_common=True,
+        type=click.IntRange(min=0),
+        metavar="N",
+        default_text="one screen on a terminal, else all",
+        help="Show at most N rows; 0 shows all.",
+    ),
+    option(
+        "--sort",
+        group=OUTPUT,
+        is_common=True,
+        metavar="COLUMN",
+        help="Sort rows by COLUMN; prefix with - to reverse the order.",
+    ),
+    option(
+        "--columns",
+        group=OUTPUT,
+        metavar="LIST",
+        help="Show only these columns, in this order (comma-separated).",
+    ),
+    option(
+        "--table",
+        group=OUTPUT,
+        metavar="NAME",
+        shell_complete=_table_items,
+        default_text="all; in a pipe, the main table",
+        help="Show only the table NAME; `help` lists the tables.",
+    ),
+    flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
+    option(
+        "--color",
+        group=OUTPUT,
+        type=click.Choice(COLOR_CHOICES),
+        metavar="WHEN",
+        default="auto",
+        help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
+    ),
+    flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters."),
+    flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),
+    flag("-v", "--verbose", group=OUTPUT, help="Show all notes instead of the first three."),
+)
+
+
 def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
     """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
     def format_help() -> str:
-        from hlo_cli.render.registry import format_words
+        from hlo_cli.render.registry import format_names
 
-        return format_words(*kinds)
+        return f"Set the output format: {one_of(format_names(*kinds))}."
 
-    def add(function: _F) -> _F:
-        for option in (
-            click.option("--verbose", is_flag=True, help="All notes."),
-            click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="No glyphs beyond ASCII."),
-            click.option(
-                "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="When to colour."
-            ),
-            click.option("--columns", metavar="LIST", help="Which columns, in this order, with commas between."),
-            click.option("--sort", metavar="COLUMN", help="Order rows by a column; -COLUMN turns it round."),
-            click.option("--top", type=click.IntRange(min=0), metavar="N", help="How many rows; 0 is all."),
-            click.option("-o", "--output", "path", metavar="FILE", help="Write to a file, whole or not at all."),
-            click.option("--format", cls=LateHelp, metavar="FORMAT", late_help=format_help),
-            click.option("--strict", is_flag=True, help="Reject what XLA's own parser rejects."),
-            click.option("--module", metavar="NAME", help="Which module of a directory."),
-            click.option("--stage", metavar="STAGE", help="Which stage of a directory; the newest if not given."),
-        ):
-            function = option(function)
-        return function
-
-    return add
+    default = "full on a terminal, else concise" if "findings" in kinds else "table"
+    format_option = option(
+        "--format", group=OUTPUT, is_common=True, metavar="FORMAT", default_text=default, help=format_help
+    )
+    return options(*_INPUT_OPTIONS, format_option, *_OUTPUT_OPTIONS)
 
 
 io_options = io_options_of()
@@ -141,17 +216,32 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     does not support, unless a format is given.
     """
     columns, top, path = str(given.pop("columns") or ""), given.pop("top"), _text(given.pop("path"))
+    verbose, quiet = bool(given.pop("verbose")), bool(given.pop("quiet"))
+    if verbose and quiet:
+        raise HloError("--quiet cannot be used with --verbose", hint="use only one of them")
     output = OutputOptions(
-        format=_text(given.pop("format")) or _format_of(path, writes),
+        format=_given_format(given) or _format_of(path, writes),
         path=path,
+        table=_text(given.pop("table")),
+        header=not given.pop("no_header"),
         top=top if isinstance(top, int) else None,
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         sort=_text(given.pop("sort")),
         color=str(given.pop("color")),
         ascii=bool(given.pop("ascii")),
-        verbose=bool(given.pop("verbose")),
+        verbose=verbose,
+        quiet=quiet,
     )
-    return output, InputOptions(_text(given.pop("stage")), _text(given.pop("module")), bool(given.pop("strict")))
+    stage, module = _text(given.pop("stage")), _text(given.pop("module"))
+    return output, InputOptions(stage, module, bool(given.pop("strict")), quiet)
+
+
+def _given_format(given: dict[str, object]) -> str | None:
+    """The format that --format or --json selects."""
+    name, is_json = _text(given.pop("format")), bool(given.pop("json"))
+    if is_json and name not in (None, "json"):
+        raise HloError(f"--json cannot be used with --format {name}", hint="use only one of them")
+    return "json" if is_json else name
 
 
 def _format_of(path: str | None, writes: Collection[str]) -> str:

@@ -34,7 +34,7 @@ def memory_timeline(
         for space in spaces
     )
     names = tuple(instruction.name for instruction in memory.sequence)
-    return Timeline("timeline", tracks, tuple(loops_of(memory.runs)), instructions=names)
+    return Timeline("buffers", tracks, tuple(loops_of(memory.runs)), instructions=names)
 
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
@@ -47,7 +47,7 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
         return memory.spaces
     space = named_space(memory, wanted)
     if space is None:
-        raise unknown_choice_error("space", wanted, (each.name for each in memory.spaces))
+        raise unknown_choice_error("memory space", wanted, (each.name for each in memory.spaces))
     return (space,)
 
 
@@ -79,5 +79,5 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         shape=str(value.shape),
         op_name=value.instruction.metadata.op_name,
         source=str(location) if location is not None else "",
-        next=str(then) if then is not None else "",
+        reused_by=str(then) if then is not None else "",
     )

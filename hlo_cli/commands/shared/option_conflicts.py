@@ -12,6 +12,24 @@ Idle: TypeAlias = Mapping[str, tuple[str, ...]]
 """For each option, the others that have no effect with it."""
 
 
+def conflict_error(option: str, other: str, *, hint: str = "use only one of them") -> HloError:
+    """The error for two options, or other arguments, that conflict.
+
+    >>> print(conflict_error("--tree", "--explain").diagnostic.message)
+    --tree cannot be used with --explain
+    """
+    return HloError(f"{option} cannot be used with {other}", hint=hint)
+
+
+def requirement_error(option: str, required: str, *, hint: str = "") -> HloError:
+    """The error for an option that has no effect without another; the hint is to add that one.
+
+    >>> requirement_error("--limit", "--reorder latency").diagnostic.hint
+    'add --reorder latency'
+    """
+    return HloError(f"{option} requires {required}", hint=hint or f"add {required}")
+
+
 def check_conflicts(
     given: Mapping[str, bool], output: OutputOptions, idle: Idle, why: Mapping[str, str]
 ) -> frozenset[str]:
@@ -25,12 +43,13 @@ def check_conflicts(
     >>> check_conflicts({"--text": True}, OutputOptions(sort="line"), against, why)
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: --text and --sort do not go together
+    hlo_cli.source.HloError: error: --sort cannot be used with --text
     """
     rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
+    rows |= {"--table": output.table is not None, "--no-header": not output.header}
     there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
     for asked, others in idle.items():
         for other in others:
             if {asked, other} <= there:
-                raise HloError(f"{asked} and {other} do not go together", hint=why[asked])
+                raise conflict_error(other, asked, hint=why[asked])
     return there

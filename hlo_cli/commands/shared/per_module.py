@@ -33,7 +33,7 @@ def map_inputs(many: Many, reading: InputOptions, jobs: int | None, ask: Ask[Ans
         return
     asked = map_modules(many.pieces, ask, jobs=processes(jobs, len(many.pieces)), strict=reading.strict)
     is_any = False
-    for each in watched(asked, len(many.pieces), "dumps"):
+    for each in watched(asked, len(many.pieces), "dumps", quiet=reading.quiet):
         is_any = True
         yield each
     if not is_any:

@@ -8,26 +8,21 @@ from typing import TypeVar
 
 import click
 
+from hlo_cli.commands.shared.command import INPUT, flag, option, options
+
 _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
     """`--each` and `--jobs`, passed to the command as a flag and a number or None; the arguments are their help."""
-
-    def add(function: _F) -> _F:
-        for option in (
-            click.option("--jobs", type=click.IntRange(min=0), metavar="N", help=jobs),
-            click.option("--each", is_flag=True, help=each),
-        ):
-            function = option(function)
-        return function
-
-    return add
+    return options(
+        flag("--each", group=INPUT, help=each),
+        option("--jobs", group=INPUT, type=click.IntRange(min=0), metavar="N", default_text="1", help=jobs),
+    )
 
 
 each_options = each_options_of(
-    "Print one row per module. Implied by more than one module.",
-    "Use N processes with --each; 0 uses all CPU cores.",
+    "Print one row per module (the default for several modules).", "Use N processes with --each; 0 uses all CPU cores."
 )
 """The same options, with the help for commands that report on one module or write a row for each."""
 

@@ -28,7 +28,7 @@ def module_diff(old: Module, new: Module, *, old_name: str, new_name: str) -> Di
     <BLANKLINE>
     """
     return line_diff(
-        "text", _lines(old), _lines(new), key=_name, heading=_computation, old_name=old_name, new_name=new_name
+        "changed_lines", _lines(old), _lines(new), key=_name, heading=_computation, old_name=old_name, new_name=new_name
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import click
-
+from hlo_cli.commands.shared.command import option
 from hlo_cli.ir.index_text import tuple_text
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.numbers import format_count
@@ -35,7 +34,13 @@ _OF_UNITS: Final[dict[str, Kind]] = {
 
 def where_option(function: _F) -> _F:
     """`--where`: passed to the command as text, or None."""
-    return click.option("--where", metavar="EXPR", help="Only what this is true of; see hlo help where.")(function)
+    return option(
+        "--where",
+        group="Filters",
+        is_common=True,
+        metavar="EXPR",
+        help="Include only rows that match EXPR (see `hlo help where`).",
+    )(function)
 
 
 def instructions_where(expression: str, module: Module) -> Predicate[Instruction]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
+from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
 
     notes = (*(note for part in report.parts if part.kind == "table" for note in part.notes), *report.notes)
     whole = replace(report, notes=notes, errors=tuple(errors))
-    arranged = whole.arrange(columns=output.columns, sort=output.sort)
-    style = output.style(1)
-    render = renderer(output.format, person=output.is_for_person, findings=arranged.has_findings)
-    write(render(arranged, style), output.path)
-    return print_diagnostics(notes, errors, output, read=read)
+    check_table_options(output, has_findings=whole.has_findings)
+    arranged = with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
+    lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
+    render = renderer(output.format, person=output.is_for_person, findings=lists_findings)
+    write(render(arranged, output.style(1)), output.path)
+    return print_diagnostics((*other_tables(whole, output), *notes), errors, output, read=read)
 
 
 def print_diagnostics(
@@ -40,6 +42,8 @@ def print_diagnostics(
     """Writes notes and errors to standard error; the exit code is 2 if there are errors."""
     if sys.stdout is not None:
         sys.stdout.flush()
+    if output.quiet:
+        notes, errors = (), [replace(each, hint=None) for each in errors]
     if not (notes or errors):
         return 0
     from hlo_cli.render.draw.diagnostics import render_diagnostics, render_notes
@@ -53,7 +57,7 @@ def print_diagnostics(
 
 
 def write(chunks: Iterable[str], path: str | None) -> None:
-    """Writes text to standard output or to a file: to a regular file atomically, to a device as it comes."""
+    """Writes text to standard output or to a file: to a regular file atomically, to a device in parts."""
     if path is None or path in _STANDARD_OUTPUT:
         for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
@@ -62,11 +66,11 @@ def write(chunks: Iterable[str], path: str | None) -> None:
 
 
 def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
-    """Writes bytes in the same way, but not to a terminal."""
+    """Writes bytes in the same way, but never to a terminal."""
     if path is not None and path not in _STANDARD_OUTPUT:
         _to_file(chunks, path)
     elif is_terminal(1):
-        raise HloError("this is binary: a terminal cannot show it", hint="-o FILE writes it to a file")
+        raise HloError("refusing to write binary output to a terminal", hint="use -o FILE")
     elif sys.stdout is not None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -76,33 +80,33 @@ def _to_file(chunks: Iterable[bytes], path: str) -> None:
     target = os.path.realpath(path)
     is_plain = os.path.isfile(path) or not os.path.exists(path)  # a pipe at /dev/fd has no real path
     if is_plain and os.path.exists(target) and not os.access(target, os.W_OK):
-        raise HloError(f"cannot write {path}: it is read-only")
-    beside = f"{target}.{os.getpid()}.part" if is_plain else path
+        raise HloError(f"cannot write {path}: file is read-only")
+    temporary = f"{target}.{os.getpid()}.part" if is_plain else path
     try:
-        with open(beside, "wb") as file:
+        with open(temporary, "wb") as file:
             file.writelines(chunks)
         if is_plain:
             if os.path.exists(target):
                 from shutil import copymode
 
-                copymode(target, beside)
-            os.replace(beside, target)
+                copymode(target, temporary)
+            os.replace(temporary, target)
     except OSError as error:
         raise HloError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         if is_plain:
             with suppress(OSError):
-                os.unlink(beside)
+                os.unlink(temporary)
 
 
 def _blocks(chunks: Iterable[str], size: int = 1 << 16) -> Iterator[str]:
-    """Joins the chunks to blocks large enough for one system call each."""
-    held: list[str] = []
+    """The chunks joined to blocks that are large enough for one system call each."""
+    pending: list[str] = []
     length = 0
     for chunk in chunks:
-        held.append(chunk)
+        pending.append(chunk)
         length += len(chunk)
         if length >= size:
-            yield "".join(held)
-            held, length = [], 0
-    yield "".join(held)
+            yield "".join(pending)
+            pending, length = [], 0
+    yield "".join(pending)

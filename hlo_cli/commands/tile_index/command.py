@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.commands.tile_index.options import TileIndexOptions
@@ -28,17 +30,23 @@ if TYPE_CHECKING:
 
 _INDEX = re.compile(r"(?:0[xX][0-9a-fA-F_]++|[\s0-9,:.…_+()\[\]-])*+")
 
-HELP = """Where an element lies, and what lies at an address.
+HELP = """\
+Map array elements to memory addresses and back.
 
-SHAPE is a shape as text, or DUMP:NAME for an instruction's, DUMP:NAME{1} for an element of its tuple. INDEX is 3,5 or
-a slice, as 0:4,128 or :,5; a file of them (one a line, CSV, jsonl or .npy), or - for standard input. With a second
-SHAPE, or for a copy, bitcast, reshape or transpose in a dump, it says what moves between the two layouts.
-
-\b
-Examples:
-  hlo tile-index 'bf16[300,70]{1,0:T(8,128)(2,1)}' 37,5 299,69
-  hlo tile-index --inverse --bytes 'bf16[300,70]{1,0:T(8,128)(2,1)}' 0x1a40
-  hlo tile-index --explain 'f32[3,5]{1,0:T(2,2)}' 2,3
+SHAPE is a shape or an instruction in a dump (DUMP:NAME, or DUMP:NAME{1} for a
+tuple element). INDEX is an index (3,5), a slice (0:4,128), a file of indices
+(text, CSV, JSON Lines, or .npy), or - for stdin.
+"""
+EXAMPLES = (
+    "hlo tile-index 'bf16[300,70]{1,0:T(8,128)(2,1)}' 37,5 299,69",
+    "hlo tile-index --explain 'f32[3,5]{1,0:T(2,2)}' 2,3",
+    "hlo tile-index --inverse --bytes 'bf16[300,70]{1,0:T(8,128)(2,1)}' 0x1a40",
+    "hlo tile-index 'f32[3,5]{1,0:T(2,2)}' --all -o map.npy",
+    "hlo tile-index 'f32[3,5]{1,0}' 'f32[3,5]{0,1}'",
+)
+DETAILS = """\
+With two shapes, or for a copy, bitcast, reshape, or transpose in a dump, show
+which elements move between the two layouts.
 """
 
 
@@ -51,26 +59,66 @@ class _Array:
     is_divided: bool
 
 
-@click.command(help=HELP, context_settings={"ignore_unknown_options": True})  # -1,0 is an index
+@click.command(
+    cls=Command,
+    help=HELP,
+    examples=EXAMPLES,
+    details=DETAILS,
+    context_settings={"ignore_unknown_options": True},  # -1,0 is an index
+)
 @click.argument("shape", metavar="SHAPE")
 @click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
-@click.option("--inverse", is_flag=True, help="From slots, or bytes with --bytes, to elements.")
-@click.option("--bytes", "as_bytes", is_flag=True, help="Count in bytes: what --inverse takes, what a .npy file gets.")
-@click.option("--explain", is_flag=True, help="The formula with the numbers of each step.")
-@click.option("--all", "everything", is_flag=True, help="Every element; with --inverse every slot.")
-@click.option("--verify", is_flag=True, help="Compute the whole map a second way: pad, reshape and transpose.")
-@click.option("--draw", is_flag=True, help="Draw the array with the asked elements marked.")
-@click.option("--base", metavar="ADDRESS", default="0", help="Where the buffer begins; addresses count from there.")
-@click.option(
-    "--element-bytes", type=click.IntRange(min=1), metavar="N", help="Bytes an element takes, if not its own."
+@flag(
+    "--inverse",
+    group="Reports",
+    is_common=True,
+    help="Map linear indices (or byte offsets, with --bytes) back to elements.",
+)
+@flag(
+    "--all",
+    "everything",
+    group="Reports",
+    is_common=True,
+    help="Map every element, or every memory position with --inverse.",
+)
+@flag("--explain", group="Reports", is_common=True, help="Show the computation step by step.")
+@flag("--draw", group="Reports", is_common=True, help="Draw the array with the given elements marked.")
+@flag(
+    "--verify",
+    group="Reports",
+    is_common=True,
+    help="Check the index map against an explicit pad, reshape, and transpose.",
+)
+@flag(
+    "--bytes",
+    "as_bytes",
+    group="Addresses",
+    is_common=True,
+    help="Use byte offsets instead of linear indices in --inverse and .npy files.",
+)
+@option(
+    "--base",
+    group="Addresses",
+    is_common=True,
+    metavar="ADDRESS",
+    default="0",
+    help="Set the base address of the buffer.",
+)
+@option(
+    "--element-bytes",
+    group="Addresses",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default_text="size of the type",
+    help="Override the element size in bytes.",
 )
 @io_options
 def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     """Answers for one shape and indices, or for two shapes."""
     output, reading = io_of(given, writes=("npy",))
-    for question in questions:
-        if question.startswith("-") and not _INDEX.fullmatch(question):
-            raise click.NoSuchOption(question)
+    for word in (shape, *questions):
+        if word.startswith("-") and not _INDEX.fullmatch(word):
+            raise click.NoSuchOption(word, ctx=click.get_current_context())
     options = TileIndexOptions(**given)
     _ = options.address  # an invalid address is reported before anything is read
     array = _array(shape, reading)
@@ -78,13 +126,17 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     asks = options.everything or options.verify or options.draw or bool(questions)
     compares = second is not None or (array.named is not None and not (asks or options.explain or options.inverse))
     if output.format == "npy" and (compares or options.explain or options.draw or options.verify):
-        raise HloError("a .npy file takes the places of elements, or the elements in places, and nothing else")
+        raise conflict_error(
+            "two layouts" if compares else options.picture,
+            "--format npy",
+            hint="a .npy file holds only a plain index map",
+        )
     if compares:
         return _compare(array, second, questions[1:], options, output)
     if not asks:
         if sys.stdin is None or sys.stdin.isatty():
             first = ",".join("0" * array.shape.rank) or "()"
-            raise HloError("say which element", hint=f"as in hlo tile-index '{array.shape}' {first}, or --all")
+            raise HloError("missing INDEX", hint=f"for example `hlo tile-index '{array.shape}' {first}`, or use --all")
         questions = ("-",)
     return _answer(array, questions, options, output)
 
@@ -111,11 +163,7 @@ def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, outp
 
 
 def _compare(
-    array: _Array,
-    second: ArrayShape | None,
-    asked: Sequence[str],
-    options: TileIndexOptions,
-    output: OutputOptions,
+    array: _Array, second: ArrayShape | None, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions
 ) -> int:
     from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
 
@@ -123,7 +171,8 @@ def _compare(
         assert array.named is not None
         return _finish(report_of_instruction(array.named.instruction), array, output)
     if options.inverse or options.explain or options.draw or options.verify:
-        raise HloError("between two shapes only INDEX and --all can be asked for")
+        name = "--inverse" if options.inverse else options.picture
+        raise conflict_error(name, "two shapes", hint="with two shapes, use only INDEX and --all")
     return _finish(report_of_pair(array.shape, second, asked, everything=options.everything), array, output)
 
 

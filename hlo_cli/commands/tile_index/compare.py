@@ -175,4 +175,4 @@ def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, aske
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
     count = sum(selection.count for selection in asked)
-    return Table("places", columns, LazyRows(count, rows), noun="elements")
+    return Table("elements", columns, LazyRows(count, rows), noun="elements")

@@ -33,7 +33,15 @@ class TileIndexOptions:
         with suppress(ValueError):
             if (address := int64(self.base.replace("_", ""), 0)) is not None and address >= 0:
                 return address
-        raise HloError(f"--base {self.base[:40]} is no address of 64 bits", hint="as in 4096 or 0x1000")
+        raise HloError(
+            f"invalid value '{self.base[:40]}' for --base: expected a 64-bit address", hint="for example 4096 or 0x1000"
+        )
+
+    @property
+    def picture(self) -> str:
+        """The given option that shows more than a table of indices; empty if none is given."""
+        given = {"--explain": self.explain, "--draw": self.draw, "--verify": self.verify}
+        return next((name for name, is_given in given.items() if is_given), "")
 
     @property
     def bits(self) -> int | None:

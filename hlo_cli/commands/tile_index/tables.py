@@ -67,7 +67,7 @@ def slots_table(shape: ArrayShape, asked: Sequence[range], *, as_bytes: bool, bi
 
     count = sum(map(len, asked))
     made = LazyRows(count, rows) if count > _FEW and (not as_bytes or bits >= 8) else tuple(rows())
-    return Table("slots", columns, made, noun="slots")
+    return Table("positions", columns, made, noun="slots")
 
 
 def padding_reason(shape: ArrayShape, slot: int) -> str | None:

@@ -17,7 +17,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.text import Line, Role, Run, line_of, plain_text
 
 Quoted = list[Segment]
-LEAST_MEANING = 12
+MIN_MEANING_WIDTH = 12
 
 
 def lines(anatomy: Anatomy, style: Style) -> Iterator[Line]:
@@ -127,7 +127,7 @@ def _explanations(anatomy: Anatomy, style: Style) -> Iterator[Line]:
     rows = anatomy.explanations
     letters = max((len(letter(row.part)) + 1 for row in rows if row.part is not None), default=0)
     labels = max(cell_width(style.show(row.label)) for row in rows)
-    most = max(8, (style.room - letters - labels - 2 * GAP - LEAST_MEANING) // 2)
+    most = max(8, (style.room - letters - labels - 2 * GAP - MIN_MEANING_WIDTH) // 2)
     deciding = [row for row in rows if row.details] or rows
     values = min(most, max(cell_width(style.show(row.value)) for row in deciding))
     indent = letters + labels + GAP + values + GAP
@@ -153,9 +153,11 @@ def _explanation(
     if over and over + indent + cell_width(plain_text(meaning)) > style.prose_room:
         room = style.room - indent + values + GAP
         yield (*head, Run(shorten_name(value, room, style.dots), role))
-        yield from ((Run(" " * indent), *line) for line in fill(meaning, max(style.prose_room - indent, LEAST_MEANING)))
+        yield from (
+            (Run(" " * indent), *line) for line in fill(meaning, max(style.prose_room - indent, MIN_MEANING_WIDTH))
+        )
         return
-    first, *others = list(fill(meaning, max(style.prose_room - indent - over, LEAST_MEANING))) or [()]
+    first, *others = list(fill(meaning, max(style.prose_room - indent - over, MIN_MEANING_WIDTH))) or [()]
     yield (*head, Run(pad(value, values + over + GAP) if first else value, role), *first)
     for line in others:
         yield (Run(" " * indent), *line)

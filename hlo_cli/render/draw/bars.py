@@ -22,23 +22,23 @@ class Stretch(NamedTuple):
 
     start: int
     end: int
-    is_busy: bool
-    waits_from: int
+    is_overlapped: bool
+    exposed_from: int
 
 
 def stretch_of(cell: Cell) -> Stretch | None:
     """The steps in a cell of a column of spans, if it has any.
 
     >>> stretch_of((6, 7, False)), stretch_of(None)
-    (Stretch(start=6, end=7, is_busy=False, waits_from=6), None)
-    >>> stretch_of((6, 9, True)).waits_from, stretch_of((6, 9, True, 8)).waits_from
+    (Stretch(start=6, end=7, is_overlapped=False, exposed_from=6), None)
+    >>> stretch_of((6, 9, True)).exposed_from, stretch_of((6, 9, True, 8)).exposed_from
     (10, 8)
     """
     match cell:
-        case (int(start), int(end), bool(is_busy)) if 0 <= start <= end:
-            return Stretch(start, end, is_busy, end + 1 if is_busy else start)
-        case (int(start), int(end), bool(is_busy), int(waits_from)) if 0 <= start <= waits_from <= end + 1:
-            return Stretch(start, end, is_busy, waits_from)
+        case (int(start), int(end), bool(is_overlapped)) if 0 <= start <= end:
+            return Stretch(start, end, is_overlapped, end + 1 if is_overlapped else start)
+        case (int(start), int(end), bool(is_overlapped), int(exposed_from)) if 0 <= start <= exposed_from <= end + 1:
+            return Stretch(start, end, is_overlapped, exposed_from)
         case _:
             return None
 
@@ -69,17 +69,17 @@ def _bar(stretch: Stretch | None, axis: Axis, column: Column, style: Style) -> E
     if stretch is None or stretch.start >= axis.steps:
         return Entry("")
     start, end = axis.cell(stretch.start), axis.cell(min(stretch.end, axis.steps - 1))
-    bar = _glyphs(stretch, axis, end - start + 1) if stretch.is_busy or column.seconds else WAITING
-    return Entry(" " * start + style.show_figure(bar), "plain" if stretch.is_busy else "waste")
+    bar = _glyphs(stretch, axis, end - start + 1) if stretch.is_overlapped or column.seconds else WAITING
+    return Entry(" " * start + style.show_figure(bar), "plain" if stretch.is_overlapped else "waste")
 
 
 def _glyphs(stretch: Stretch, axis: Axis, cells: int) -> str:
     """The overlapped part and the exposed part of a bar, each at least one cell wide."""
-    if stretch.waits_from <= stretch.start:
+    if stretch.exposed_from <= stretch.start:
         return WAITING * cells
-    if stretch.waits_from > stretch.end or cells < 2:
+    if stretch.exposed_from > stretch.end or cells < 2:
         return FLYING * cells
-    flying = min(max(axis.cell(stretch.waits_from) - axis.cell(stretch.start), 1), cells - 1)
+    flying = min(max(axis.cell(stretch.exposed_from) - axis.cell(stretch.start), 1), cells - 1)
     return FLYING * flying + WAITING * (cells - flying)
 
 

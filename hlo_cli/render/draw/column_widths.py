@@ -16,7 +16,7 @@ Widths = Mapping[str, int]
 # cells by unit: width before others are dropped for it, width while others are shortened, minimum width
 WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
 FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
-LEAST: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
+MIN_WIDTHS: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
 TEXT = (60, 16, 8)
 SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name",), ("shape",))
 
@@ -62,11 +62,11 @@ def fit(lanes: Sequence[Lane], room: int, *, sorted_by: str = "", label: str = "
             break
         staying.remove(leaver)
     for leaver in _last_to_leave(staying, sorted_by, label):
-        if _total(_limited(staying, LEAST, TEXT[2])) <= room:
+        if _total(_limited(staying, MIN_WIDTHS, TEXT[2])) <= room:
             break
         staying.remove(leaver)
     widths = _grown(staying, _limited(staying, WANTED, TEXT[0]), room)
-    for floors, text in ((FAIR, TEXT[1]), (LEAST, TEXT[2])):
+    for floors, text in ((FAIR, TEXT[1]), (MIN_WIDTHS, TEXT[2])):
         for units in SHORTENED_IN_ORDER:
             _shrink(staying, widths, room, units, _limited(staying, floors, text))
     if staying and _total(widths) > room:

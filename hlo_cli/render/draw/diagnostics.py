@@ -15,15 +15,15 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Role, Run
 from hlo_cli.source import Diagnostic, Severity
 
-MOST = 20
-MOST_NOTES = 3
-LONGEST_MESSAGE = 2000
+MAX_DIAGNOSTICS = 20
+MAX_NOTES = 3
+MAX_MESSAGE_LENGTH = 2000
 COMMAND = "hlo "
 COLORS: dict[Severity, Role] = {"error": "alarm", "warning": "waste", "note": "quiet"}
 
 
 def render_diagnostics(
-    diagnostics: Iterable[Diagnostic], style: Style, *, most: int = MOST, summary: str = ""
+    diagnostics: Iterable[Diagnostic], style: Style, *, most: int = MAX_DIAGNOSTICS, summary: str = ""
 ) -> Iterator[str]:
     r"""The diagnostics, at most `most` of them, and a line that counts them all if there are several or a `summary`.
 
@@ -64,18 +64,19 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     note: attribute a kept as text (2 times)
     note: attribute b kept as text
     note: attribute c kept as text
-    note: 2 more, --verbose
+    note: 2 more notes; use --verbose to show all
     """
     paint = painter(color=style.color)
     times = Counter(map(_note, notes))
-    shown = len(times) if verbose else MOST_NOTES
+    shown = len(times) if verbose else MAX_NOTES
     for text, number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
         words = (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}"))
         for line in _broken(words, style.prose_room, style):
             yield paint(line) + "\n"
     if len(times) > shown:
-        yield paint((Run("note:", "quiet"), Run(f" {len(times) - shown:,} more, --verbose"))) + "\n"
+        more = format_count(len(times) - shown, "more notes")
+        yield paint((Run("note:", "quiet"), Run(f" {more}; use --verbose to show all"))) + "\n"
 
 
 def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
@@ -114,4 +115,4 @@ def _note(note: Diagnostic) -> str:
 
 
 def _message(text: str, style: Style) -> str:
-    return style.show(shorten_text(text[: LONGEST_MESSAGE + 1], LONGEST_MESSAGE))
+    return style.show(shorten_text(text[: MAX_MESSAGE_LENGTH + 1], MAX_MESSAGE_LENGTH))

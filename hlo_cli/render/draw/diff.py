@@ -8,10 +8,10 @@ from typing import Final
 from hlo_cli.render.draw.changed_line import changed_line
 from hlo_cli.render.draw.diff_hunks import shown_lines
 from hlo_cli.render.draw.paint import cut_line
-from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.prose import BETWEEN, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine, Sign
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.text import Line, Role, Run
 
 ROLES: Final[dict[Sign, Role]] = {" ": "quiet", "~": "waste", "+": "saving", "-": "alarm", ">": "name"}
@@ -43,7 +43,7 @@ def lines(diff: Diff, style: Style) -> Iterator[Line]:
         if each.line is not None:
             yield cut_line(_line(each.line, digits, style), style.room, style.dots)
         else:
-            yield (Run(f"{'':{digits}}     {style.dots} {each.left_out}", "quiet"),)
+            yield (Run(f"{'':{digits}}     {style.dots} {each.omitted}", "quiet"),)
 
 
 def footer(diff: Diff, style: Style) -> tuple[str, ...]:
@@ -51,14 +51,15 @@ def footer(diff: Diff, style: Style) -> tuple[str, ...]:
 
     >>> from hlo_cli.report.diff import Hunk
     >>> footer(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1),) * 30),)), Style())
-    ('20 of 30 changed lines', '--top 0 shows all', '~ 30 changed')
+    ('Showing 20 of 30 changed lines; use --top 0 to show all', '~ 30 changed')
+    >>> footer(Diff("text", (Hunk((DiffLine("~", "a", "b", 1, 1), DiffLine("+", None, "b", 1, 2))),)), Style())
+    ('~ 1 changed · + 1 added',)
     """
     shown = sum(each.line is not None and each.line.sign in SIGNS for each in shown_lines(diff, style))
     counts = diff.counts
-    part = (
-        (f"{shown:,} of {format_count(diff.changes, diff.noun)}", "--top 0 shows all") if shown < diff.changes else ()
-    )
-    return (*part, *(f"{sign} {counts[word]:,} {word}" for sign, word in SIGNS.items() if counts[word]))
+    part = (format_shown(shown, diff.changes, diff.noun),) if shown < diff.changes else ()
+    by_sign = BETWEEN.join(f"{sign} {counts[word]:,} {word}" for sign, word in SIGNS.items() if counts[word])
+    return (*part, *([by_sign] if by_sign else ()))
 
 
 def _number(line: DiffLine) -> int:

@@ -10,7 +10,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.report.diff import SIGNS, Diff, DiffLine
 from hlo_cli.report.numbers import format_count
 
-_LONGEST_BLOCK: Final = 6
+_MAX_BLOCK_LINES: Final = 6
 _OF_A_BLOCK: Final = 3
 
 
@@ -19,7 +19,7 @@ class Shown(NamedTuple):
 
     heading: str
     line: DiffLine | None
-    left_out: str = ""
+    omitted: str = ""
 
 
 def shown_lines(diff: Diff, style: Style) -> list[Shown]:
@@ -30,7 +30,7 @@ def shown_lines(diff: Diff, style: Style) -> list[Shown]:
     >>> from hlo_cli.report.diff import Hunk
     >>> lines = [DiffLine("-" if 3 < n < 13 else " ", "x", "x", n, n) for n in range(1, 20)]
     >>> for shown in shown_lines(Diff("text", (Hunk(tuple(lines), "main"),)), Style()):
-    ...     print(shown.line.old_line if shown.line else shown.left_out)
+    ...     print(shown.line.old_line if shown.line else shown.omitted)
     2 lines
     3
     4
@@ -70,7 +70,7 @@ def _brief(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, int]]:
     groups = [(sign, list(group)) for sign, group in groupby(lines, lambda line: line.sign)]
     for at, (sign, group) in enumerate(groups):
         if sign in SIGNS:
-            kept = _OF_A_BLOCK if sign in "+-" and len(group) > _LONGEST_BLOCK else len(group)
+            kept = _OF_A_BLOCK if sign in "+-" and len(group) > _MAX_BLOCK_LINES else len(group)
             yield from ((line, 0) for line in group[: kept - 1])
             yield group[kept - 1], len(group) - kept
             continue

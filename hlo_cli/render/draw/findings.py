@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hlo_cli.render.draw.diagnostics import diagnostic_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.findings import Findings
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.text import Line
 from hlo_cli.source import SEVERITIES
 
@@ -24,4 +25,4 @@ def footer(findings: Findings, style: Style) -> tuple[str, ...]:
     """The number of shown findings, unless all are shown."""
     total = len(findings.found)
     shown = style.rows_shown(LIMIT, total)
-    return () if shown == total else (f"{shown} of {total:,} findings", "--top 0 shows all")
+    return () if shown == total else (format_shown(shown, total, "findings"),)

@@ -15,28 +15,28 @@ from hlo_cli.report.loop import Loop
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line
 
-MOST_LINES: Final = 4
-SHORTEST_NAME: Final = 6
+MAX_LINES: Final = 4
+MIN_NAME_WIDTH: Final = 6
 
 
 def loop_lines(loops: Sequence[Loop], axis: Axis, style: Style) -> Iterator[Line]:
     """A line for each depth, and the number of loops not shown; if loops compete for cells, the longest is shown."""
-    left_out = 0
+    omitted = 0
     for depth, level in enumerate(loop_levels(loops, axis.steps)):
-        if depth >= MOST_LINES:
-            left_out += len(level)
+        if depth >= MAX_LINES:
+            omitted += len(level)
             continue
         strip = Strip(style.room)
         drawn = [
             loop for loop in sorted(level, key=lambda loop: loop.start - loop.end) if _bracket(strip, loop, axis, style)
         ]
         for loop in drawn:
-            _name_beside(strip, loop, axis, style)
-        left_out += len(level) - len(drawn)
+            _put_name_after(strip, loop, axis, style)
+        omitted += len(level) - len(drawn)
         yield strip.line()
-    if left_out:
+    if omitted:
         strip = Strip(style.room)
-        strip.put(axis.margin, f"{format_count(left_out, 'more loops')}", "quiet")
+        strip.put(axis.margin, f"{format_count(omitted, 'more loops')}", "quiet")
         yield strip.line()
 
 
@@ -91,7 +91,7 @@ def _bracket(strip: Strip, loop: Loop, axis: Axis, style: Style) -> bool:
     return True
 
 
-def _name_beside(strip: Strip, loop: Loop, axis: Axis, style: Style) -> None:
+def _put_name_after(strip: Strip, loop: Loop, axis: Axis, style: Style) -> None:
     """Puts the name to the right of a bracket that is too narrow for it, if there is room before the next."""
     start, end = axis.cell(loop.start), axis.cell(loop.end)
     name, trips = _label(loop, end - start - 3, style)
@@ -109,5 +109,5 @@ def _label(loop: Loop, room: int, style: Style) -> tuple[str, str]:
     name, trips = style.show(loop.name), style.show(trips_text(loop))
     left = room - cell_width(trips)
     if cell_width(name) > left:
-        name = shorten_name(name, left, style.dots) if left >= SHORTEST_NAME else ""
+        name = shorten_name(name, left, style.dots) if left >= MIN_NAME_WIDTH else ""
     return (name, trips) if name else ("", "")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.render.style import Style
 from hlo_cli.render.width import cell_width, take
 from hlo_cli.report.text import Line, Role, Run, Text, line_of, plain_text
 
 BETWEEN = " · "
+_BLANK: Final = lazy_regex(" (?=[^`]*(?:`[^`]*`[^`]*)*$)")
+"""A blank that is not between two backquotes."""
 _HARDLY: Final = 5
 """A line filled to less than one part in this many counts as barely begun."""
 
@@ -28,16 +31,18 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
     """The line broken between words so that no part is wider than `room`; only wider words are cut.
 
     With `whole`, words are never cut, and a long word stays on a barely begun line, so that a path can be searched for
-    and opened.
+    and opened. A command between backquotes is then one word, so that it can be pasted.
 
     >>> [plain_text(part) for part in fill((Run("a bc def ghijkl"),), 4)]
     ['a bc', 'def', 'ghij', 'kl']
     >>> [plain_text(part) for part in fill((Run("a ghijkl bc"),), 4, whole=True)]
     ['a ghijkl', 'bc']
+    >>> [plain_text(part) for part in fill((Run("run `hlo help` to list all topics"),), 12, whole=True)]
+    ['run', '`hlo help`', 'to list all', 'topics']
     """
     current: list[Run] = []
     used = 0
-    for word in _words(line):
+    for word in _words(line, whole=whole):
         wide = cell_width(plain_text(word))
         if current and used + 1 + wide > room and not (whole and (wide > room or used < room // _HARDLY)):
             yield tuple(current)
@@ -53,13 +58,13 @@ def fill(line: Line, room: int, *, whole: bool = False) -> Iterator[Line]:
         yield tuple(current)
 
 
-def beside(items: Sequence[str], style: Style) -> Iterator[Line]:
+def items_in_lines(items: Sequence[str], style: Style) -> Iterator[Line]:
     """Items in one quiet line separated by dots, or in as few lines as possible without cutting items.
 
-    >>> [plain_text(line) for line in beside(["next: hlo layout DUMP", "--draw x"], Style(width=20))]
-    ['next: hlo layout', 'DUMP', '--draw x']
-    >>> [plain_text(line) for line in beside(["3 of 98 changes", "--top 0 shows all"], Style())]
-    ['3 of 98 changes · --top 0 shows all']
+    >>> [plain_text(line) for line in items_in_lines(["20 of 30 changed lines", "~ 30 changed"], Style(width=20))]
+    ['20 of 30 changed', 'lines', '~ 30 changed']
+    >>> [plain_text(line) for line in items_in_lines(["3 of 98 changes", "~ 98 changed"], Style())]
+    ['3 of 98 changes · ~ 98 changed']
     """
     between = style.show(BETWEEN)
     current = ""
@@ -78,10 +83,12 @@ def _item(text: str, style: Style) -> Iterator[Line]:
     return iter((line,)) if cell_width(text) <= style.room else fill(line, style.room)
 
 
-def _words(line: Iterable[Run]) -> Iterator[tuple[Run, ...]]:
+def _words(line: Iterable[Run], *, whole: bool) -> Iterator[tuple[Run, ...]]:
+    """The words of a line; with `whole`, text between backquotes is one word."""
     word: list[Run] = []
     for run in line:
-        for at, piece in enumerate(run.text.split(" ")):
+        has_commands = whole and "`" in run.text and run.text.count("`") % 2 == 0
+        for at, piece in enumerate(_BLANK.split(run.text) if has_commands else run.text.split(" ")):
             if at and word:
                 yield tuple(word)
                 word = []

@@ -11,7 +11,7 @@ from hlo_cli.source import Source, Span
 
 TAB = " " * 4
 CARET = "^"
-LEAST_ROOM = 16
+MIN_ROOM = 16
 
 
 def quotation(source: Source, span: Span, style: Style, role: Role) -> Iterator[Line]:
@@ -29,7 +29,7 @@ def quotation(source: Source, span: Span, style: Style, role: Role) -> Iterator[
     number = f"{position.line} " if source.name else ""
     bar = style.show("│")
     blank = f"{' ' * len(number)}{bar} " if source.name else "  "
-    room = max(style.room - len(blank), LEAST_ROOM)
+    room = max(style.room - len(blank), MIN_ROOM)
     before, meant, after = _cut(*_around(source, span, room, style), room, style.dots)
     carets = CARET * max(1, cell_width(meant))
     if source.name:

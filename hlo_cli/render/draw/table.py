@@ -13,15 +13,15 @@ from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count, singular
+from hlo_cli.report.numbers import format_shown, singular
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Role
 
-ALL = "all"
+TOTAL = "total"
 
 
 def lines(table: Table, style: Style) -> Iterator[Line]:
-    """The lines of a table: title, header, rows, the sums of omitted rows and of all.
+    """The lines of a table: title, header, rows, the sums of omitted rows and the total.
 
     >>> from hlo_cli.report.text import plain_text
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
@@ -32,7 +32,7 @@ def lines(table: Table, style: Style) -> Iterator[Line]:
     ────  ─────────────
       64  a
       48  2 more values
-     112  all
+     112  total
     """
     if table.title:
         yield from text_lines(table.title, style)
@@ -60,8 +60,8 @@ def footer(table: Table, style: Style) -> tuple[str, ...]:
     """
     shown = style.rows_shown(table.limit, len(table.rows), main=table.main)
     counting = shown < len(table.rows) and (style.top is None or not sums_of(table, shown))
-    seen = f"{shown:,} of {format_count(len(table.rows), table.noun)}"
-    return (*((seen, "--top 0 shows all") if counting else ()), *((table.footnote,) if table.footnote else ()))
+    seen = format_shown(shown, len(table.rows), table.noun)
+    return (*((seen,) if counting else ()), *((table.footnote,) if table.footnote else ()))
 
 
 def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
@@ -77,11 +77,11 @@ def column_header(column: Column, writing: Writing) -> tuple[str, ...]:
 
 
 def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
-    """The rows after the first `shown`: the sums of omitted rows and of all, with their labels.
+    """The rows after the first `shown`: the sums of omitted rows and the total, with their labels.
 
     >>> columns = (Column("bytes", "", "bytes", total="sum"), Column("value", "value", "name"))
     >>> sums_of(Table("sizes", columns, ((64, "a"), (32, "b")), noun="values"), 1)
-    [('1 more value', (32, None), 'quiet'), ('all', (96, None), 'plain')]
+    [('1 more value', (32, None), 'quiet'), ('total', (96, None), 'plain')]
     """
     if not table.has_totals or len(table.rows) < 2 or not shown:
         return []
@@ -89,7 +89,7 @@ def sums_of(table: Table, shown: int) -> list[tuple[str, Row, Role]]:
     left = len(table.rows) - shown
     more = f"{left:,} more {singular(table.noun) if left == 1 else table.noun}"
     rest: list[tuple[str, Row, Role]] = [(more, table.total_of(table.rows[shown:]), "quiet")] if left else []
-    return [*rest, (ALL, everything, "plain")]
+    return [*rest, (TOTAL, everything, "plain")]
 
 
 def ending_of(column: Column, total: Cell, words: str, writing: Writing, style: Style) -> Entry:

@@ -14,7 +14,7 @@ from hlo_cli.render.draw.grid import header_lines, row_line
 from hlo_cli.render.draw.prose import text_lines
 from hlo_cli.render.draw.table import column_header
 from hlo_cli.render.style import Style
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.text import Line
 from hlo_cli.report.tree import Branch, Tree, walk
 
@@ -29,7 +29,7 @@ class Drawn(NamedTuple):
 
     lead: str
     branch: Branch | None
-    left_out: int = 0
+    omitted: int = 0
 
 
 def lines(tree: Tree, style: Style) -> Iterator[Line]:
@@ -63,7 +63,7 @@ def footer(tree: Tree, style: Style) -> tuple[str, ...]:
     """The number of shown rows and the option to show all, if some are not shown."""
     size = sum(1 for _ in walk(tree.roots))
     shown = style.rows_shown(tree.limit, size)
-    return (f"{shown:,} of {format_count(size, tree.noun)}", "--top 0 shows all") if shown < size else ()
+    return (format_shown(shown, size, tree.noun),) if shown < size else ()
 
 
 def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
@@ -79,8 +79,8 @@ def drawn_rows(tree: Tree, style: Style) -> list[Drawn]:
             continue
         rows.append(Drawn(lead, node.branch))
         below: list[_Node | int] = [*node.seen]
-        left_out = sum(child.size for child in node.branch.children[len(node.seen) :])
-        below += [left_out] if left_out else []
+        omitted = sum(child.size for child in node.branch.children[len(node.seen) :])
+        below += [omitted] if omitted else []
         for child in reversed(below):
             last = child is below[-1]
             waiting.append((child, indent + (LAST if last else MORE), indent + (BLANK if last else DOWN)))
@@ -118,7 +118,7 @@ def _lane(tree: Tree, at: int, drawn: list[Drawn], style: Style) -> Lane:
     ]
     if at == 0:
         entries = [
-            (entry if each.branch else Entry(f"{each.left_out:,} more"))._replace(lead=lead)
+            (entry if each.branch else Entry(f"{each.omitted:,} more"))._replace(lead=lead)
             for entry, each, lead in zip(entries, drawn, _leads(drawn, style), strict=True)
         ]
     return lane_of(column, tuple(style.show(line) for line in column_header(column, writing)), entries)

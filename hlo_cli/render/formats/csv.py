@@ -26,7 +26,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     header = [column.name for column in columns_of(table)]
-    for record in chain((header,), rows_of(table, style)):
+    for record in chain((header,) if style.header else (), rows_of(table, style)):
         writer.writerow([sanitize(field_of(cell)) for cell in record])
         yield buffer.getvalue()
         buffer.seek(0)

@@ -23,7 +23,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
     >>> page = "".join(render(Report("diff", "No <difference>", next=("hlo parse a",)), Style()))
     >>> page[page.index("<h1>"):page.index("<script>")]
-    '<h1>No &lt;difference&gt;</h1>\n<p class="quiet">next: <code>hlo parse a</code></p>\n'
+    '<h1>No &lt;difference&gt;</h1>\n<pre class="quiet">next: hlo parse a</pre>\n'
     """
     for line in _page(report, Style(width=WHOLE, top=style.top)):
         yield encoded(line, ascii=style.ascii)
@@ -47,15 +47,15 @@ def _page(report: Report, style: Style) -> Iterator[str]:
 
 def _ending(report: Report) -> Iterator[str]:
     if report.next:
-        commands = " · ".join(f"<code>{safe(command)}</code>" for command in report.next)
-        yield f'<p class="quiet">next: {commands}</p>\n'
+        commands = "\n      ".join(map(safe, report.next))
+        yield f'<pre class="quiet">next: {commands}</pre>\n'
     for note in report.notes:
         yield f'<p class="quiet">{safe(note.severity)}: {safe(note.message)}</p>\n'
 
 
 def _title(report: Report) -> str:
     path = report.input.get("path")
-    return f"hlo {report.command} {path}" if isinstance(path, str) else f"hlo {report.command}"
+    return f"hlo {report.command}: {path}" if isinstance(path, str) else f"hlo {report.command}"
 
 
 def _policy() -> str:

@@ -1,4 +1,4 @@
-"""A report as one JSON object, with a schema, raw numbers and every row."""
+"""A report as one JSON object, with a schema, raw numbers, and every row."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _facts(facts: Facts) -> Json:
     value: dict[str, Json] = {}
     for fact in facts.facts:
         amounts: dict[str, Json] = {amount.name: json_value(amount.value) for amount in fact.amounts}
-        value[fact.label] = amounts | ({"remark": fact.remark} if fact.remark else {})
+        value[fact.label] = amounts | ({"note": fact.remark} if fact.remark else {})
     return value
 
 
@@ -139,7 +139,8 @@ def _anatomy(anatomy: Anatomy) -> Json:
 def _diff(diff: Diff) -> Json:
     """The hunks with their context; moved lines are at their new position."""
     hunks: list[Json] = [
-        {"place": hunk.heading or None, "lines": [_diff_line(line) for line in hunk.lines]} for hunk in diff.seen.hunks
+        {"computation": hunk.heading or None, "lines": [_diff_line(line) for line in hunk.lines]}
+        for hunk in diff.seen.hunks
     ]
     counts: dict[str, Json] = {"unchanged": diff.unchanged, **diff.counts}
     return {"old": diff.old_name, "new": diff.new_name, **counts, "hunks": hunks}

@@ -1,4 +1,4 @@
-"""Findings as JUnit XML, for CI servers: one suite for each input, one case for each finding or expectation.
+"""Findings as JUnit XML, for CI servers: one suite for each input, one case for each finding or assertion.
 
 Notes do not fail, as with the exit code; an unreadable input is an error, not a passing case.
 """
@@ -60,7 +60,7 @@ class _Suite:
 
     def lines(self) -> Iterator[str]:
         """The suite with its cases."""
-        skipped = sum(not check.is_met for check in self.checks)
+        skipped = sum(not check.has_passed for check in self.checks)
         more = f' skipped="{skipped}"' if skipped else ""
         name = _quoted(self.path)
         yield f'  <testsuite name={name} tests="{self.tests}" failures="{self.failures}"{more}>\n'
@@ -69,9 +69,9 @@ class _Suite:
         for each in self.found:
             yield from _finding(each)
         for check in self.checks:
-            case = f"    <testcase classname={name} name={_quoted(f'expected {check.expectation}')}"
-            remark = f"      <skipped message={_quoted(check.remark)}/>\n    </testcase>\n"
-            yield f"{case}/>\n" if check.is_met else f"{case}>\n{remark}"
+            case = f"    <testcase classname={name} name={_quoted(f'assertion: {check.assertion}')}"
+            reason = f"      <skipped message={_quoted(check.reason)}/>\n    </testcase>\n"
+            yield f"{case}/>\n" if check.has_passed else f"{case}>\n{reason}"
         yield "  </testsuite>\n"
 
 
@@ -90,13 +90,13 @@ def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
 
 
 def _finding(each: Finding) -> Iterator[str]:
-    """A case that fails, unless it is a note; a failed expectation has the same name as a passed one."""
+    """A case that fails, unless it is a note; a failed assertion has the same name as a passed one."""
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
     name = (each.instruction or "") if place else each.name
     case = f"{each.code}{at} {name}".rstrip()
     if each.expectation is not None:
-        case = f"expected {each.expectation}"
+        case = f"assertion: {each.expectation}"
     yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
     words = _words(f"{each.where}: {each.message}", each.hint)
     if each.severity == "note":

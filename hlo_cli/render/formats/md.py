@@ -41,7 +41,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
         begun = True
         yield from _part(part, style)
     if report.next:
-        yield "\nNext: " + ", ".join(code(command, style) for command in report.next) + "\n"
+        yield "\nNext:\n\n"
+        yield from _fenced("sh", list(map(style.show, report.next)))
 
 
 def words(text: Text, style: Style) -> str:

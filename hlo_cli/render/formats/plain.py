@@ -1,4 +1,4 @@
-"""A report for pipes: headers that begin with `#`, tabs, raw values, one record per line, nothing shortened."""
+"""A report for pipes: the main table with tabs between the fields, one record per line, nothing shortened."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FIGURE_ROOM = 80
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""The tables; if several, each line begins with the name of its table. `-` does not apply, `?` is unknown.
+    r"""The main table: a header that begins with `#`, then raw values. `-` does not apply, `?` is unknown.
 
-    Figures are drawn only if there is no table, so that every line of a table's output is a record. A report of
-    only prose gives its answer, and the prose if that was requested. A diff alone is written in unified format;
-    with tables, it is written as a table.
+    Every other line is a record of that table, so that `cut`, `sort`, and `awk` need not skip foreign lines. Without a
+    table, figures are drawn, a diff is written in unified format, and a report of only prose gives its answer, and the
+    prose if that was requested.
 
     >>> from hlo_cli.report.column import Column
     >>> table = Table("values", (Column("value", "value", "name"), Column("count", "n", "count")), (("add.1", None),))
@@ -34,10 +34,8 @@ def render(report: Report, style: Style) -> Iterator[str]:
     ['No difference in 98 instructions\n']
     """
     diffs = [part for part in report.parts if part.kind == "diff"]
-    tables = report.tables
-    if len(diffs) < len(tables):
-        for table in tables:
-            yield from _records(table, style, named=len(tables) > 1)
+    if len(diffs) < len(report.tables):
+        yield from _records(report.main_table, style)
         return
     if any(part.kind == "passage" and part.is_answer for part in report.parts):
         yield from _page(report, style)
@@ -68,8 +66,8 @@ def _drawn(figure: Figure, style: Style) -> Iterator[str]:
     return (style.show_figure(plain_text(line)).rstrip() for line in figure.draw(FIGURE_ROOM))
 
 
-def _records(table: Table, style: Style, *, named: bool) -> Iterator[str]:
-    first = (table.name,) if named else ()
-    yield "#" + "\t".join((*first, *(column.name for column in columns_of(table)))) + "\n"
+def _records(table: Table, style: Style) -> Iterator[str]:
+    if style.header:
+        yield "#" + "\t".join(column.name for column in columns_of(table)) + "\n"
     for row in rows_of(table, style):
-        yield "\t".join((*first, *(sanitize(field_of(cell, "-")) for cell in row))) + "\n"
+        yield "\t".join(sanitize(field_of(cell, "-")) for cell in row) + "\n"

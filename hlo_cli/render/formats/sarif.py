@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which GitHub, GitLab and Visual Studio read."""
+"""Findings as SARIF 2.1.0, which GitHub, GitLab, and Visual Studio read."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
 def _invocation(errors: Sequence[Diagnostic]) -> Json:
     """Whether all inputs were checked, and which were not; without it, unreadable inputs would seem to pass."""
-    told: list[Json] = []
+    notices: list[Json] = []
     for each in errors:
         words = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
         notice: dict[str, Json] = {"level": "error", "message": {"text": words}}
         if each.source is not None and each.source.name:
             notice["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": _uri(each.source.name)}}}]
-        told.append(notice)
-    return {"executionSuccessful": not errors, **({"toolExecutionNotifications": told} if told else {})}
+        notices.append(notice)
+    return {"executionSuccessful": not errors, **({"toolExecutionNotifications": notices} if notices else {})}
 
 
 def _rule(rule: RuleWords) -> Json:
@@ -59,11 +59,11 @@ def _rule(rule: RuleWords) -> Json:
         "id": rule.code,
         "name": "".join(word[:1].upper() + word[1:] for word in re.findall(r"\w+", rule.name)),
         "shortDescription": {"text": rule.name},
-        "fullDescription": {"text": rule.what},
+        "fullDescription": {"text": rule.summary},
         "defaultConfiguration": {"level": rule.severity},
     }
-    if rule.why or rule.mend:
-        found["help"] = {"text": f"Why: {rule.why}\nMend: {rule.mend}"}
+    if rule.why or rule.fix:
+        found["help"] = {"text": f"Why: {rule.why}\nFix: {rule.fix}"}
     if rule.reference.startswith("https://"):
         found["helpUri"] = rule.reference.split(";")[0]
     return found

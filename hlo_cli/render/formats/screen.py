@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 
 from hlo_cli.render.draw.paint import painter
-from hlo_cli.render.draw.prose import BETWEEN, beside, text_lines
+from hlo_cli.render.draw.prose import items_in_lines, text_lines
 from hlo_cli.render.style import Style
-from hlo_cli.render.width import cell_width
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.text import Line
+from hlo_cli.report.text import Line, Run
 
 NEXT = "next: "
 
@@ -40,18 +39,19 @@ def screen_lines(report: Report, style: Style) -> Iterator[Line]:
     yield from answer
     footer: tuple[str, ...] = ()
     for part in report.seen_parts:
-        yield from beside(footer, style)
+        yield from items_in_lines(footer, style)
         if begun:
             yield ()
         begun = True
         yield from part_lines(part, style)
         footer = part_footer(part, style)
     if has_findings:
-        yield from beside(footer, style)
+        yield from items_in_lines(footer, style)
         yield ()
         yield from text_lines(report.answer, style, "strong")
         footer = ()
-    yield from _ending(footer, report.next, style)
+    yield from items_in_lines(footer, style)
+    yield from next_lines(report.next, style)
 
 
 def part_lines(part: Part, style: Style) -> Iterator[Line]:
@@ -71,11 +71,14 @@ def _drawer(part: Part) -> ModuleType:
     return import_module(f"hlo_cli.render.draw.{type(part).__name__.lower()}")
 
 
-def _ending(footer: tuple[str, ...], following: tuple[str, ...], style: Style) -> Iterator[Line]:
-    """The last footer and the next commands, in one line if both fit."""
-    commands = (NEXT + following[0], *following[1:]) if following else ()
-    if cell_width(style.show(BETWEEN.join(footer + commands))) <= style.prose_room:
-        yield from beside(footer + commands, style)
-        return
-    yield from beside(footer, style)
-    yield from beside(commands, style)
+def next_lines(commands: Sequence[str], style: Style) -> Iterator[Line]:
+    """The next commands, one per line, never broken or shortened, so that a line can be pasted.
+
+    >>> from hlo_cli.report.text import plain_text
+    >>> commands = "hlo layout DUMP --by source", "hlo parse DUMP"
+    >>> for line in next_lines(commands, Style(width=20)): print(plain_text(line))
+    next: hlo layout DUMP --by source
+          hlo parse DUMP
+    """
+    for at, command in enumerate(commands):
+        yield (Run((" " * len(NEXT) if at else NEXT) + style.show(command), "quiet"),)

@@ -36,11 +36,11 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> list(render(Report("diff", "No difference"), Style()))
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: diff found nothing to draw here
+    hlo_cli.source.HloError: error: no figure to draw for diff
     """
     drawn = [part for part in report.parts if _is_drawn(part)]
     if not drawn:
-        raise HloError(f"{report.command} found nothing to draw here", hint="--format html has tables, md and json too")
+        raise HloError(f"no figure to draw for {report.command}", hint="use --format html, md, or json")
     top: float = MARGIN / 2
     elements: list[str] = []
     for line in fill((Run(report.answer),), ANSWER_CELLS):

@@ -22,5 +22,5 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     table = report.main_table
     header = [column.name for column in columns_of(table)]
-    for record in chain((header,), rows_of(table, style)):
+    for record in chain((header,) if style.header else (), rows_of(table, style)):
         yield "\t".join(sanitize(field_of(cell)) for cell in record) + "\n"

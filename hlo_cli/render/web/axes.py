@@ -26,9 +26,9 @@ BETWEEN_TICKS: Final = 40
 BETWEEN_STEPS: Final = 80
 AXIS_HEIGHT: Final = 24
 LOOP_HEIGHT: Final = 24
-MOST_LEVELS: Final = 6
-MOST_BRACKETS: Final = 300
-NARROWEST: Final = 2
+MAX_LEVELS: Final = 6
+MAX_BRACKETS: Final = 300
+MIN_WIDTH: Final = 2
 
 
 def byte_axis(frame: Frame) -> Iterator[str]:
@@ -99,18 +99,18 @@ def brackets(
 ) -> tuple[list[str], float]:
     """The loops below the steps, inner ones below outer ones, and their total height."""
     axis = Axis(0, frame.columns, steps)
-    levels = loop_levels(loops, steps)[:MOST_LEVELS]
+    levels = loop_levels(loops, steps)[:MAX_LEVELS]
     drawn: list[str] = []
     for depth, level in enumerate(levels):
         y = top + depth * LOOP_HEIGHT
-        longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MOST_BRACKETS]
+        longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MAX_BRACKETS]
         for loop in longest:
             drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y, counts_steps)
     return drawn, len(levels) * LOOP_HEIGHT
 
 
 def _bracket(loop: Loop, left: float, right: float, y: float, counts_steps: bool) -> Iterator[str]:
-    if right - left < NARROWEST:
+    if right - left < MIN_WIDTH:
         return
     words = loop.name + trips_text(loop)
     title = f"{words}, steps {loop.start:,}–{loop.end:,}" if counts_steps else words

@@ -59,7 +59,7 @@ _PICTURE: Final = """\
 .hlo .limit{{stroke:{alarm}}}
 .hlo .peak{{stroke:{alarm}}}
 .hlo .mark,.hlo .cross{{stroke:{ink}}}
-.hlo .waiting{{fill:{waste}}}
+.hlo .exposed{{fill:{waste}}}
 """
 
 FIXED: Final = """\

@@ -13,7 +13,7 @@ from hlo_cli.render.web.markup import safe
 from hlo_cli.report.diff import Diff, DiffLine, Piece
 from hlo_cli.report.numbers import format_count
 
-MOST_LINES: Final = 10_000
+MAX_LINES: Final = 10_000
 
 
 def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
@@ -29,7 +29,7 @@ def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
     </table></div>
     <p class="quiet">~ 1 changed</p>
     """
-    shown = diff.seen.first(style.rows_shown(MOST_LINES, diff.changes))
+    shown = diff.seen.first(style.rows_shown(MAX_LINES, diff.changes))
     yield f'<div><table id="{key}">'
     heading = ""
     for hunk in shown.hunks:

@@ -12,12 +12,12 @@ from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.picture import GLYPH, LEFT, WIDTH, Frame
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.table import Table
 
 ROW: Final = 18
-MOST_ROWS: Final = 200
-NARROWEST: Final = 1.5
+MAX_ROWS: Final = 200
+MIN_WIDTH: Final = 1.5
 NAME: Final = 40
 LEGEND: Final = 12
 
@@ -43,7 +43,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     """
     at = span_column(table)
     assert at is not None
-    shown = style.rows_shown(MOST_ROWS, len(table.rows), main=table.main)
+    shown = style.rows_shown(MAX_ROWS, len(table.rows), main=table.main)
     steps = max(table.columns[at].steps, 1)
     frame = Frame(top, steps, 0)
     elements = [line for row in range(shown) for line in _bar(table, row, at, top + row * ROW, frame)]
@@ -56,7 +56,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
     bottom += height + LEGEND
     elements += _legend(bottom)
     if shown < len(table.rows):
-        words = f"{shown:,} of {format_count(len(table.rows), table.noun)}"
+        words = format_shown(shown, len(table.rows), table.noun)
         elements.append(f'<text class="quiet" x="{LEFT}" y="{short(bottom)}">{safe(words)}</text>')
     return elements, bottom + ROW
 
@@ -64,7 +64,7 @@ def gantt(table: Table, style: Style, top: float) -> tuple[list[str], float]:
 def _legend(y: float) -> Iterator[str]:
     """The legend of the colors of bars, on the right below the axis."""
     x: float = LEFT + WIDTH
-    for looks, words in (("waiting", "nothing else runs"), ("b0", "other work runs")):
+    for looks, words in (("exposed", "exposed"), ("b0", "overlapped")):
         x -= GLYPH * len(words)
         yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{words}</text>'
         x -= 14
@@ -88,9 +88,9 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     stretch = stretch_of(cells[at])
     if stretch and stretch.start < frame.columns:
         left = frame.x(stretch.start)
-        right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + NARROWEST)
-        waiting = min(max(frame.x(stretch.waits_from), left), right)
-        for looks, begin, end in (("b0", left, waiting), ("waiting", waiting, right)):
+        right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_WIDTH)
+        exposed_x = min(max(frame.x(stretch.exposed_from), left), right)
+        for looks, begin, end in (("b0", left, exposed_x), ("exposed", exposed_x, right)):
             if begin < end:
                 size = f'x="{short(begin)}" y="{short(y + 4)}" width="{short(end - begin)}" height="11"'
                 yield f'<rect class="{looks}" {size}/>'

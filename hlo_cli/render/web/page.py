@@ -32,8 +32,8 @@ thead th{position:sticky;top:0;background:var(--paper);border-bottom:1px solid v
 tfoot td{border-top:1px solid var(--rule)}
 tbody tr:hover{background:color-mix(in srgb,var(--rule) 45%,transparent)}
 td b{display:block;height:8px;min-width:2px;margin:6px 0 0;font-size:0;white-space:nowrap;overflow:hidden}
-b.busy{background:#77aadd}
-b.waiting{background:var(--waste)}
+b.overlapped{background:#77aadd}
+b.exposed{background:var(--waste)}
 .sort th{cursor:pointer}
 th[aria-sort=ascending]::after{content:" \\2191"}
 th[aria-sort=descending]::after{content:" \\2193"}
@@ -88,8 +88,8 @@ for (const svg of document.querySelectorAll("svg.hlo")) {
   });
   const light = named => {
     for (const band of svg.querySelectorAll(".band")) {
-      const beside = named && band.closest(".track") === named.closest(".track");
-      band.classList.toggle("dim", !!beside && band.dataset.b !== named.dataset.b);
+      const dims = named && band.closest(".track") === named.closest(".track");
+      band.classList.toggle("dim", !!dims && band.dataset.b !== named.dataset.b);
     }
   };
   svg.onmouseleave = () => { read.remove(); light(); tracks.forEach(track => track.cross.removeAttribute("d")); };
@@ -102,7 +102,7 @@ for (const svg of document.querySelectorAll("svg.hlo")) {
       if (at.x < x || at.x >= x + wide || at.y < y || at.y > y + high) continue;
       const [step, total, name] = steps[Math.floor((at.x - x) / wide * steps.length)];
       cross.setAttribute("d", `M${at.x} ${y}v${high}M${x} ${at.y}h${wide}`);
-      read.textContent = `step ${step.toLocaleString("en")}${name && `, ${name}`}: ${bytes(total)} in use`;
+      read.textContent = `step ${step.toLocaleString("en")}${name && `, ${name}`}: ${bytes(total)} live`;
       if (event.target.words) read.textContent += `\\n${event.target.words}`;
       document.body.append(read);
       const left = event.clientX + 16, over = left + read.offsetWidth > innerWidth;

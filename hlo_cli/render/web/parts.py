@@ -19,6 +19,7 @@ from hlo_cli.report.diff import Diff
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.findings import Findings
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, line_of
@@ -40,7 +41,8 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
         case Table():
             if span_column(part) is not None:
                 elements, height = gantt(part, style, 0)
-                yield f"<figure>{''.join(document(elements, height))}</figure>"
+                label = f"Steps of {format_count(len(part.rows), part.noun)}"
+                yield f"<figure>{''.join(document(elements, height, label=label))}</figure>"
             yield from table_lines(part, style, key)
         case Findings():
             yield from table_lines(part.as_table(), style, key)
@@ -61,7 +63,8 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
             yield from diff_lines(part, style, key)
         case Timeline():
             elements, height = drawing(part, 0, key=f"{key}t", with_readout=True)
-            yield f"<figure>{''.join(document(elements, height))}</figure>"
+            label = f"Live bytes at every step: {', '.join(track.name for track in part.tracks)}"
+            yield f"<figure>{''.join(document(elements, height, label=label))}</figure>"
 
 
 def part_css(part: Part, key: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hlo_cli.render.truncate import shorten_name, shorten_text
 from hlo_cli.render.web.markup import safe, safe_lines, short
 from hlo_cli.render.web.stack import Layer, Stack
-from hlo_cli.report.numbers import format_bytes, format_percent
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.timeline import Band
 
 LEFT: Final = 70
@@ -17,9 +17,9 @@ HEIGHT: Final = 240
 LEGEND: Final = LEFT + WIDTH + 26
 PAGE_WIDTH: Final = 1100
 GLYPH: Final = 6.7  # the width of a character of code
-LEAST_LABEL: Final = 12
-LEAST_EDGED: Final = 3  # the outline of a thinner area would hide it
-LONGEST_WORDS: Final = 300
+MIN_LABEL_HEIGHT: Final = 12
+MIN_EDGED_HEIGHT: Final = 3  # the outline of a thinner area would hide it
+MAX_TEXT_LENGTH: Final = 300
 LEGEND_NAME: Final = 23
 LEGEND_ROW: Final = 19
 
@@ -51,7 +51,7 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
-        if layer.band and layer.band.bytes * HEIGHT < LEAST_EDGED * frame.scale:
+        if layer.band and layer.band.bytes * HEIGHT < MIN_EDGED_HEIGHT * frame.scale:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
@@ -82,9 +82,9 @@ def rest_words(stack: Stack) -> str:
     >>> from hlo_cli.render.web.stack import stack_of
     >>> from hlo_cli.report.timeline import Track
     >>> rest_words(stack_of(Track("HBM", (9,), (Band("a", 0, 0, 0),))))
-    '1 smaller'
+    '1 smaller buffer'
     """
-    return f"{stack.smaller:,} smaller" if stack.smaller else "not among the buffers"
+    return format_count(stack.smaller, "smaller buffers") if stack.smaller else "other memory"
 
 
 def band_words(band: Band, peak: int) -> list[str]:
@@ -98,11 +98,11 @@ def band_words(band: Band, peak: int) -> list[str]:
     steps = f"steps {band.start:,}–{band.end:,}" if band.end > band.start else f"step {band.start:,}"
     words = (
         band.label, band.shape,
-        f"{size}, {'all' if share == 1 else format_percent(share) + '%'} of the peak",
+        f"{size}, {format_percent(share)}% of the peak",
         f"{steps}, {band.kind}" if band.kind else steps,
         band.op_name, band.source,
     )  # fmt: skip
-    return [shorten_text(text, LONGEST_WORDS) for text in words if text]
+    return [shorten_text(text, MAX_TEXT_LENGTH) for text in words if text]
 
 
 def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     if not stack.largest:
         return
     at = frame.top + 8
-    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">at the peak</text>'
+    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">At the peak</text>'
     for rank, band in enumerate(stack.largest):
         at += LEGEND_ROW
         name = shorten_name(band.label, LEGEND_NAME)
@@ -122,7 +122,7 @@ def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     rest = stack.scale.peak - sum(band.bytes for band in stack.largest)
     if rest > 0:
         at += LEGEND_ROW
-        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">all others</text>{_size(rest, at)}'
+        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">Other buffers</text>{_size(rest, at)}'
 
 
 def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
@@ -132,8 +132,8 @@ def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
     y = frame.y(limit)
     yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
     words = f"limit {format_bytes(limit)}"
-    beside = short(y + 13 if y < frame.top + 12 else y - 4)
-    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{beside}">{words}</text>'
+    baseline = short(y + 13 if y < frame.top + 12 else y - 4)
+    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{baseline}">{words}</text>'
 
 
 def _size(value: int, at: float) -> str:
@@ -152,7 +152,7 @@ def _edge(totals: Sequence[int], frame: Frame) -> str:
 
 def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     """The name of a buffer in its longest stretch at one height, if it is tall and wide enough there."""
-    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < LEAST_LABEL * frame.scale:
+    if layer.band is None or frame.scale == 0 or layer.band.bytes * HEIGHT < MIN_LABEL_HEIGHT * frame.scale:
         return
     start, end = max(layer.runs, key=lambda run: run[1] - run[0])
     room = int((frame.x(end) - frame.x(start) - 8) / GLYPH)
@@ -166,10 +166,11 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     )
 
 
-def document(elements: list[str], height: float, *, style: str = "", title: str = "") -> Iterator[str]:
-    """The root element of a picture, with one line for each element in it."""
+def document(elements: list[str], height: float, *, style: str = "", title: str = "", label: str = "") -> Iterator[str]:
+    """The root element of a picture, with one line for each element in it; `label` is for screen readers."""
     size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img">\n'
+    named = f' aria-label="{safe(label)}"' if label else ""
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img"{named}>\n'
     yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
     yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
     for element in elements:

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from hlo_cli.render.bins import Scale, highest_steps, scale_of
 from hlo_cli.report.timeline import Band, Track
 
-MOST_COLUMNS: Final = 720
-MOST_BANDS: Final = 200
-MOST_COLORS: Final = 10
-LEAST_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
+MAX_COLUMNS: Final = 720
+MAX_BANDS: Final = 200
+MAX_COLORS: Final = 10
+MIN_BAND_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
 
 
 class Layer(NamedTuple):
@@ -75,10 +75,10 @@ def stack_of(track: Track) -> Stack:
     rest 0 64 96 96 48 48
     """
     scale = scale_of(track)
-    steps = highest_steps(track.totals, min(len(track.totals), MOST_COLUMNS))
+    steps = highest_steps(track.totals, min(len(track.totals), MAX_COLUMNS))
     totals = [max(track.totals[step], 0) for step in steps]
     drawn, at_peak = _drawn(track, scale, steps)
-    largest = at_peak[:MOST_COLORS]
+    largest = at_peak[:MAX_COLORS]
     ranks = {id(band): rank for rank, band in enumerate(largest)}
     heights = [0] * len(steps)
     layers = []
@@ -95,14 +95,14 @@ def stack_of(track: Track) -> Stack:
 
 def _drawn(track: Track, scale: Scale, steps: Sequence[int]) -> tuple[list[Band], list[Band]]:
     """The buffers that are large enough to be visible, and those of them live at the peak, the largest first."""
-    peak, least = scale.step, scale.peak / LEAST_SHARE
+    peak, least = scale.step, scale.peak / MIN_BAND_SHARE
     seen = [
         band for band in track.bands if band.bytes > 0 and band.bytes >= least and len(range(*_columns(band, steps)))
     ]
     seen.sort(key=lambda band: (-band.bytes, band.start, band.label))
     at_peak = [band for band in seen if peak is not None and band.start <= peak <= band.end]
     elsewhere = [band for band in seen if peak is None or not band.start <= peak <= band.end]
-    return [*at_peak, *elsewhere][:MOST_BANDS], at_peak
+    return [*at_peak, *elsewhere][:MAX_BANDS], at_peak
 
 
 def _columns(band: Band, steps: Sequence[int]) -> tuple[int, int]:

@@ -13,11 +13,11 @@ from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import CODE_UNITS, Column
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.table import Table
 from hlo_cli.report.tree import Tree, walk
 
-MOST_ROWS: Final = 10_000
+MAX_ROWS: Final = 10_000
 LONG: Final = 40  # rows beyond which a table scrolls in its own box
 WRAPPED: Final = frozenset(("shape", "op_name"))  # length from which text may be broken anywhere
 
@@ -32,10 +32,10 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     <tr><td>64</td><td>a</td></tr>
     <tr><td>32</td><td>&lt;b&gt;</td></tr>
     </tbody><tfoot>
-    <tr><td>96</td><td>all</td></tr>
+    <tr><td>96</td><td>total</td></tr>
     </tfoot></table></div>
     """
-    shown = style.rows_shown(MOST_ROWS, len(table.rows), main=table.main)
+    shown = style.rows_shown(MAX_ROWS, len(table.rows), main=table.main)
     rows = table.rows[:shown]
     visible = table.visible(person=True)
     sums = sums_of(table, shown)
@@ -61,9 +61,7 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
     for at, (_, _, role) in enumerate(sums, start=shown):
         yield _row([lane[at] for lane in lanes], "" if role == "plain" else role)
     yield "</tfoot></table></div>"
-    footer = (
-        f"{shown:,} of {format_count(len(table.rows), table.noun)}; --top 0 has all" if shown < len(table.rows) else ""
-    )
+    footer = format_shown(shown, len(table.rows), table.noun) if shown < len(table.rows) else ""
     for words in (footer, table.footnote):
         yield from [f'<p class="quiet">{safe(words)}</p>'] if words else []
 
@@ -148,7 +146,7 @@ def _bar(cell: Cell, text: str, steps: int) -> str:
     if stretch is None:
         return text
     left, wide = 100 * stretch.start / steps, 100 * (stretch.end + 1 - stretch.start) / steps
-    looks = "busy" if stretch.waits_from > stretch.start else "waiting"
-    flying = 100 * (stretch.waits_from - stretch.start) / (stretch.end + 1 - stretch.start)
+    looks = "overlapped" if stretch.exposed_from > stretch.start else "exposed"
+    flying = 100 * (stretch.exposed_from - stretch.start) / (stretch.end + 1 - stretch.start)
     mixed = f";background:linear-gradient(90deg,{BANDS[0]} {short(flying)}%,var(--waste) 0)" if 0 < flying < 100 else ""
     return f'<b class="{looks}" style="margin-left:{short(left)}%;width:{short(wide)}%{mixed}">{text}</b>'

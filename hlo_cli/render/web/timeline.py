@@ -18,7 +18,7 @@ from hlo_cli.report.timeline import Mark, Timeline, Track
 HEADING: Final = 20
 MARK_LINE: Final = 16
 BELOW: Final = 18
-LONGEST_NAME: Final = 60
+MAX_NAME_LENGTH: Final = 60
 
 
 def drawing(timeline: Timeline, top: float, *, key: str = "t", with_readout: bool = False) -> tuple[list[str], float]:
@@ -64,14 +64,14 @@ def _track(track: Track, stack: Stack, frame: Frame, timeline: Timeline, key: st
 
 def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> str:
     y = frame.top - (1 + len(track.marks)) * MARK_LINE - 4
-    words = "nothing in use"
+    words = "empty"
     if (step := stack.scale.step) is not None:
         words = f"peak {format_bytes(stack.scale.peak)} at step {step:,}"
         if step < len(timeline.instructions):
-            words += f", {shorten_name(timeline.instructions[step], LONGEST_NAME)}"
+            words += f", {shorten_name(timeline.instructions[step], MAX_NAME_LENGTH)}"
     if track.limit_bytes is not None:
         words += f"; limit {format_bytes(track.limit_bytes)}"
-    name = f'<tspan class="head">{safe(shorten_name(track.name, LONGEST_NAME))}</tspan>'
+    name = f'<tspan class="head">{safe(shorten_name(track.name, MAX_NAME_LENGTH))}</tspan>'
     return f'<text x="{LEFT}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
 
 
@@ -79,7 +79,7 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
     """The data for the script that shows the values at the pointer."""
     names = timeline.instructions
     rows = [
-        [step, total, sanitize(shorten_name(names[step], LONGEST_NAME)) if step < len(names) else ""]
+        [step, total, sanitize(shorten_name(names[step], MAX_NAME_LENGTH)) if step < len(names) else ""]
         for step, total in zip(stack.steps, stack.totals, strict=True)
     ]
     box = f"{LEFT} {short(frame.top)} {WIDTH} {HEIGHT}"

@@ -1,0 +1,237 @@
+"""The click command and the options of every `hlo` command, with their help: one screen for -h, everything for --help.
+
+An option names its group; the groups are shown in the order of the first options that name them, then those of LAST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from hlo_cli.source import HloError, nearest
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+INPUT: Final = "Input"
+OUTPUT: Final = "Output"
+LAST: Final = (INPUT, OUTPUT)
+"""The groups that all commands have, in the order in which they end the help."""
+SCREEN_LINES: Final = 50
+"""The most lines of the help for -h."""
+
+_WIDTH = 80
+_MAX_NAMES_WIDTH = 24
+
+
+class Option(click.Option):
+    """An option with a group; `is_common` ones are shown by -h, and `default_text` describes a computed default.
+
+    `help` can be a function that returns the text, which is called when the help is shown.
+
+    >>> top = Option(["--top"], group="Output", help="Show at most N rows.", type=int, metavar="N", default=5)
+    >>> top.get_help_record(click.Context(click.Command("layout")))
+    ('--top N', 'Show at most N rows. [default: 5]')
+    """
+
+    def __init__(
+        self,
+        declarations: Sequence[str],
+        *,
+        group: str,
+        help: str | Callable[[], str],
+        is_common: bool = False,
+        default_text: str = "",
+        **settings: Any,
+    ) -> None:
+        super().__init__(declarations, help=help if isinstance(help, str) else None, **settings)
+        self.group = group
+        self.is_common = is_common
+        self.default_text = default_text
+        self._help = help
+
+    @property
+    def names(self) -> str:
+        """The names of the option and its metavar."""
+        metavar = "" if self.is_flag else f" {self.metavar or str(self.name).upper()}"
+        return f"{', '.join(sorted(self.opts, key=len))}{metavar}"
+
+    @property
+    def text(self) -> str:
+        """The help of the option, without its default."""
+        return self._help if isinstance(self._help, str) else self._help()
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option with its metavar, and its help with the default and the environment variable; None if hidden."""
+        if self.hidden:
+            return None
+        default = self.default_text
+        if not default and not self.is_flag and isinstance(value := self.get_default(ctx), str | int):
+            default = str(value)
+        notes = [f"[default: {default}]"] if default else []
+        notes += [f"[env: {self.envvar}]"] if self.envvar else []
+        return self.names, " ".join((self.text, *notes))
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """The converted value; HloError for an invalid one."""
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter as error:
+            raise self._invalid(value) from error
+
+    def _invalid(self, value: object) -> HloError:
+        message = f"invalid value '{value}' for {max(self.opts, key=len)}"
+        if isinstance(self.type, click.Choice):
+            near = nearest(str(value), self.type.choices)
+            hint = f"did you mean '{near}'?" if near else f"available: {', '.join(self.type.choices)}"
+            return HloError(message, hint=hint)
+        expected = "true or false" if self.is_flag else "an integer"
+        if isinstance(self.type, click.IntRange) and self.type.min is not None:
+            expected = f"an integer of at least {self.type.min}"
+        return HloError(f"{message}: expected {expected}")
+
+
+def option(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
+    """The decorator that adds an `Option`; the arguments are those of `Option`."""
+    return click.option(*declarations, cls=Option, **settings)
+
+
+def flag(*declarations: str, **settings: Any) -> Callable[[_F], _F]:
+    """The decorator that adds an `Option` without a value."""
+    return option(*declarations, is_flag=True, **settings)
+
+
+def options(*added: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """The decorator that adds several options, in this order."""
+
+    def add(function: _F) -> _F:
+        for each in reversed(added):
+            function = each(function)
+        return function
+
+    return add
+
+
+class Command(click.Command):
+    """A command whose help shows two `examples` and the common options first.
+
+    `help` begins with the summary and is shown by -h as well; `details` are shown by --help alone. Both are shown as
+    they are, in lines of at most 80 characters.
+    """
+
+    def __init__(self, name: str | None, *, examples: Sequence[str] = (), details: str = "", **settings: Any) -> None:
+        super().__init__(name, add_help_option=False, **settings)
+        self.examples = tuple(examples)
+        self.details = details
+        self.params += [_HelpOption("-h", self.get_short_help, hidden=True), _HelpOption("--help", self.get_help)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; errors know the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The help for --help: the screen of -h, then the other options, details, and examples."""
+        if self._is_one_page(ctx):
+            return _joined(self._one_page(ctx))
+        rest = (each for each in self._options() if not each.is_common)
+        parts = (*self._first_screen(ctx), "More options", *self._groups(ctx, rest))
+        return _joined((*parts, self.details.strip("\n"), _examples("More examples", self.examples[2:])))
+
+    def get_short_help(self, ctx: click.Context) -> str:
+        """The help for -h: the common options, or all of them if they fit one screen."""
+        if self._is_one_page(ctx):
+            return _joined(self._one_page(ctx))
+        more = f"Run `{ctx.command_path} --help` to list all options."
+        return _joined((*self._first_screen(ctx), more))
+
+    def _is_one_page(self, ctx: click.Context) -> bool:
+        return _joined(self._one_page(ctx)).count("\n") < SCREEN_LINES
+
+    def _one_page(self, ctx: click.Context) -> Sequence[str]:
+        return (*self._head(ctx, self.examples), *self._groups(ctx, self._options()), self.details.strip("\n"))
+
+    def _first_screen(self, ctx: click.Context) -> Sequence[str]:
+        common = (each for each in self._options() if each.is_common)
+        return (*self._head(ctx, self.examples[:2]), *self._groups(ctx, common))
+
+    def _head(self, ctx: click.Context, examples: Sequence[str]) -> Sequence[str]:
+        return self.get_usage(ctx), (self.help or "").strip("\n"), _examples("Examples", examples)
+
+    def _options(self) -> Iterator[Option]:
+        return (each for each in self.params if isinstance(each, Option) and not each.hidden)
+
+    def _groups(self, ctx: click.Context, options: Iterable[Option]) -> Iterator[str]:
+        """The options under the headings of their groups; all groups of a command are aligned."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for each in options:
+            if record := each.get_help_record(ctx):
+                groups.setdefault(each.group, []).append(record)
+        width = min(_MAX_NAMES_WIDTH, max(len(each.names) for each in self._options()))
+        own = [group for group in groups if group not in LAST]
+        for group in (*own, *(group for group in LAST if group in groups)):
+            rows = (line for record in groups[group] for line in _lines(*record, width))
+            yield "\n".join((f"{group}:", *rows))
+
+
+class _HelpOption(Option):
+    """One of -h and --help: writes a page and ends the command."""
+
+    def __init__(self, name: str, page: Callable[[click.Context], str], *, hidden: bool = False) -> None:
+        super().__init__(
+            [name],
+            group=OUTPUT,
+            help="Show this help and exit; -h shows the common options.",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            hidden=hidden,
+            callback=self._write,
+        )
+        self.page = page
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """One row for both options."""
+        return None if self.hidden else (f"-h, {self.names}", self.text)
+
+    def _write(self, ctx: click.Context, _: click.Parameter, value: object) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(self.page(ctx))
+            ctx.exit()
+
+
+def one_of(values: Sequence[str]) -> str:
+    """A list of alternatives in a sentence.
+
+    >>> one_of(("auto", "always", "never")), one_of(("0.10.2", "2026-08"))
+    ('auto, always, or never', '0.10.2 or 2026-08')
+    """
+    if len(values) < 3:
+        return " or ".join(values)
+    return f"{', '.join(values[:-1])}, or {values[-1]}"
+
+
+def _examples(title: str, lines: Sequence[str]) -> str:
+    return "\n".join((f"{title}:", *(f"  {line}" for line in lines))) if lines else ""
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _lines(names: str, text: str, width: int) -> Iterator[str]:
+    """The lines of an option: its names, and beside them its help."""
+    from textwrap import wrap
+
+    column = width + 4
+    words = wrap(text, _WIDTH - column, break_on_hyphens=False, break_long_words=False)
+    if len(names) > width:
+        yield f"  {names}"
+        names = ""
+    for line in words:
+        yield f"  {names:<{width}}  {line}"
+        names = ""

@@ -1,0 +1,148 @@
+"""The tables of every command and what their rows are, for `--table help` and for shell completion.
+
+Every table that a report can have is listed here; a table of that name means the same in all modes of a command.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+_MODULES: Final = {"modules": "modules, one row each"}
+_CHANGED_LINES: Final = {"changed_lines": "lines of the text that were changed, added, removed, or moved"}
+
+TABLE_MEANINGS: Final = MappingProxyType(
+    {
+        "parse": {
+            "values": "arrays of the module, the largest first",
+            "module": "totals of the module: arguments, results, instructions, and opcodes",
+            "signature": "arguments and results of the module",
+            "opcodes": "opcodes and how often each occurs",
+            "instructions": "instructions in the order of the text",
+            "calls": "computations, each below its caller",
+            "lines": "lines of the text, one for each instruction",
+            "instruction": "parts of the instruction and their meaning",
+            "operands": "operands of the instruction",
+            **_MODULES,
+        },
+        "layout": {
+            "shapes": "shapes with their sizes and padding",
+            "instructions": "instructions with the size and padding of their results",
+            "computations": "computations with the size and padding of their values",
+            "opcodes": "opcodes with the size and padding of their results",
+            "op_names": "op_names with the size and padding of their values",
+            "sources": "source lines with the size and padding of their values",
+            "orders": "dimension orders with the size of the shape in each",
+            "shape": "parts of the shape and their meaning",
+            "steps": "tiles, one at a time, with the sizes before and after",
+            "leaves": "arrays of the tuple",
+            **_MODULES,
+        },
+        "tile-index": {
+            "addresses": "elements with their linear indices and addresses",
+            "positions": "positions in memory with the element or padding at each",
+            "elements": "elements with their positions in both layouts",
+            "layouts": "the two layouts",
+            "steps": "steps that turn an index into a position",
+        },
+        "memspace": {
+            "live_values": "values live at the peak or at the given step",
+            "spaces": "memory spaces with their peaks and limits",
+            "by_scope": "live values, summed by scope",
+            "by_op_name": "live values, summed by op_name",
+            "by_source": "live values, summed by source line",
+            "by_kind": "live values, summed by kind of buffer",
+            "by_shape": "live values, summed by shape",
+            "by_opcode": "live values, summed by opcode",
+            "buffers": "buffers and the steps at which they are live",
+            "live_range": "definition, uses, and end of the value",
+            "uses": "instructions that use the value",
+            "aliases": "values in the same buffer",
+            "memory_reuses": "values in the same memory at other times",
+            "transfers": "transfers between memory spaces",
+            "directions": "pairs of memory spaces with the transfers between them",
+            "repeated_copies": "values that are copied more than once",
+            "totals": "totals of every memory space, computed and from the compiler",
+            "differences": "values whose size or offset differs from the compiler's",
+            "live_ranges": "values whose live range differs from the compiler's",
+            "allocations": "allocations listed in the message, the largest first",
+            "chunks": "sizes of chunks in use",
+            "usage": "memory usage in the message",
+            "program": "memory usage of the program",
+            "assignment": "statistics of the buffer assignment",
+            **_MODULES,
+        },
+        "schedule": {
+            "pairs": "pairs of start and done, with the compute that overlaps them",
+            "operations": "operations with the number of their pairs",
+            "steps": "steps of the schedule",
+            "buffers": "buffers and the steps at which they are live",
+            "critical_path": "instructions on the critical path",
+            "moved_blocks": "blocks of instructions that move",
+            "peaks": "peaks of every memory space before and after",
+            "overlaps": "async pairs and exposed operations before and after",
+            **_CHANGED_LINES,
+            **_MODULES,
+        },
+        "fuse": {
+            "fusions": "fusions with the memory traffic that they avoid",
+            "kernel_kinds": "kinds of kernels with their number and cost",
+            "kernels": "kernels of the module",
+            "fusion": "totals of the fusion",
+            "body": "instructions of the fused computation",
+            "costs": "instructions with their cost",
+            "dots": "matmuls and convolutions",
+            "pairs": "producer-consumer pairs that are not fused, and why",
+            "custom_calls": "custom calls",
+            "targets": "custom-call targets with the number of their calls",
+            "call": "facts about the custom call",
+            "buffers": "buffers that are passed to the custom call",
+            "config_fields": "fields of the backend config",
+            "totals": "totals before and after",
+            "rules": "rules that prevent fusion, with the number of pairs",
+            "decisions": "pairs that were not fused, and why",
+            **_CHANGED_LINES,
+            **_MODULES,
+        },
+        "diff": {
+            "changes": "instructions that were changed, added, removed, or moved",
+            "memory": "memory metrics before and after",
+            "costs": "cost metrics before and after",
+            "change_kinds": "kinds of changes with their number",
+            "header_fields": "fields of the module header that differ",
+            "computations": "computations with the number of their changes",
+            "passes": "passes that change the module",
+            **_CHANGED_LINES,
+            **_MODULES,
+        },
+        "lint": {
+            "findings": "findings in the order of the text",
+            "assertions": "assertions and their results",
+            "rules": "rules",
+            "settings": "settings with their values",
+            **_MODULES,
+        },
+    }
+)
+"""For each command, the names of its tables with a few words about their rows."""
+
+
+def table_names(command: str) -> tuple[str, ...]:
+    """The names of the tables that a command can write.
+
+    >>> table_names("lint")
+    ('findings', 'assertions', 'rules', 'settings', 'modules')
+    """
+    return tuple(TABLE_MEANINGS.get(command, ()))
+
+
+def table_meaning(report_command: str, name: str) -> str:
+    """What the rows of a table are; the command of a report may have a suffix, such as lint-rules.
+
+    >>> table_meaning("lint-rules", "rules")
+    'rules'
+    """
+    for command in (report_command, report_command.partition("-")[0]):
+        if name in TABLE_MEANINGS.get(command, {}):
+            return TABLE_MEANINGS[command][name]
+    return ""
