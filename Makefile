@@ -16,7 +16,7 @@ PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle bench golden fuzz mutate clean
+.PHONY: help demo test check lint oracle bench golden fuzz mutate dist clean
 
 help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ fuzz: $(VENV)/.test ## fuzz the readers and whole commands for SECONDS=60
 mutate: $(VENV)/.test ## insert bugs and list those that no test detects (ARGS="hlo_cli/analysis/placing/heap.py")
 	@$(PY) tests/mutate.py $(ARGS)
 
+dist: $(VENV)/.dist ## build the wheel and the sdist, and check them in an empty environment
+	@rm -rf dist
+	@$(PY) -m build --outdir dist . >/dev/null
+	@$(PY) -m twine check --strict dist/*
+	@$(PY) tests/check_dist.py dist
+
 clean: ## remove virtual environments, caches, and build output
 	@rm -rf $(VENV) $(ORACLE) build dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find hlo_cli tests fixtures -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -65,6 +71,10 @@ $(VENV)/.test: $(VENV)/.run
 
 $(VENV)/.dev: $(VENV)/.test
 	@$(PY) $(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/.test
+	@$(PY) $(PIP) --editable '.[dist]'
 	@touch $@
 
 $(ORACLE)/.oracle: $(ORACLE)/bin/python pyproject.toml

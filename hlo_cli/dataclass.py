@@ -132,8 +132,8 @@ def _hash(values: Callable[[object], tuple[object, ...]]) -> Callable[[object], 
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    said = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
-    return f"{type(self).__qualname__}({', '.join(said)})"
+    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
 def _refuse_to_set(self: object, name: str, value: object) -> None:

@@ -20,7 +20,7 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
     >>> load("/no/such/dump")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: there is no folder /no/such
+    hlo_cli.source.HloError: error: directory '/no/such' not found
     """
     from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
 

@@ -36,7 +36,7 @@ class ScanResult(Generic[Answer]):
 
     `path` is its file, with `#2` for the second module in it. `problem` is one line, empty if there is none; a module
     with a few unreadable lines has both an answer and a problem. `errors` are all diagnostics of a module that could
-    not be read at all.
+    not be read at all. `remark` is a note on dumps in its directory that are not read.
     """
 
     path: str
@@ -45,6 +45,7 @@ class ScanResult(Generic[Answer]):
     answer: Answer | None = None
     problem: str = ""
     errors: tuple[Diagnostic, ...] = ()
+    remark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def scan(
     Raises HloError only if there is nothing to read: a directory without dumps, a glob that matches nothing.
 
     >>> [record.problem for record in scan(["/no/such/dump.txt"])]
-    ['there is no folder /no/such']
+    ["directory '/no/such' not found"]
     """
     pieces = list_modules([os.fspath(path) for path in paths], stage=stage, module=module)
     for asked in map_modules(pieces, partial(_measured, measure), jobs=jobs):
@@ -107,7 +108,7 @@ def map_modules(
     reader = Reader(ask, strict)
 
     def lost(piece: ModuleRef) -> tuple[ScanResult[Answer], ...]:
-        problem = "the process that read it ended; there may not be enough memory"
+        problem = "worker process died, possibly out of memory"
         return (ScanResult(piece.path, problem=problem, errors=(Diagnostic("error", f"{piece.path}: {problem}"),)),)
 
     for found in in_order(_ReaderAnywhere(reader), pieces, jobs=jobs, lost=lost):
@@ -125,10 +126,10 @@ class Reader(Generic[Answer]):
     """Reads pieces and calls `ask` for each module; `unswept` is the length of text since the last garbage collection.
 
     >>> Reader(lambda module, input: module.name, strict=False)(ModuleRef("/no/such/dump.txt"))[0].problem
-    'there is no folder /no/such'
+    "directory '/no/such' not found"
 
     Modules refer to computations, these to instructions, and these back to their computation: only the garbage
-    collector frees them, and it waits until memory exceeds the previous maximum by a quarter.
+    collector frees them, and it runs only when memory exceeds the previous maximum by a quarter.
     """
 
     ask: Ask[Answer]
@@ -139,7 +140,9 @@ class Reader(Generic[Answer]):
         try:
             inputs = read_module_ref(piece)
         except (HloError, OSError, MemoryError) as error:
-            return (ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None)),)
+            return (
+                ScanResult(piece.path, problem=_in_a_line(error), errors=_excerpts(error, None), remark=piece.remark),
+            )
         found = tuple(self.ask_of(each) for each in inputs)
         self.unswept += sum(each.size for each in inputs)
         if self.unswept > _SWEPT_AFTER:
@@ -154,9 +157,10 @@ class Reader(Generic[Answer]):
             module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
             name = module.name or name
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
-            return ScanResult(path, name, given.stage, self.ask(module, given), problem)
+            return ScanResult(path, name, given.stage, self.ask(module, given), problem, remark=given.remark)
         except (HloError, OSError, MemoryError, RecursionError) as error:
-            return ScanResult(path, name, given.stage, None, _in_a_line(error), _excerpts(error, given.source))
+            errors = _excerpts(error, given.source)
+            return ScanResult(path, name, given.stage, None, _in_a_line(error), errors, given.remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +173,21 @@ class _ReaderAnywhere(Generic[Answer]):
         return piece if piece.path == "-" else self.reader(piece)
 
 
+def remarks_of(found: Iterable[ScanResult[Answer]]) -> tuple[Diagnostic, ...]:
+    """The notes on dumps that were not read, each once.
+
+    >>> [note.message for note in remarks_of([ScanResult("a.txt", remark="2 more"), ScanResult("b.txt")])]
+    ['2 more']
+    """
+    return tuple(Diagnostic("note", remark) for remark in dict.fromkeys(each.remark for each in found) if remark)
+
+
 def _excerpts(error: Exception, source: Source | None) -> tuple[Diagnostic, ...]:
     """All diagnostics of an error, with their input but without its complete text."""
     if not isinstance(error, HloError):
         return (Diagnostic("error", _in_a_line(error), source and Source(source.name, "")),)
-    told = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
-    return tuple(each.excerpt() for each in told)
+    located = (each if each.source is not None else replace(each, source=source) for each in error.diagnostics)
+    return tuple(each.excerpt() for each in located)
 
 
 def _in_a_line(error: Exception) -> str:

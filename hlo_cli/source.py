@@ -12,7 +12,7 @@ from hlo_cli.dataclass import dataclass
 
 _MOST_COMPARED: Final = 2000
 _LONGEST_MESSAGE: Final = 500
-_BEHIND_AN_EXCERPT: Final = 1000
+_KEPT_AFTER_SPAN: Final = 1000
 """Characters of a line kept after the span: as many as any screen shows."""
 
 Severity = Literal["error", "warning", "note"]
@@ -142,7 +142,7 @@ class Diagnostic:
             return self if source is None else replace(self, source=Source(source.name, ""))
         line = source.position(span.start).line
         start, end = source.line_span(line)[0], source.line_span(source.position(span.end).line)[1]
-        text = source.text[start : min(end, span.end + _BEHIND_AN_EXCERPT)]
+        text = source.text[start : min(end, span.end + _KEPT_AFTER_SPAN)]
         return replace(
             self, source=Source(source.name, text, first_line=line), span=Span(span.start - start, span.end - start)
         )
@@ -169,10 +169,10 @@ class HloError(Exception):
 
     Carries one diagnostic or, if a file was read past its first error, all of them.
 
-    >>> raise HloError("the order lists 3 dimensions, the shape has 2")
+    >>> raise HloError("layout has 3 dimensions, but the shape has 2")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: the order lists 3 dimensions, the shape has 2
+    hlo_cli.source.HloError: error: layout has 3 dimensions, but the shape has 2
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -203,6 +203,15 @@ class HloError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.diagnostics))
+
+
+def did_you_mean(word: str | None) -> str | None:
+    """The hint that suggests a word, or None; a message never holds the suggestion.
+
+    >>> did_you_mean("add"), did_you_mean(None)
+    ("did you mean 'add'?", None)
+    """
+    return None if word is None else f"did you mean '{word}'?"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -173,7 +173,7 @@ ACCEPTED = {
 }
 
 BROKEN: dict[str, tuple[str, str, str, str]] = {
-    "no done": (_module(f"ROOT p = f32[64] parameter(0)\n{_COPY}"), "s", "async-unfinished", "nothing waits for s"),
+    "no done": (_module(f"ROOT p = f32[64] parameter(0)\n{_COPY}"), "s", "async-no-done", "s has no copy-done"),
     "a loop carries a start, and nothing waits for it": (
         _module(
             """p = f32[64] parameter(0)
@@ -185,7 +185,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
 b { ROOT q = (((f32[64]), f32[64], u32[])) parameter(0) }""",
         ),
         "s",
-        "async-unfinished", "nothing waits for s",
+        "async-no-done", "s has no sine-done",
     ),
     "an update that leads nowhere": (
         _module(
@@ -203,7 +203,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
   ROOT r = (((f32[64]), f32[64], u32[])) tuple(h) }""",
         ),
         "u",
-        "async-unfinished", "nothing goes on with u",
+        "async-no-done", "u has no sine-done",
     ),
     "sends and receives together": (
         _module(
@@ -217,7 +217,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
   ROOT r = ((f32[64], u32[], token[]), (f32[64], u32[], token[])) tuple(x, y) }""",
         ),
         "s",
-        "async-group", "takes one operation, not 3",
+        "async-group", "allows one operation, not 3",
     ),
     "an operand before the first": (
         _module(
@@ -227,22 +227,22 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             _WORK,
         ),
         "s",
-        "async-aliasing", "cannot alias {1}: (-1, {})",
+        "async-aliasing", "invalid alias {1}: (-1, {})",
     ),
     "two dones": (
         _module(f"p = f32[64] parameter(0)\n{_COPY}\nc = f32[64] copy-done(s)\nROOT d = f32[64] copy-done(s)"),
         "d",
-        "async-taken-twice", "one too many: c takes s",
+        "async-duplicate-use", "uses s, which c already uses",
     ),
     "a done of no start": (
         _module("p = f32[64] parameter(0)\nq = f32[64] sine(p)\nROOT d = f32[64] copy-done(q)"),
         "d",
-        "async-orphan", "no asynchronous operation",
+        "async-no-start", "not an async operation",
     ),
     "a done of an argument of the program": (
         _module("p = ((f32[64]), f32[64], u32[]) parameter(0)\nROOT d = f32[64] async-done(p), calls=w", _WORK),
         "d",
-        "async-orphan", "no asynchronous operation",
+        "async-no-start", "not an async operation",
     ),
     "an update of an element of an argument": (
         _module(
@@ -251,7 +251,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT d = f32[64] copy-done(g)"""
         ),
         "d",
-        "async-orphan", "no asynchronous operation",
+        "async-no-start", "not an async operation",
     ),
     "a sugared call whose operands are bound in another order": (
         _module(
@@ -278,7 +278,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
     "a done of another kind": (
         _module(f"p = f32[64] parameter(0)\n{_COPY}\nROOT d = f32[64] all-reduce-done(s)"),
         "d",
-        "async-kind", "s, copy-start, wants copy-done",
+        "async-kind", "s (copy-start) requires copy-done",
     ),
     "used while under way": (
         _module(
@@ -290,7 +290,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             "f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT n = f32[] add(a, b) }",
         ),
         "q",
-        "async-in-flight", "cannot take s, which is under way",
+        "async-in-flight", "uses s while it is in flight",
     ),
     "two chains through one start": (
         _module(
@@ -302,14 +302,14 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             _WORK,
         ),
         "v",
-        "async-taken-twice", "one too many: u takes s",
+        "async-duplicate-use", "uses s, which u already uses",
     ),
     "channels differ": (
         _module("""t = token[] after-all()
             s = (f32[64], u32[], token[]) recv(t), channel_id=1
             ROOT d = (f32[64], token[]) recv-done(s), channel_id=2"""),
         "d",
-        "async-channel", "differ in channel_id",
+        "async-channel", "have different channel_id",
     ),
     "the output is another": (
         _module(
@@ -319,7 +319,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             _WORK,
         ),
         "s",
-        "async-output", "its output is f32[32], but w gives f32[64]",
+        "async-output", "its output is f32[32], but w returns f32[64]",
     ),
     "too many operands": (
         _module(
@@ -329,14 +329,14 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             _WORK,
         ),
         "s",
-        "async-operands", "binds 1 operand, but it is given 2",
+        "async-operands", "binds 1 operand, but it has 2",
     ),
     "an operand of another shape": (
         _module("""p = f32[32] parameter(0)
             s = ((f32[64]), f32[64], u32[]) negate-start(p)
             ROOT d = f32[64] negate-done(s)"""),
         "s",
-        "async-operands", "operand 0 is f32[32], but its shape says f32[64]",
+        "async-operands", "operand 0 is f32[32], but its shape binds f32[64]",
     ),
     "the result is another": (
         _module(
@@ -368,14 +368,14 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             _SIDE,
         ),
         "u",
-        "async-rebound", "has less bound",
+        "async-bound-prefix", "binds fewer or different operands",
     ),
     "no tuple of operands": (
         _module("""p = f32[64] parameter(0)
             s = (f32[64], f32[64], u32[]) negate-start(p)
             ROOT d = f32[64] negate-done(s)"""),
         "s",
-        "async-shape", "is not ((operands), output, contexts…)",
+        "async-shape", "expected shape ((operands), output, contexts…)",
     ),
     "an alias of another shape": (
         _module(
@@ -385,7 +385,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             "w { a = f32[64] parameter(0)  ROOT n = f32[32] slice(a), slice={[0:32]} }",
         ),
         "s",
-        "async-aliasing", "cannot alias {1}: (0, {})",
+        "async-aliasing", "invalid alias {1}: (0, {})",
     ),
     "another computation": (
         _module(
@@ -405,7 +405,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             "w { a = f32[64] parameter(0)  b = f32[64] sine(a)  ROOT n = f32[64] negate(b) }",
         ),
         "s",
-        "async-group", "takes one operation, not 2",
+        "async-group", "allows one operation, not 2",
     ),
     "a copy of another shape": (
         _module("""p = f32[64] parameter(0)
@@ -422,11 +422,11 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT d = f32[64] async-done(c)""",
             _WORK,
         ),
-        "d", "async-over", "cannot go on with c, which waited for s",
+        "d", "async-after-done", "continues c, but s is already complete",
     ),
     "a done that binds": (
         _module(f"p = f32[64] parameter(0)\n{_START}\nROOT d = f32[64] async-done(s, p)", _WORK),
-        "d", "async-done-operands", "d takes p besides what it waits for",
+        "d", "async-done-operands", "d has an extra operand, p; only an update",
     ),
     "a start that is taken by its update twice": (
         _module(
@@ -436,13 +436,13 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT d = f32[64] async-done(u)""",
             _WORK,
         ),
-        "u", "async-operands", "it binds 0 more operands, but it is given 1",
+        "u", "async-operands", "binds 0 more operands, but it has 1",
     ),
     "nothing to run": (
         _module("""p = f32[64] parameter(0)
             s = ((f32[64]), f32[64], u32[]) async-start(p)
             ROOT d = f32[64] async-done(s)"""),
-        "s", "async-computation", "s runs nothing",
+        "s", "async-computation", "s has no called computation",
     ),
     "a call of what runs asynchronously": (
         _module(
@@ -452,7 +452,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT c = f32[64] call(d), to_apply=w""",
             _WORK,
         ),
-        "c", "async-shared", "cannot run w, which s runs asynchronously",
+        "c", "async-shared-computation", "cannot call w, which s runs asynchronously",
     ),
     "two starts of one computation": (
         _module(
@@ -463,7 +463,7 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT e = f32[64] async-done(t)""",
             _WORK,
         ),
-        "t", "async-shared", "t runs w, as s does",
+        "t", "async-shared-computation", "t runs w, which s also runs",
     ),
     "an update in another thread": (
         _module(
@@ -473,32 +473,32 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT d = f32[64] async-done(u)""",
             _WORK,
         ),
-        "u", "async-thread", "names the thread side, but s runs in main",
+        "u", "async-thread", "specifies thread side, but s runs on main",
     ),
     "a sugared done in another thread": (
         _module("""p = f32[64] parameter(0)
             s = ((f32[64]), f32[64], u32[]) negate-start(p), async_execution_thread="side"
             ROOT d = f32[64] negate-done(s), async_execution_thread="other" """),
-        "d", "async-thread", "names the thread other, but s runs in side",
+        "d", "async-thread", "specifies thread other, but s runs on side",
     ),
     "a computation in another thread": (
         _module(
             f"p = f32[64] parameter(0)\n{_START}\nROOT d = f32[64] async-done(s)",
             _WORK + ', execution_thread="side"',
         ),
-        "s", "async-thread", "s runs w in main, though that names side",
+        "s", "async-thread", "s runs w on thread main, but w is on side",
     ),
     "sugar that overwrites what it is not given": (
         _module("""p = f32[64] parameter(0)
             s = ((f32[64]), f32[64], u32[]) negate-start(p), output_to_operand_aliasing={{1}: (1, {})}
             ROOT d = f32[64] negate-done(s)"""),
-        "s", "async-aliasing", "cannot alias {1}: (1, {})",
+        "s", "async-aliasing", "invalid alias {1}: (1, {})",
     ),
     "a custom call that overwrites another shape": (
         _module("""p = f32[64] parameter(0)
             s = ((f32[64]), f32[32], u32[]) custom-call-start(p), custom_call_target="f", output_to_operand_aliasing={{}: (0, {})}
             ROOT d = f32[32] custom-call-done(s)"""),
-        "s", "async-aliasing", "cannot alias {}: (0, {})",
+        "s", "async-aliasing", "invalid alias {}: (0, {})",
     ),
     "an update that overwrites its operand": (
         _module(
@@ -508,13 +508,13 @@ b { q = (((f32[64]), f32[64], u32[])) parameter(0)
             ROOT d = f32[64] async-done(u)""",
             _WORK,
         ),
-        "u", "async-aliasing", "cannot alias {1}: (0, {})",
+        "u", "async-aliasing", "invalid alias {1}: (0, {})",
     ),
     "the channel is to the host": (
         _module("""p = f32[64] parameter(0)
             t = token[] after-all()
             s = (f32[64], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true
             ROOT d = token[] send-done(s), channel_id=1"""),
-        "d", "async-channel", "differ in is_host_transfer",
+        "d", "async-channel", "have different is_host_transfer",
     ),
 }  # fmt: skip

@@ -601,7 +601,7 @@ CASES = (
             "y = f32[128,65]{1,0:T(8,128)} negate(x)",
             "x = f32[128,64] parameter(0)",
         ),
-        LintSettings(padding_fraction=0.499, padding_bytes=32 * 1024),
+        LintSettings(max_padding_fraction=0.499, min_padding_bytes=32 * 1024),
     ),
     Case(
         "HLO102",

@@ -52,7 +52,7 @@ COLLECTED = (
     "g = f32[32,128]{1,0:T(8,128)} all-gather(w), dimensions={0}, replica_groups={{0,1,2,3}}",
     "y = f32[8,128]{1,0:T(8,128)} slice(g), slice={[8:16], [0:128]}",
 )
-SMALL = LintSettings(("ALL",), prefetch_bytes=4096, transfer_bytes=4096)
+SMALL = LintSettings(("ALL",), min_prefetch_bytes=4096, min_transfer_bytes=4096)
 
 
 def marked(bad: str, good: str, *lines: str, header: str = "", before: str = "") -> tuple[str, str]:
@@ -95,7 +95,7 @@ MEMORY = (
         "HLO201",
         module("«x = f32[512,512]{1,0} parameter(0)»", "ROOT y = f32[512,512]{1,0} negate(x)", header=SCHEDULED),
         module(WIDE, "ROOT y = f32[256,512]{1,0} negate(x)", header=SCHEDULED),
-        LintSettings(peak_limit=1024**2),
+        LintSettings(max_peak_bytes=1024**2),
     ),
     Case(
         "HLO202",
@@ -106,7 +106,7 @@ MEMORY = (
             header=SCHEDULED,
         ),
         module(WIDE, "ROOT y = f32[256,512]{1,0} negate(x)", header=SCHEDULED),
-        LintSettings(value_bytes=512 * 1024),
+        LintSettings(min_value_bytes=512 * 1024),
     ),
     Case(
         "HLO203",
@@ -330,7 +330,7 @@ COMBINED = (
             header=SCHEDULED + REPLICAS,
             before=ADD,
         ),
-        LintSettings(combined_count=2),
+        LintSettings(min_combinable_count=2),
     ),
 )
 

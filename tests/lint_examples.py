@@ -118,7 +118,7 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO104": Around(settings=LintSettings(chip="v5e")),
     "HLO105": around("a = f32[256,512]{1,0} parameter(0)"),
     "HLO106": around("x = f32[1024,256]{1,0:T(8,128)} parameter(0)"),
-    "HLO201": Around(settings=LintSettings(peak_limit=16 << 30)),
+    "HLO201": Around(settings=LintSettings(max_peak_bytes=16 << 30)),
     "HLO202": around("x = f32[] parameter(0)", behind="ROOT r = f32[1,1] slice(y), slice={[0:1], [0:1]}"),
     "HLO203": Around(),
     "HLO204": around(WIDE),

@@ -38,7 +38,7 @@ def rewrites(module: Module, random: Random) -> Iterator[tuple[str, Module]]:
 
 
 def fused_pairs(module: Module, random: Random, count: int) -> Iterator[tuple[str, Module]]:
-    """The module with neighbours fused that can be."""
+    """The module with every pair fused that can be."""
     able = [(one, user) for user in module.entry.instructions for one in user.operands if one.opcode != "parameter"]
     for one, user in random.sample(able, len(able)):
         keep = random.random() < 0.3

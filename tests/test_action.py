@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_an_annotation_and_in_the_summary(workspace: Path
     done = run_step("hlo lint", given, tmp_path, workspace)
     assert (done.code, done.outputs) == (2, {"exit-code": "2"})
     assert done.log.startswith("::error title=unreadable,file=gone dump.hlo::")
-    assert "1 input cannot be read" in done.summary
+    assert "1 input unreadable" in done.summary
     [invocation] = json.loads((workspace / "found here.sarif").read_text())["runs"][0]["invocations"]
     assert not invocation["executionSuccessful"]
 
@@ -101,7 +101,7 @@ def test_what_is_installed_is_the_action_itself(folder: str, workspace: Path, tm
 @needs_bash
 @pytest.mark.slow
 def test_options_are_handed_on(workspace: Path, tmp_path: Path) -> None:
-    given = {"paths": "a dump.hlo", "args": "--select=HLO1\n--set=copy_bytes=1MiB"}
+    given = {"paths": "a dump.hlo", "args": "--select=HLO1\n--set=min_copy_bytes=1MiB"}
     done = run_step("hlo lint", given, tmp_path, workspace)
     assert (done.code, done.log, done.outputs) == (0, "", {"exit-code": "0"})
 

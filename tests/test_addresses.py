@@ -25,9 +25,9 @@ from test_tiling import EXAMPLES, a_small_tiling, array
 TYPES = tuple(PRIMITIVE_TYPES[name] for name in ("s4", "pred", "bf16", "f32", "c128"))
 
 
-def a_small_array(random: Random, most_slots: int = 30_000) -> ArrayShape:
+def a_small_array(random: Random, max_positions: int = 30_000) -> ArrayShape:
     """An array of any layout, with tail padding once in a while."""
-    sizes, layout, _ = a_small_tiling(random.randrange(2**32), most_slots)
+    sizes, layout, _ = a_small_tiling(random.randrange(2**32), max_positions)
     layout = replace(layout, tail_padding_alignment_in_elements=random.choice((1, 1, 1, 2, 5, 128)))
     return ArrayShape(random.choice(TYPES), sizes, (False,) * len(sizes), layout)
 
@@ -145,16 +145,20 @@ def test_maps_fill_what_they_are_given() -> None:
 @pytest.mark.parametrize(
     ("text", "question", "said"),
     [
-        ("f32[3,5]", (3, 0), "3 is out of range: dimension 0 of f32[3,5]{1,0} has 0 to 2, or -3 to -1 from the end"),
+        (
+            "f32[3,5]",
+            (3, 0),
+            "index 3 is out of range for dimension 0 of f32[3,5]{1,0} (0 to 2, or -3 to -1 from the end)",
+        ),
         ("f32[3,5]", (0, -6), "-6 is out of range"),
-        ("f32[3,5]", (1,), "the index has 1 number, f32[3,5]{1,0} needs 2 numbers"),
-        ("f32[0,5]", (0, 0), "has no elements at all"),
+        ("f32[3,5]", (1,), "expected 2 index values for f32[3,5]{1,0}, found 1"),
+        ("f32[0,5]", (0, 0), "dimension 0 of f32[0,5]{1,0} (size 0)"),
         ("f32[3,5]", np.array([(0, 1), (3, 1)]), "3 is out of range"),
         ("f32[3,5]{1,0:T(2,2)}", np.array([(0, 1), (0, -6)]), "-6 is out of range"),
-        ("f32[3,5]", np.array([0.5, 1.0]), "whole numbers"),
-        ("f32[3,5]", np.array([1, 2, 3]), "has 3 in a row"),
-        ("(f32[3], f32[5])", (0,), "is no array"),
-        ("f32[3,5]{1,1}", (0, 0), "names dimension 1 twice"),
+        ("f32[3,5]", np.array([0.5, 1.0]), "must be integers"),
+        ("f32[3,5]", np.array([1, 2, 3]), "expected indices of shape (n, 2) for f32[3,5]{1,0}, found (3,)"),
+        ("(f32[3], f32[5])", (0,), "is not an array"),
+        ("f32[3,5]{1,1}", (0, 0), "duplicate layout dimension 1"),
         ("f32[4294967296,1073741824]{1,0:T(1,2147483648)}", (0, 0), "2^63"),
     ],
 )

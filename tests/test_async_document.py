@@ -51,7 +51,7 @@ def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
     module = parse_module(example.text, strict=example.is_read_by_jaxlib)
     assert not module.errors
     [pair] = async_pairs(module).pairs
-    assert (pair.operation, pair.spelling) == (example.operation, example.spelling)
+    assert (pair.operation, pair.form) == (example.operation, example.spelling)
     assert tuple(member.name for member in pair.members) == example.members
     assert [finding.message for finding in verify_async(module)] == []
 

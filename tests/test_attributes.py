@@ -22,7 +22,7 @@ from hlo_cli.ir.attributes.dimension_numbers import (
     ragged_dot_dimension_numbers,
     scatter_dimension_numbers,
 )
-from hlo_cli.ir.attributes.mesh import MOST_DEVICES, AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.mesh import MAX_DEVICES, AxisRef, IotaTransform, Mesh, MeshAxis
 from hlo_cli.ir.attributes.sharding import Sharding
 from hlo_cli.ir.attributes.values import value_text
 from hlo_cli.ir.instruction import Instruction
@@ -183,7 +183,7 @@ def test_groups_of_a_mesh_hold_each_device_once(seed: int) -> None:
 def test_devices_that_no_machine_has_are_not_written_out() -> None:
     for ask in (
         lambda: IotaTransform((2**40,)).devices(),
-        lambda: Mesh((MeshAxis("x", MOST_DEVICES + 1),)).devices(),
+        lambda: Mesh((MeshAxis("x", MAX_DEVICES + 1),)).devices(),
         lambda: IotaReplicaGroupList(2, 4, IotaTransform((4, 2), (1, 1))).groups(8),
         lambda: IotaReplicaGroupList(2, 3, IotaTransform((8,))).groups(8),
         lambda: Mesh((MeshAxis("x", 4),)).groups([AxisRef("x"), AxisRef("x", 2, 2)]),

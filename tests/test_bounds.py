@@ -146,7 +146,7 @@ def found_as(row: Row) -> str:
     """The chip that the device's name stands for, and that of XLA's file too, unless several are called so."""
     by_device = find_chip(row["name"]).name
     if row["chip"] == "v100":
-        with pytest.raises(HloError, match="v100 may be v100-16gb or v100-32gb"):
+        with pytest.raises(HloError, match="ambiguous chip 'v100': v100-16gb or v100-32gb"):
             find_chip("v100")
     else:
         assert find_chip(row["chip"]).name == by_device

@@ -41,11 +41,11 @@ def test_names_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a100", "a100 may be a100-40gb or a100-80gb"),
-        ("v100", "v100 may be v100-16gb or v100-32gb"),
-        ("v5f", r"no chip is called v5f; known are v2, .*mi350x"),
-        ("", "no chip is called"),
-        ("x" * 10_000, "no chip is called"),
+        ("a100", "ambiguous chip 'a100': a100-40gb or a100-80gb"),
+        ("v100", "ambiguous chip 'v100': v100-16gb or v100-32gb"),
+        ("v5f", "unknown chip 'v5f'"),
+        ("", "unknown chip"),
+        ("x" * 10_000, "unknown chip"),
     ],
 )
 def test_what_is_said_of_names_that_mean_no_chip(name: str, said: str) -> None:
@@ -53,11 +53,19 @@ def test_what_is_said_of_names_that_mean_no_chip(name: str, said: str) -> None:
         find_chip(name)
 
 
+def test_all_chips_are_listed_where_no_name_is_near() -> None:
+    with pytest.raises(HloError) as caught:
+        find_chip("qqqqqqqq")
+    hint = caught.value.diagnostic.hint or ""
+    assert hint.startswith("available: v2, ")
+    assert "mi350x" in hint
+
+
 @pytest.mark.parametrize(("name", "near"), [("trilium", "v6e"), ("h10", "h100"), ("mi30", "mi300x"), ("ironwod", "7x")])
 def test_the_nearest_name_is_offered(name: str, near: str) -> None:
     with pytest.raises(HloError) as caught:
         find_chip(name)
-    assert caught.value.diagnostic.hint == f"did you mean {near}?"
+    assert caught.value.diagnostic.hint == f"did you mean '{near}'?"
 
 
 def test_small_memories_are_those_that_compilers_enforce() -> None:

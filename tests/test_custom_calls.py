@@ -132,7 +132,7 @@ def test_c_compiles_whatever_names_and_types_there_are(tmp_path: Path, language:
 
 def test_what_compilers_and_frameworks_do_themselves_needs_no_function() -> None:
     source = source_for('r = f32[2] custom-call(f32[2] a), custom_call_target="__cublas$gemm"')
-    assert source == "/* __cublas$gemm calls no function of yours: cuBLAS matrix product. */\n"
+    assert source == "/* __cublas$gemm needs no user-defined function: cuBLAS matmul. */\n"
 
 
 @pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
@@ -178,7 +178,7 @@ def test_what_is_overwritten_is_no_temporary() -> None:
     text = """ENTRY e { p = (f32[2], s8[4]) parameter(0)
     ROOT c = (s8[4], f32[2]) custom-call(p), custom_call_target="f", output_to_operand_aliasing={{1}: (0, {0})} }"""
     (call,) = custom_calls_of(parse_module(text))
-    assert [(buffer.use, buffer.shares) for buffer in call.buffers] == [
+    assert [(buffer.use, buffer.alias_of) for buffer in call.buffers] == [
         ("in, out", None), ("in", None), ("out", None), ("out", 0)
     ]  # fmt: skip
 
@@ -188,7 +188,10 @@ def test_the_start_of_a_call_gives_what_the_call_gives() -> None:
     s = ((f32[2]), f32[4], u32[]) custom-call-start(p), custom_call_target="f"
     ROOT d = f32[4] custom-call-done(s) }"""
     (call,) = custom_calls_of(parse_module(text))
-    assert [(buffer.operand, buffer.bytes, buffer.use) for buffer in call.buffers] == [(0, 8, "in"), (None, 16, "out")]
+    assert [(buffer.operand, buffer.bytes, buffer.use) for buffer in call.buffers] == [
+        (0, 8, "in"),
+        (None, 16, "out"),
+    ]
 
 
 def _attribute(random: Random, depth: int) -> tuple[str, object]:
@@ -315,7 +318,7 @@ def test_calls_with_many_results_are_linear() -> None:
         return lambda: check(number, *custom_calls_of(module))
 
     def check(number: int, first: DecodedCall, second: DecodedCall) -> None:
-        assert sum(buffer.shares is not None for buffer in first.buffers) == number
+        assert sum(buffer.alias_of is not None for buffer in first.buffers) == number
         assert len(second.temps) == number
 
     assert is_linear(finding, 4_000, 16_000)  # both more than what is remembered

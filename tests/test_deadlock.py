@@ -79,66 +79,66 @@ FINE = {
 }  # fmt: skip
 
 STUCK = {
-    "nothing receives": (module(f"send {FORWARD}"), ["nothing receives what send.0 sends from 0 to 1, from 1 to 2"]),
-    "nothing sends": (module(f"recv {FORWARD}"), ["nothing sends what recv.0 receives from 0 to 1, from 1 to 2"]),
+    "nothing receives": (module(f"send {FORWARD}"), ["send.0 has no matching recv (from 0 to 1, from 1 to 2)"]),
+    "nothing sends": (module(f"recv {FORWARD}"), ["recv.0 has no matching send (from 0 to 1, from 1 to 2)"]),
     "another way": (
         module(f"send {FORWARD}", f"recv {BACK}"),
-        ["nothing receives what send.0 sends from 0 to 1, from 1 to 2", "nothing sends what recv.1 receives from 2 to 0"],
+        ["send.0 has no matching recv (from 0 to 1, from 1 to 2)", "recv.1 has no matching send (from 2 to 0)"],
     ),
     "a collective between": (
         module(f"send {FORWARD}", REDUCE, f"recv {FORWARD}", before=ADD),
-        ["x stands between send.0 and the recv that this waits for"],
+        ["x is between send.0 and its matching recv"],
     ),
     "a collective between, in another computation": (
         module(f"send {FORWARD}", WRAPPED, f"recv {FORWARD}", before=GATHER),
-        ["w stands between send.0 and the recv that this waits for"],
+        ["w is between send.0 and its matching recv"],
     ),
     "a sugared start between": (
         module(f"send {FORWARD}", SUGARED, f"recv {FORWARD}", before=ADD),
-        ["w stands between send.0 and the recv that this waits for"],
+        ["w is between send.0 and its matching recv"],
     ),
     "two that are written in two ways": (
         module("send {{0,1}}", "recv {{0, 1}}"),
-        ["nothing receives what send.0 sends from 0 to 1", "nothing sends what recv.1 receives from 0 to 1"],
+        ["send.0 has no matching recv (from 0 to 1)", "recv.1 has no matching send (from 0 to 1)"],
     ),
     "half of it in a group, between others": (
         module(f"send {FURTHER}", GROUPED, f"recv {FURTHER}", before=GROUP),
-        ["nothing receives what s sends from 0 to 1, from 1 to 2"],
+        ["s has no matching recv (from 0 to 1, from 1 to 2)"],
     ),
     "twice the same in a call": (
         module(CALL, CALL.replace("y =", "z ="), before=BODY),
         [
-            "s goes from 0 to 1, from 1 to 2 as s does, which nothing has met",
-            "nothing receives what s sends from 0 to 1, from 1 to 2",
+            "s (from 0 to 1, from 1 to 2) is executed again before it is matched",
+            "s has no matching recv (from 0 to 1, from 1 to 2)",
         ],
     ),
     "twice the same": (
         module(f"send {FORWARD}", f"send {FORWARD}", f"recv {FORWARD}", f"recv {FORWARD}"),
-        ["send.1 goes from 0 to 1, from 1 to 2 as send.0 does, which nothing has met"],
+        ["send.1 (from 0 to 1, from 1 to 2) has the same pairs as send.0, which is not matched yet"],
     ),
     "two in a circle": (
         module(f"send {FORWARD}", f"send {BACK}", f"recv {BACK}", f"recv {FORWARD}"),
-        ["send.1 goes from 2 to 0 while send.0 goes from 0 to 1, from 1 to 2, which nothing has met"],
+        ["send.1 (from 2 to 0) conflicts with send.0 (from 0 to 1, from 1 to 2), which is not matched yet"],
     ),
     "a circle": (
         module("send {{0,1},{1,0}}", "recv {{0,1},{1,0}}"),
-        ["send.0 goes in a circle: from 0 to 1, from 1 to 0", "recv.1 goes in a circle: from 0 to 1, from 1 to 0"],
+        ["send.0 has a cycle: from 0 to 1, from 1 to 0", "recv.1 has a cycle: from 0 to 1, from 1 to 0"],
     ),
     "two targets": (
         module("send {{0,1},{0,2}}", "recv {{0,1},{0,2}}"),
-        [f"{name} goes twice from one device: from 0 to 1, from 0 to 2" for name in ("send.0", "recv.1")],
+        [f"{name} has the same source twice: from 0 to 1, from 0 to 2" for name in ("send.0", "recv.1")],
     ),
     "a circle that leaves a line": (
         module("send {{4,5},{1,2},{2,3},{3,1}}", "recv {{4,5},{1,2},{2,3},{3,1}}"),
-        [f"{name} goes in a circle: from 4 to 5, from 1 to 2, from 2 to 3, …" for name in ("send.0", "recv.1")],
+        [f"{name} has a cycle: from 4 to 5, from 1 to 2, from 2 to 3, …" for name in ("send.0", "recv.1")],
     ),
     "two sources": (
         module("send {{0,1},{2,1}}", "recv {{0,1},{2,1}}"),
-        [f"{name} goes twice to one device: from 0 to 1, from 2 to 1" for name in ("send.0", "recv.1")],
+        [f"{name} has the same target twice: from 0 to 1, from 2 to 1" for name in ("send.0", "recv.1")],
     ),
     "half of it in a call": (
         module("y = f32[4] call(p), to_apply=body", before=BODY),
-        ["nothing receives what s sends from 0 to 1, from 1 to 2"],
+        ["s has no matching recv (from 0 to 1, from 1 to 2)"],
     ),
 }  # fmt: skip
 

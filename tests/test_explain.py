@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 
@@ -17,7 +19,7 @@ from hlo_cli.render.width import cell_width
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Report
 from hlo_cli.source import HloError
-from hlo_cli.syntax.attributes.table import attributes_of
+from hlo_cli.syntax.attributes.table import ROWS, attributes_of
 from hlo_cli.syntax.text.parser import parse_module
 from share import examples
 from strategies import FIXTURES, Model, dumps, models, name_of
@@ -40,7 +42,7 @@ def test_the_worked_screen_of_a_typed_instruction() -> None:
     assert (
         screen(explain_text(text))
         == """\
-Adds two arrays: 167,772,160 elements of bf16, 320 MiB, no padding
+Adds two arrays: 167,772,160 bf16 elements, 320 MiB, no padding
 
 add.936 = bf16[8,1,1280,16384]{3,2,0,1:T(8,128)(2,1)}
 ───┬───   ─┬── ──────┬───────  ───┬─── ───┬─── ──┬──
@@ -49,18 +51,20 @@ add(exponential.183, broadcast.3115)
 ─┬─ ───────┬───────  ──────┬───────
  g         h               i
 
-a name     add.936          a label; a leading % means the same
-b type     bf16             2 bytes an element
-c sizes    8 1 1280 16384   of dimensions 0, 1, 2, 3; true rank 3, without 1s
-d order    3 2 0 1          minor to major: dimension 3 varies fastest,
-                            dimension 1 slowest; in memory [1, 8, 1280, 16384]
-e tile     T(8,128)         dimension 2 is cut by 8, dimension 3 by 128: 160 ×
+a name     add.936          instruction name; the leading % is optional
+b type     bf16             2 bytes per element
+c sizes    8 1 1280 16384   of dimensions 0, 1, 2, 3; true rank 3 (without
+                            dimensions of size 1)
+d order    3 2 0 1          minor to major: dimension 3 is minor, dimension 1 is
+                            major; in physical order [1, 8, 1280, 16384]
+e tile     T(8,128)         tiles of 8 (dimension 2) × 128 (dimension 3): 160 ×
                             128 tiles
-f tile     (2,1)            inside each, 2 rows interleave: two bf16 in a word
-  space    none written     S(0), main memory; HBM on a TPU
-g opcode   add              elementwise: operands shaped like the result
-h operand  exponential.183  shape not in this text
-i operand  broadcast.3115   shape not in this text
+f tile     (2,1)            within each tile, pairs of rows are interleaved: two
+                            bf16 per 32-bit word
+  space    not specified    S(0), main memory; HBM on a TPU
+g opcode   add              elementwise; operands have the shape of the result
+h operand  exponential.183  shape not in the text
+i operand  broadcast.3115   shape not in the text
 """
     )
 
@@ -68,12 +72,12 @@ i operand  broadcast.3115   shape not in this text
 def test_a_fusion_of_a_dump() -> None:
     module = load(FIXTURES / "tpu/v5e_conv")
     report = explain_instruction(module, module.instruction("fusion.3"))
-    assert report.answer == "One kernel: 2 operands, 11 instructions, 63.5 MiB written to VMEM"
+    assert report.answer == "Fusion with 2 operands and 11 instructions; writes 63.5 MiB to VMEM"
     rows = {(row.label, row.value): row for row in anatomy(report).explanations}
     assert rows["operand", "fusion.16"].details == (113 * 113 * 24 * 256 * 2, "HBM")
     assert rows["operand", "copy-done"].details == (55296, "VMEM")
-    assert rows["kind", "kOutput"].meaning == "a convolution or product and the work on its result"
-    assert rows["space", "S(1)"].meaning == "VMEM, the TPU's on-chip memory"
+    assert rows["kind", "kOutput"].meaning == "matmul or convolution with fused epilogue"
+    assert rows["space", "S(1)"].meaning == "VMEM, on-chip vector memory"
     text = screen(report)
     assert "jit(classify)/block/conv_general_dilated" in text
     assert "models.py:26" in text
@@ -84,7 +88,7 @@ def test_a_fusion_of_a_dump() -> None:
 def test_what_is_inside_a_kernel_is_not_in_memory() -> None:
     module = load(FIXTURES / "tpu/v5e_branches")
     report = explain_instruction(module, module.instruction("add.8"))
-    assert report.answer == "Adds two arrays: 561 elements of f32, not in memory here"
+    assert report.answer == "Adds two arrays: 561 f32 elements, not stored in memory"
     assert all(row.details[1:] != ("HBM",) for row in anatomy(report).explanations if row.details)
 
 
@@ -94,7 +98,7 @@ def test_operands_typed_with_their_shapes_are_measured() -> None:
     )
     operands = [row for row in anatomy(report).explanations if row.label == "operand"]
     assert [row.details[0] for row in operands] == [40, 60]
-    assert "dimensions of the first operand that are summed over" in screen(report, 100)
+    assert "lhs dimensions that are summed over" in screen(report, 100)
 
 
 def test_of_many_operands_the_first_are_quoted_and_all_are_counted() -> None:
@@ -125,7 +129,7 @@ c { p = (s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] c
 b { p = (s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(2)
     j = s32[] add(i, n) ROOT r = (s32[]) tuple(j) }
 ENTRY e { z = s32[] constant(0) t = (s32[]) tuple(z) ROOT w = (s32[]) while(t), condition=c, body=b }""")
-    assert explain_instruction(module, module.instruction("w")).answer == "Loops 5 times: 1 value, 4 B"
+    assert explain_instruction(module, module.instruction("w")).answer == "Loop with trip count 5: 1 value, 4 B"
 
 
 @pytest.mark.parametrize("text", ["f32[2] negate(", "f32[2]", "x = ", "", "f32[2] negate(x) y"])
@@ -148,9 +152,18 @@ def test_there_are_words_for_every_opcode() -> None:
         assert not operation.does.endswith(".")
         assert not operation.about.endswith(".")
         assert len(operation.does) <= 45
-    assert describe_opcode("reduce-scatter-start").does == "Starts a reduce-scatter in the background"
-    assert describe_opcode("slice-done").does == "Waits for a slice"
-    assert "did not have" in describe_opcode("frob").does
+    assert describe_opcode("reduce-scatter-start").does == "Starts an async reduce-scatter"
+    assert describe_opcode("slice-done").does == "Waits for an async slice"
+    assert describe_opcode("frob").does == "Unknown opcode"
+
+
+def test_descriptions_are_short_and_plain() -> None:
+    """No private words, no British spelling, and nothing that a screen of 80 columns would wrap twice."""
+    private = r"\b(cuts?|joins? two|holds nothing|nobody|none|lies?|stands?|meanwhile|slots?|what|spelling|neighbour|says?|told|asks?|wants?)\b"
+    texts = [text for operation in OPERATIONS.values() for text in (operation.does, operation.about)]
+    texts += [text for row in ROWS for text in (row.meaning, row.label, *row.words.values())]
+    assert [text for text in texts if re.search(private, text, re.IGNORECASE)] == []
+    assert [text for text in texts if len(text) > 95] == []
 
 
 def test_there_are_words_for_every_attribute() -> None:
@@ -165,19 +178,19 @@ def test_there_are_words_for_every_attribute() -> None:
     [
         ("all-reduce", "replica_groups", "{{0,1},{2,3}}", "2 groups of 2 devices"),
         ("all-reduce", "replica_groups", "[2,4]<=[8]", "2 groups of 4 devices"),
-        ("all-reduce", "replica_groups", "{}", "all devices in one group"),
-        ("all-reduce", "replica_groups", "{{0},{1,2}}", "which devices work together"),
+        ("all-reduce", "replica_groups", "{}", "one group of all devices"),
+        ("all-reduce", "replica_groups", "{{0},{1,2}}", "groups of participating devices"),
         ("compare", "direction", "LT", "less"),
-        ("reduce", "dimensions", "{1}", "the dimensions that are reduced away"),
-        ("dot", "algorithm", "dot_bf16_bf16_f32", "the arithmetic: types of operands, accumulator and result"),
-        ("rng-bit-generator", "algorithm", "rng_philox", "how the bits are made"),
+        ("reduce", "dimensions", "{1}", "dimensions that are reduced"),
+        ("dot", "algorithm", "dot_bf16_bf16_f32", "dot algorithm: operand, accumulator, and result types"),
+        ("rng-bit-generator", "algorithm", "rng_philox", "random bit algorithm"),
         (
             "convolution",
             "window",
             "{size=3x3 stride=2x2 pad=1_1x0_0}",
-            "3 × 3 elements, in steps of 2 × 2, low_high padding 1_1 × 0_0",
+            "3 × 3 elements, stride 2 × 2, low_high padding 1_1 × 0_0",
         ),
-        ("fusion", "backend_config", '{"a":"0","b":[],"c":{"d":1}}', "of the compiler's backend: a 0, c"),
+        ("fusion", "backend_config", '{"a":"0","b":[],"c":{"d":1}}', "backend configuration: a 0, c"),
         ("add", "frobnication", "7", ""),
     ],
 )

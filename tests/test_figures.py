@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from hlo_cli.analysis.layout.drawing_window import plane_of, visible_positions
 from hlo_cli.commands.layout.shape import report_of_shape
-from hlo_cli.commands.shared.shape_figure import LINES, figure_of, grid_for
+from hlo_cli.commands.shared.shape_figure import MAX_LINES, figure_of, grid_for
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.render.registry import renderer
 from hlo_cli.render.style import Style
@@ -55,7 +55,7 @@ def picture(text: str, width: int = 80, *, ascii_only: bool = False) -> str:
 
 def test_the_figure_of_xlas_page_on_tiled_layout() -> None:
     assert picture("f32[3,5]{1,0:T(2,2)}").startswith("""\
-24 slots for 15 elements; · is padding; boxes are tiles of 2 × 2
+24 positions for 15 elements; boxes are 2 × 2 tiles; · marks padding
 
 x        0   1     2   3     4  ·5
  y   ┌─────────┬─────────┬─────────┐
@@ -83,7 +83,7 @@ def test_the_same_in_ascii() -> None:
 
 def test_tiles_in_tiles() -> None:
     assert picture("bf16[4,8]{1,0:T(2,4)(2,1)}").startswith("""\
-32 slots, no padding; boxes 2 × 4, ┊ parts 2 × 1
+32 positions, no padding; tiles 2 × 4, ┊ 2 × 1
 
 x      0    1    2    3    4    5    6    7
  y  ┌───────────────────┬───────────────────┐
@@ -98,31 +98,31 @@ x      0    1    2    3    4    5    6    7
 
 def test_a_large_array_is_shown_by_its_corners() -> None:
     lines = picture("bf16[300,70]{1,0:T(8,128)(2,1)}").splitlines()
-    assert lines[0] == "38,912 slots for 21,000 elements; · is padding; boxes 8 × 128, ┊ parts 2 × 1"
+    assert lines[0] == "38,912 positions for 21,000 elements; tiles 8 × 128, ┊ 2 × 1; · marks padding"
     rows = [line.split("│")[0].strip() for line in lines if "│" in line]
     assert rows == ["0", "1", "…", "7", "8", "…", "299", "", "·300", "…", "·303"]
     assert re.search(r" 299 │ 38145 ┊ 38147 ┊ 38149 .* 38283 ┊·38285  …  ·38399 │", "\n".join(lines))
-    assert "left out: 297 of 304 rows; 120 of 128 columns" in lines
+    assert "not shown: 297 of 304 rows; 120 of 128 columns" in lines
     assert len(lines) <= 30
 
 
 def test_planes_that_are_left_out_are_named() -> None:
-    assert "1 of 2 planes, all but z 0" in picture("f32[2,3,130]{2,1,0:T(8,128)}")
+    assert "1 of 2 planes (all except z 0)" in picture("f32[2,3,130]{2,1,0:T(8,128)}")
 
 
 def test_padding_that_no_plane_shows_is_counted() -> None:
-    assert "256 more slots of padding come from what is not drawn" in picture("f32[7,129]{1,0:T(8,128)(3,1)}")
+    assert "256 more padding positions are not shown" in picture("f32[7,129]{1,0:T(8,128)(3,1)}")
 
 
 def test_rows_of_a_one_dimensional_array_begin_with_its_positions() -> None:
     lines = picture("bf16[2048]{0:T(1024)(128)(2,1)}").splitlines()
-    assert lines[0] == "2,048 slots, no padding; boxes 1,024 in rows of 128, ┊ 2 × 1"
+    assert lines[0] == "2,048 positions, no padding; tiles of 1,024 in rows of 128, ┊ 2 × 1"
     assert lines[4].startswith("     0 │    0 ┊    2 ┊")
     assert lines[5].startswith("   128 │    1 ┊    3 ┊")
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    assert picture("f32[0,5]{1,0:T(8,128)}").startswith("No slots: a size is 0")
+    assert picture("f32[0,5]{1,0:T(8,128)}").startswith("Empty array")
 
 
 def test_elements_that_were_asked_for_are_marked() -> None:
@@ -132,8 +132,8 @@ def test_elements_that_were_asked_for_are_marked() -> None:
     shape = array("f32[2,3,130]{2,1,0:T(8,128)}")
     text = "\n".join(plain_text(line) for line in figure_of(shape, elements=((1, 2, 129), (0, 0, 0))).draw(80))
     assert "[3329]" in text
-    assert "all but z 1" in text
-    assert "1 element asked for lie in other planes" in text
+    assert "all except z 1" in text
+    assert "1 requested element is in other planes" in text
 
 
 @pytest.mark.parametrize("text", SHAPES)
@@ -157,7 +157,7 @@ def check(shape: ArrayShape, width: int) -> None:
     plane, tiling = plane_of(shape), shape.tiling
     grid = grid_for(shape, plane, width)
     assert grid.width <= width or len(grid.columns.labels) == 1
-    assert grid.height <= LINES + 1
+    assert grid.height <= MAX_LINES + 1
     assert len({len(plain_text(line)) for line in list(grid.lines())[1:]}) == 1
     slots = [cell.number for row in grid.cells for cell in row]
     assert len(slots) == len(set(slots))

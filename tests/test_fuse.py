@@ -140,13 +140,13 @@ def test_computations_run_as_often_as_the_schedule_says(dump: Dump) -> None:
 
 
 @dumps
-def test_ways_add_up_to_kernels(dump: Dump) -> None:
+def test_kernel_kinds_add_up_to_kernels(dump: Dump) -> None:
     report = listed(dump)
     table = next(table for table in report.tables if table.name == "kernel_kinds")
-    rows = zip(column(table, "how"), column(table, "kernels"), strict=True)
-    kernels = sum(number for how, number in rows if how != "transfer" and isinstance(number, int))
+    rows = zip(column(table, "kernel_kind"), column(table, "kernels"), strict=True)
+    kernels = sum(number for kind, number in rows if kind != "transfer" and isinstance(number, int))
     assert kernels == report.numbers["kernels"]
-    assert not {"unknown", "?"} & set(column(table, "how"))
+    assert not {"unknown", "?"} & set(column(table, "kernel_kind"))
 
 
 @pytest.mark.parametrize("dump", GPU, ids=str)
@@ -169,8 +169,8 @@ def test_rules_hold_for_what_compilers_write(dump: Dump) -> None:
 def test_a_body_is_drawn_whole_and_every_operation_once(dump: Dump) -> None:
     for each in fusions(dump)[:20]:
         table = report_of_fusion(loaded(dump), each.name, timing=None).main_table
-        rows = zip(column(table, "instruction"), column(table, "remark"), strict=True)
-        drawn = Counter(name for name, remark in rows if remark != "as above")
+        rows = zip(column(table, "instruction"), column(table, "note"), strict=True)
+        drawn = Counter(name for name, note in rows if note != "(shown above)")
         short = {i.name for i in each.body.instructions if i.opcode in ("constant", "parameter")}
         wanted = {i.name for i in each.body.instructions} - short
         assert wanted <= set(drawn)
@@ -262,7 +262,7 @@ def test_other_commands_have_costs_of_their_instructions_too(dump: Dump) -> None
 def test_products_are_listed_with_their_flops(dump: Dump) -> None:
     found = matmuls_of(module(dump))
     table = report_of_dots(loaded(dump), within=None, where=None, timing=None).main_table
-    assert Counter(column(table, "product")) == Counter(each.instruction.name for each in found)
+    assert Counter(column(table, "instruction")) == Counter(each.instruction.name for each in found)
     for row in table.rows:
         flops, *sizes = (number_of(row[table.column_index(name)]) or 0 for name in ("flops", "batch", "m", "n", "k"))
         product = 2 * prod(sizes)
@@ -276,10 +276,10 @@ def test_times_are_the_longer_of_both_bounds(dump: Dump) -> None:
     memory = timing.throughput.memory.per_second
     for row in table.rows:
         seconds, read, written = (
-            number_of(row[table.column_index(n)]) for n in ("seconds", "read_bytes", "written_bytes")
+            number_of(row[table.column_index(n)]) for n in ("estimated_seconds", "read_bytes", "written_bytes")
         )
         if seconds is not None and read is not None and written is not None:
-            moved, bound = (read + written) / memory, row[table.column_index("bound")]
+            moved, bound = (read + written) / memory, row[table.column_index("bottleneck")]
             assert seconds == pytest.approx(moved) if bound == "memory" else seconds >= moved * (1 - 1e-9)
 
 

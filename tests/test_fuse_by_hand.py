@@ -1,4 +1,4 @@
-"""Fusing two neighbours by hand, and taking fusions apart."""
+"""Fusing two instructions on request, and expanding fusions."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def test_one_fusion_is_taken_apart_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("producer", "consumer", "says"),
     [
-        ("y", "x", "x does not|not the other way"),
-        ("x", "z", "does not take"),
-        ("p", "x", "cannot be fused"),
-        ("c", "d", "applied or fused"),
-        ("s", "r", "cannot be fused"),
+        ("y", "x", "x does not|not the reverse"),
+        ("x", "z", "does not use"),
+        ("p", "x", "cannot fuse p into x"),
+        ("c", "d", "is a fused or applied computation"),
+        ("s", "r", "cannot fuse s into r"),
         ("m", "m0", "cannot"),
         ("x", "nope", "no instruction nope"),
     ],
@@ -118,13 +118,13 @@ def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) 
 
 
 def test_what_is_no_fusion_cannot_be_taken_apart() -> None:
-    with pytest.raises(HloError, match="x is no fusion"):
+    with pytest.raises(HloError, match=r"x is .*, not a fusion"):
         unfuse(parse_module(CHAIN), ["x"])
 
 
 def test_nothing_is_read_behind_what_overwrites_it() -> None:
     module = parse_module(SCHEDULED)
-    with pytest.raises(HloError, match="cannot be fused") as refused:
+    with pytest.raises(HloError, match="cannot fuse n into r") as refused:
         fuse_pair(module, "n", "r")
     assert "overwritten" in str(refused.value.diagnostics[0].hint)
     assert [decision.rule.name for decision in fuse(module).rejected if decision.producer.name == "n"] == [

@@ -62,7 +62,7 @@ def test_numpy_agrees_with_every_step(seed: int) -> None:
                 ids = ids.reshape(step.sizes)
             case "pad":
                 ids = np.pad(ids, [(0, extra) for extra in step.padding], constant_values=-1)
-            case "cut":
+            case "tile":
                 ids = ids.reshape(step.reshape).transpose(step.transpose)
         assert ids.shape == step.sizes
         assert step.elements == prod(step.sizes)

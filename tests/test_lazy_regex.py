@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from types import FunctionType
 
 import pytest
 
@@ -19,10 +21,29 @@ LAZY = sorted(
 )
 
 
+def expressions_in(value: object) -> Iterator[re.Pattern[str]]:
+    """The lazy expressions in a value, also in collections at any depth and in defaults of functions."""
+    if isinstance(value, type(lazy_regex(""))):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from expressions_in((*value.keys(), *value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from expressions_in(each)
+    elif isinstance(value, FunctionType):
+        yield from expressions_in(value.__defaults__)
+
+
 @pytest.mark.parametrize("module", LAZY)
 def test_every_expression_compiles(module: str) -> None:
-    names = [name for name, value in vars(import_module(module)).items() if isinstance(value, type(lazy_regex("")))]
-    assert all(getattr(import_module(module), name).pattern for name in names)
+    found = list(expressions_in(list(vars(import_module(module)).values())))
+    assert found, "no expression is checked"
+    assert all(expression.pattern for expression in found)
+
+
+def test_expressions_in_collections_are_found() -> None:
+    first, second, third = (lazy_regex(letter) for letter in "abc")
+    assert list(expressions_in((first, {"x": [second], third: 1}))) == [first, third, second]
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])

@@ -82,7 +82,7 @@ def test_rules_are_chosen(capsys: Capture) -> None:
     assert found("--select", "HLO05", "--select", "HLO102") == ["HLO050", "HLO102"]
     assert found("--ignore", "HLO0") == ["HLO102"]
     assert found("--min-severity", "error") == [code for code in CODES if code != "HLO102"]
-    assert found("--set", "copy_bytes=1MiB", "--select", "HLO1") == []
+    assert found("--set", "min_copy_bytes=1MiB", "--select", "HLO1") == []
     assert "HLO015" not in found("--select", "ALL")
 
 
@@ -113,14 +113,19 @@ def test_the_nearest_settings_win(file: str, elsewhere: Path, capsys: Capture, m
     ("text", "message"),
     [
         ("[lint\n", "hlo.toml"),
-        ("[lint]\npading_bytes = 1\n", "unknown setting 'pading_bytes'"),
-        ("[lint]\nselect = 1\n", "select is a list of codes"),
-        ("[lint]\npadding_bytes = true\n", "padding_bytes is a size"),
-        ("[lint]\nlayout_sensitive = 'sometimes'\n", "layout_sensitive is one of auto, always, never"),
-        ("[lint]\nreplica_count = 0\n", "replica_count is a number from 1 on"),
-        ("[lint.severity]\nHLO101 = 'fatal'\n", "severity is a table of codes"),
-        ("[lint.severity]\nHLO999 = 'note'\n", "no rule HLO999"),
-        ("[rules]\n", "no section rules is known"),
+        ("[lint]\nmin_pading_bytes = 1\n", "hlo.toml: unknown setting 'min_pading_bytes'"),
+        ("[lint]\nmin_pading_bytes = 1\n", "help: did you mean 'min_padding_bytes'?"),
+        ("[lint]\nzzz = 1\n", "help: run `hlo lint --show-settings` to list all settings"),
+        ("[lint]\nselect = 1\n", "select: expected a list of rule codes, such as HLO101, found 1"),
+        ("[lint]\nmin_padding_bytes = true\n", "min_padding_bytes: expected a size, such as 64KiB, found true"),
+        (
+            "[lint]\nlayout_sensitive = 'sometimes'\n",
+            "layout_sensitive: expected one of auto, always, or never, found 'sometimes'",
+        ),
+        ("[lint]\nreplica_count = 0\n", "replica_count: expected an integer ≥ 1, found 0"),
+        ("[lint.severity]\nHLO101 = 'fatal'\n", "severity: expected a table of rule codes"),
+        ("[lint.severity]\nHLO999 = 'note'\n", "unknown rule 'HLO999'"),
+        ("[rules]\n", "unknown section 'rules'"),
     ],
 )
 def test_wrong_settings_are_told(text: str, message: str, elsewhere: Path, capsys: Capture) -> None:
@@ -130,14 +135,14 @@ def test_wrong_settings_are_told(text: str, message: str, elsewhere: Path, capsy
 
 
 def test_settings_are_shown_with_where_they_come_from(elsewhere: Path, capsys: Capture) -> None:
-    (elsewhere / "hlo.toml").write_text('[lint]\npadding_bytes = "1MiB"\npadding_fraction = 0.25\n')
-    lint("--show-settings", "--set", "padding_fraction=40%", "--ignore", "HLO102", "--format", "json")
+    (elsewhere / "hlo.toml").write_text('[lint]\nmin_padding_bytes = "1MiB"\nmax_padding_fraction = 0.25\n')
+    lint("--show-settings", "--set", "max_padding_fraction=40%", "--ignore", "HLO102", "--format", "json")
     rows = json.loads(capsys.readouterr().out)["tables"]["settings"]["rows"]
-    shown = {row["setting"]: (row["value"], row["from"]) for row in rows}
-    assert shown["padding_bytes"] == (1 << 20, "hlo.toml")
-    assert shown["padding_fraction"] == (0.4, "--set")
-    assert shown["ignore"] == ("HLO102", "option")
-    assert shown["copy_bytes"] == (65536, "default")
+    shown = {row["setting"]: (row["value"], row["source"]) for row in rows}
+    assert shown["min_padding_bytes"] == (1 << 20, "hlo.toml")
+    assert shown["max_padding_fraction"] == (0.4, "--set")
+    assert shown["ignore"] == ("HLO102", "command line")
+    assert shown["min_copy_bytes"] == (65536, "default")
 
 
 def test_counts_that_the_header_does_not_say(tmp_path: Path, capsys: Capture) -> None:
@@ -157,7 +162,7 @@ def test_a_baseline_knows_what_was_there(tmp_path: Path, capsys: Capture) -> Non
     assert not concise(capsys, changed, "--baseline", baseline)
     changed.write_text(text.replace("  ROOT cut", "  again = f32[8192,4]{0,1} copy(sum.12)\n  ROOT cut"))
     assert [m["message"] for m in concise(capsys, changed, "--baseline", baseline)] == [
-        "again copies 128 KiB to change order {1,0} to {0,1}"
+        "again copies 128 KiB to change the dimension order from {1,0} to {0,1}"
     ]
 
 
@@ -322,7 +327,7 @@ def test_a_server_is_told_that_nothing_was_done(
 @pytest.mark.parametrize("format_", ["table", "screen", "md", "html", "summary", "full", "json"])
 def test_an_answer_says_that_something_cannot_be_read(format_: str, tmp_path: Path, capsys: Capture) -> None:
     lint(WRONG, tmp_path / "gone.hlo", "--format", format_)
-    said = '"unread_inputs": 1' if format_ == "json" else "1 input cannot be read"
+    said = '"unread_inputs": 1' if format_ == "json" else "1 input unreadable"
     assert (said in " ".join(capsys.readouterr().out.split())) is (format_ != "table")
 
 
@@ -384,7 +389,7 @@ def test_every_page_is_shown(rule: object, capsys: Capture) -> None:
     assert lint("--explain", code, "--format", "screen") == 0
     page = capsys.readouterr().out
     assert page.startswith(f"{code}: ")
-    assert all(word in page for word in ("Why:", "Mend:", "Reference:"))
+    assert all(word in page for word in ("Why:", "How to fix:", "Reference:"))
     assert lint("--explain", code) == 0
     assert "".join(capsys.readouterr().out.split()) == "".join(page.split()), "a pipe gets the same words"
     assert max(map(len, page.splitlines())) <= 80

@@ -27,7 +27,7 @@ ALLOCATION = re.compile(r"^allocation \d+: size (\d+)(?:, color (\d+))?(.*):$", 
 COMPILED = [path for path in dumps() if "after_optimizations" in path.name]
 ALIASES = re.compile(r", input_output_alias=\{.*?\) \}")
 COSTS = LintSettings(("ALL",), ("HLO0", "HLO508"))
-SIZES = [name for name, (kind, _) in MEANINGS.items() if kind == "bytes" and name != "peak_limit"]
+SIZES = [name for name, (kind, _) in MEANINGS.items() if kind == "bytes" and name != "max_peak_bytes"]
 
 each_compiled = pytest.mark.parametrize("path", COMPILED, ids=name_of)
 
@@ -39,7 +39,7 @@ def sized(count: int) -> LintSettings:
 
 def missed(text: str) -> set[str]:
     """The arguments that could be donated."""
-    found = lint_module(parse_module(text), LintSettings(("HLO203",), donation_bytes=1, donation_fraction=0))
+    found = lint_module(parse_module(text), LintSettings(("HLO203",), min_donation_bytes=1, min_donation_fraction=0))
     return {each.instruction for each in found if each.instruction is not None}
 
 
@@ -76,7 +76,7 @@ def test_donations_are_missed_where_they_are_taken_away(path: Path) -> None:
 
 def messages(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What is said of a limit that everything breaks."""
-    given = ["--isolated", "--select", "HLO201", "--set", "peak_limit=1", "--format", "jsonl"]
+    given = ["--isolated", "--select", "HLO201", "--set", "max_peak_bytes=1", "--format", "jsonl"]
     assert main(["lint", str(folder), *given], standalone=False) == 1
     return [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
 
@@ -86,14 +86,16 @@ def test_what_a_module_takes_is_what_the_compiler_says(path: Path, capsys: pytes
     found = ALLOCATION.findall(path.read_text())
     taken = sum(int(count) for count, color, more in found if color in ("", "0") and "thread-local" not in more)
     [message] = messages(path.parent, capsys)
-    assert message.endswith(f" takes {format_bytes(taken)} of 1 B, by the compiler's buffer assignment")
+    assert message.endswith(
+        f" needs {format_bytes(taken)}, more than the limit of 1 B (from the compiler's buffer assignment)"
+    )
 
 
 def test_what_a_module_takes_is_computed_where_the_compiler_does_not_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(FIXTURES / "tpu" / "v5e_conv" / "after_optimizations.txt", tmp_path)
-    assert messages(tmp_path, capsys) == ["HBM takes 199.9 MiB of 1 B, computed from the text"]
+    assert messages(tmp_path, capsys) == ["HBM needs 199.9 MiB, more than the limit of 1 B (computed from the HLO)"]
 
 
 STEP = """HloModule step, is_scheduled=true
@@ -137,7 +139,9 @@ def test_a_donation_is_worth_a_share_of_what_the_module_takes() -> None:
     text = STEP.format(line, "")
     taken = sum(each.size for each in memory_analysis(parse_module(text)).allocations if each.space == 0)
     for share, is_told in ((31 * 1024 / taken, True), (33 * 1024 / taken, False)):
-        found = lint_module(parse_module(text), LintSettings(("HLO203",), donation_bytes=1, donation_fraction=share))
+        found = lint_module(
+            parse_module(text), LintSettings(("HLO203",), min_donation_bytes=1, min_donation_fraction=share)
+        )
         assert bool(found) is is_told
 
 

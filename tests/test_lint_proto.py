@@ -65,18 +65,18 @@ OF_TEXT_ALONE = {
 """Rules whose case no proto can hold, and why."""
 LOW = LintSettings(
     select=("ALL",),
-    padding_bytes=1,
-    copy_bytes=1,
-    value_bytes=1,
-    donation_bytes=1,
-    donation_fraction=0,
-    argument_bytes=1,
-    constant_bytes=1,
-    prefetch_bytes=1,
-    kernel_bytes=1,
-    transfer_bytes=1,
-    replicated_bytes=1,
-    summed_elements=1,
+    min_padding_bytes=1,
+    min_copy_bytes=1,
+    min_value_bytes=1,
+    min_donation_bytes=1,
+    min_donation_fraction=0,
+    min_argument_bytes=1,
+    min_constant_bytes=1,
+    min_prefetch_bytes=1,
+    min_kernel_bytes=1,
+    min_transfer_bytes=1,
+    min_replicated_bytes=1,
+    min_accumulated_elements=1,
 )
 """Everything that any rule may say."""
 
@@ -127,7 +127,7 @@ def test_fingerprints_of_text_and_proto_agree(case: Case) -> None:
     assert lint_module(module, own)
     proto = by_proto(module)
     agree(module, proto, own)
-    agree(module, proto, replace(LOW, chip=own.chip, peak_limit=own.peak_limit))
+    agree(module, proto, replace(LOW, chip=own.chip, max_peak_bytes=own.max_peak_bytes))
 
 
 @pytest.mark.parametrize("code", [code for code in CONTEXTS if code not in OF_TEXT_ALONE])
@@ -184,7 +184,7 @@ def test_a_baseline_of_the_text_knows_the_proto(text: str, tmp_path: Path, capsy
 def test_a_baseline_of_either_knows_the_other(path: Path, tmp_path: Path, capsys: Capture) -> None:
     """With what lies beside them: the compiler's own assignment of buffers, which decides on findings about memory."""
     known = str(tmp_path / "known.json")
-    lint = ("lint", "--isolated", "--select", "ALL", "--set", "donation_bytes=1", "--set", "value_bytes=1")
+    lint = ("lint", "--isolated", "--select", "ALL", "--set", "min_donation_bytes=1", "--set", "min_value_bytes=1")
     for first, second in ((path, text_beside(path)), (text_beside(path), path)):
         main([*lint, str(first), "--write-baseline", known], standalone=False)
         capsys.readouterr()

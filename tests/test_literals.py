@@ -173,7 +173,7 @@ def test_values_left_out_are_known_to_be(shape: str, text: str) -> None:
     literal = array_of(shape, text)
     assert literal.is_elided
     assert literal.to_string() == "{...}"
-    with pytest.raises(HloError, match="leaves out the values"):
+    with pytest.raises(HloError, match="omits the values"):
         literal.array()
 
 

@@ -20,7 +20,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.memory_limits import arena_bytes, memory_fits
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
 from hlo_cli.analysis.memory.peak_reduction import suggestions
@@ -116,8 +116,8 @@ def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int,
 def test_no_moment_needs_more_than_is_reserved(folder: Path) -> None:
     """Witness: the compiler's own allocations, which have room for all that we believe to be alive."""
     for space in memory(folder).spaces:
-        arena = arena_bytes(memory(folder), space)
-        assert arena is None or arena >= space.peak_bytes, space.name
+        allocated = allocated_bytes(memory(folder), space)
+        assert allocated is None or allocated >= space.peak_bytes, space.name
 
 
 @dumps
@@ -189,7 +189,7 @@ def test_elements_of_tuples_have_uses_of_their_own(
     path.write_text(ELEMENTS)
     found = json.loads(json.dumps(answer(capsys, str(path), "--value", name)))
     assert found["answer"]["value"] == value
-    assert [row["use"] for row in found["tables"]["uses"]["rows"]] == uses
+    assert [row["user"] for row in found["tables"]["uses"]["rows"]] == uses
 
 
 def without(space: MemorySpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:

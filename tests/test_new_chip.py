@@ -76,7 +76,7 @@ def test_the_usual_one_has_the_usual_tiles() -> None:
 
 def test_its_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "v9x   aliases: v9 extra" in answer(capsys, "help", "chips")
-    assert "known are v2," in answer(capsys, "memspace", DUMP, "--chip", "qqq")
+    assert "available: v2," in answer(capsys, "memspace", DUMP, "--chip", "qqq")
 
 
 def test_no_other_file_names_a_generation() -> None:

@@ -15,7 +15,7 @@ import sys
 from hlo_cli.ir.operation import Operation
 from hlo_cli.ir.operation_table import communication, elementwise
 
-elementwise.ROWS += (Operation("gamma", 1, "Takes gamma functions", "one by one", ("elementwise", "transcendental")),)
+elementwise.ROWS += (Operation("gamma", 1, "Computes the gamma function", "one per element", ("elementwise", "transcendental")),)
 communication.ROWS += (
     Operation("all-shuffle", None, "Shuffles", "anyhow", ("collective",), optional=("replica_groups",), least=1),
 )
@@ -55,7 +55,7 @@ def test_the_library_knows_new_opcodes() -> None:
         cost = hlo_cli.module_cost(module)
         [pair] = async_pairs(module).pairs
         print(len(module.notes), int(cost.transcendentals), cost.unknown, module_summary(module)["collectives"])
-        print(pair.operation, pair.spelling, str(hlo_cli.parse_module(str(module))) == str(module))
+        print(pair.operation, pair.form, str(hlo_cli.parse_module(str(module))) == str(module))
         """,
         MODULE,
     )
@@ -79,7 +79,7 @@ def test_commands_take_new_opcodes(command: str, said: str, tmp_path: Path) -> N
 
 
 def test_explanations_have_the_words_of_the_row() -> None:
-    assert "one by one" in " ".join(run(MAIN, "parse", "--explain", "f32[8] gamma(f32[8] a)"))
+    assert "one per element" in " ".join(run(MAIN, "parse", "--explain", "f32[8] gamma(f32[8] a)"))
 
 
 def test_lint_and_the_fusion_pass_take_new_opcodes(tmp_path: Path) -> None:

@@ -27,20 +27,20 @@ def placed(diagnostic: Diagnostic) -> str:
 
 # One line, and the note on it. Judged by the grammar of xla/hlo/parser/hlo_parser.cc.
 NOTES = (
-    ("ROOT %x = f32[2]{0} frob(%p)", "5:23 opcode frob is not known; kept as text"),
-    ("ROOT %x = f32[2]{0} Negate-start(%p)", "5:23 opcode Negate-start is not known; kept as text"),
-    ("ROOT %x = f32[2]{0} negate(%p), frob=1", "5:35 attribute frob of negate is not known; kept as text"),
+    ("ROOT %x = f32[2]{0} frob(%p)", "5:23 unknown opcode frob; kept as text"),
+    ("ROOT %x = f32[2]{0} Negate-start(%p)", "5:23 unknown opcode Negate-start; kept as text"),
+    ("ROOT %x = f32[2]{0} negate(%p), frob=1", "5:35 unknown attribute frob on negate; kept as text"),
     (
         "ROOT %x = f32[2]{0} negate(%p), dimensions={0}",
-        "5:35 attribute dimensions of negate is not known; kept as text",
+        "5:35 unknown attribute dimensions on negate; kept as text",
     ),
-    ("ROOT %x = f9e4[2]{0} negate(%p)", "5:13 type f9e4 is not known; its size counts as 0"),
+    ("ROOT %x = f9e4[2]{0} negate(%p)", "5:13 unknown element type f9e4; size counted as 0"),
     (
         "ROOT %x = f32[2,3]{0,0} negate(%p)",
-        "5:13 the layout of f32[2,3]{0,0} does not fit: the order names dimension 0 twice",
+        "5:13 invalid layout of f32[2,3]{0,0}: duplicate layout dimension 0",
     ),
-    ("ROOT %x = f32[2]{0} add(%p, ...(+1))", "5:3 operands of add are left out"),
-    ("ROOT %x = f32[2]{0} add(, )", "5:3 operands of add are left out"),
+    ("ROOT %x = f32[2]{0} add(%p, ...(+1))", "5:3 operands of add are omitted"),
+    ("ROOT %x = f32[2]{0} add(, )", "5:3 operands of add are omitted"),
 )
 
 
@@ -76,7 +76,7 @@ def test_the_same_thing_is_noted_once_with_its_count() -> None:
     lines = (f"%x{i} = f32[2]{{0}} negate(%p), frob={i}" for i in range(12))
     module = module_of(*lines, "ROOT %y = f32[2]{0} copy(%p)")
     assert [placed(found) for found in module.notes] == [
-        "5:31 attribute frob of negate is not known; kept as text, 12 times"
+        "5:31 unknown attribute frob on negate; kept as text (12 times)"
     ]
 
 
@@ -90,7 +90,7 @@ def test_notes_are_bounded_and_those_left_out_are_counted() -> None:
         assert module.errors == ()
         *kept, last = [found.message for found in module.notes]
         assert len(set(kept)) == len(kept) == 1000
-        assert last == "only 1,000 different notes are kept; 2,000 more are left out"
+        assert last == "showing 1,000 distinct notes; 2,000 more omitted"
 
 
 def test_what_is_not_known_prints_as_it_was() -> None:
@@ -100,28 +100,28 @@ def test_what_is_not_known_prints_as_it_was() -> None:
 
 def test_header_attributes_that_are_not_known_are_noted() -> None:
     module = parse_module("HloModule m, is_scheduled=true, frob={1}\nENTRY e { ROOT p = f32[] parameter(0) }")
-    assert [placed(found) for found in module.notes] == ["1:33 header attribute frob is not known; kept as text"]
+    assert [placed(found) for found in module.notes] == ["1:33 unknown header attribute frob; kept as text"]
 
 
 def test_names_given_twice_are_noted() -> None:
     module = module_of("%x = f32[2]{0} negate(%p)", "%x = f32[2]{0} negate(%x)", "ROOT %y = f32[2]{0} copy(%x)")
     assert module.errors == ()
     assert [found.message for found in module.notes] == [
-        "e has several instructions named x; uses take the last before them"
+        "duplicate instruction name x in e; references resolve to the last one before them"
     ]
     assert module.entry.instructions[3].operands == (module.entry.instructions[2],)
 
 
 # The rest of a line, and the error. The fast path leaves attributes unread; that they are wrong is found on asking.
 ERRORS = (
-    ("negate(%p), dimensions", "5:35 expected an attribute, as name=value, found dimensions"),
-    ("negate(%p), a=", "5:37 expected a value of a, found the end of the text"),
-    ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found b"),
-    ("negate(%p),, a=1", "5:34 expected an attribute, as name=value, found ,"),
-    ("negate(%p), a={1", "5:3 a brace that opens in this instruction is not closed in it"),
-    ("negate(%p), a=(1}", "5:39 expected ) before }"),
-    ("negate(%q)", "5:30 %q is not defined in e"),
-    ("negate(%pp)", "5:30 %pp is not defined in e"),
+    ("negate(%p), dimensions", "5:35 expected an attribute, such as name=value, found 'dimensions'"),
+    ("negate(%p), a=", "5:37 expected a value of a, found end of input"),
+    ("negate(%p), a=1 b=2", "5:39 expected a comma before the next attribute, found 'b'"),
+    ("negate(%p),, a=1", "5:34 expected an attribute, such as name=value, found ','"),
+    ("negate(%p), a={1", "5:3 unclosed brace in this instruction"),
+    ("negate(%p), a=(1}", "5:39 expected ')' before '}'"),
+    ("negate(%q)", "5:30 undefined operand 'q' in e"),
+    ("negate(%pp)", "5:30 undefined operand 'pp' in e"),
 )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_attributes_that_are_none_are_errors_with_their_place(rest: str, error: 
 def test_a_wrong_operand_has_a_hint() -> None:
     errors = module_of("%first = f32[2]{0} negate(%p)", "ROOT %x = f32[2]{0} copy(%frist)").errors
     assert [(error.message, error.hint) for error in errors] == [
-        ("%frist is not defined in e", "first is defined on line 5")
+        ("undefined operand 'frist' in e", "did you mean 'first' (line 5)?")
     ]
 
 

@@ -1,4 +1,7 @@
-"""Few files name an opcode: what is known of opcodes is in the table of operations, and the rest asks it."""
+"""Few files name an opcode: the data on opcodes is in the table of operations, which the other files use.
+
+Only string literals are counted, `"add"` or `"add subtract"`; uses of constants such as `opcodes.ADD` are not.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,13 @@ LINT_WAYS = (
     ),
 )
 LINT_OPTIONS = (
-    *("--select HLO102", "--ignore HLO010", "--min-severity error", "--set copy_bytes=1MiB", "--baseline known.json"),
+    *(
+        "--select HLO102",
+        "--ignore HLO010",
+        "--min-severity error",
+        "--set min_copy_bytes=1MiB",
+        "--baseline known.json",
+    ),
     *("--expect expect.toml", "--statistics", "--exit-zero", "--top 1", "--sort line", "--columns code"),
 )
 SAME_THERE = {("--write-baseline written.json", "--exit-zero")}

@@ -201,13 +201,13 @@ def test_each_message_of_many_is_told_once_and_in_order() -> None:
 
 
 def test_retries_that_are_no_failures_do_not_count() -> None:
-    with pytest.raises(HloError, match="no out-of-memory message"):
+    with pytest.raises(HloError, match="no XLA out-of-memory message"):
         read(messages.GPU_NO_FAILURE)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "HloModule m", "all is well", "\0\1\2" * 100])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(HloError, match="no out-of-memory message"):
+    with pytest.raises(HloError, match="no XLA out-of-memory message"):
         read(text)
 
 

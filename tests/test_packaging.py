@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import hlo_cli
+from hlo_cli.cli import COMMANDS
+from hlo_cli.commands.help.catalog import TOPICS
 
 ROOT = Path(__file__).parent.parent
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as installers build it."""
+    """The wheel, built without an environment of its own."""
     pytest.importorskip("hatchling")
     target = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
@@ -33,12 +35,19 @@ def test_wheel_runs_everywhere(wheel: Path) -> None:
 
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    information = f"hlo_cli-{hlo_cli.__version__}.dist-info/"
-    assert {name.split("/")[0] + "/" for name in names} == {"hlo_cli/", information}
-    modules = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "hlo_cli").rglob("*.py")}
-    pages = {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "hlo_cli").rglob("*.md")}
-    assert {name for name in names if name.startswith("hlo_cli/")} == modules | pages | {"hlo_cli/py.typed"}
-    assert f"{information}licenses/LICENSE" in names
+    release = f"hlo_cli-{hlo_cli.__version__}"
+    assert {name.split("/")[0] for name in names} == {"hlo_cli", f"{release}.dist-info", f"{release}.data"}
+    files = {path.relative_to(ROOT).as_posix() for end in ("py", "md") for path in (ROOT / "hlo_cli").rglob(f"*.{end}")}
+    assert {name for name in names if name.startswith("hlo_cli/")} == files | {"hlo_cli/py.typed"}
+    assert f"{release}.dist-info/licenses/LICENSE" in names
+
+
+def test_wheel_holds_a_man_page_for_each_command_and_topic(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    place = f"hlo_cli-{hlo_cli.__version__}.data/data/share/man/"
+    pages = {name.removeprefix(place) for name in names if name.startswith(place)}
+    commands = {f"man1/{name}.1" for name in ("hlo", *(f"hlo-{name}" for name in COMMANDS))}
+    assert pages == commands | {f"man7/hlo-{topic}.7" for topic in TOPICS}
 
 
 def test_wheel_says_what_it_needs(wheel: Path) -> None:

@@ -69,11 +69,11 @@ def test_a_chip_fails_no_module_that_is_not_optimized(
     assert (code, answer["fits"], answer["program_stage"]) == (0, None, "before optimization")
     assert answer["upper_bound"] is True
     headline = _screen(capsys, "memspace", path, "--chip", chip)
-    assert headline.startswith("Before optimization, so these are upper bounds: ")
+    assert headline.startswith("Before optimization (upper bounds): ")
     assert headline.endswith("whether the program fits is unknown")
     code, report = _asked(capsys, "memspace", path, "--chip", chip, "--gate-unoptimized")
     assert (code, report["answer"]["fits"]) == (1, False)
-    assert "upper bounds: does not fit" in _screen(capsys, "memspace", path, "--chip", chip, "--gate-unoptimized")
+    assert "(upper bounds): does not fit" in _screen(capsys, "memspace", path, "--chip", chip, "--gate-unoptimized")
     path.write_text(SCHEDULED)
     code, report = _asked(capsys, "memspace", path, "--chip", chip)
     assert (code, report["answer"]["fits"], report["answer"]["upper_bound"]) == (1, False, False)
@@ -111,7 +111,7 @@ def test_a_row_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_module_named_is_the_one_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in (("a", HUGE), ("b", SCHEDULED.replace("100000", "90000")), ("c", HUGE.replace("100000", "9"))):
         (tmp_path / f"{name}.hlo").write_text(text.replace("jit_huge", name))
-    assert _screen(capsys, "memspace", tmp_path, "--chip", "v5e").startswith("1 of 3 modules does not fit: b takes ")
+    assert _screen(capsys, "memspace", tmp_path, "--chip", "v5e").startswith("1 of 3 modules does not fit: b needs ")
     (tmp_path / "b.hlo").unlink()
     assert _screen(capsys, "memspace", tmp_path, "--chip", "v5e").startswith("1 of 2 modules fits; unknown for 1: a ")
 
@@ -126,7 +126,7 @@ def test_times_of_what_is_not_fused_yet_are_upper_bounds(
     path = tmp_path / "m.hlo"
     path.write_text(HUGE)
     headline = _screen(capsys, name, path, *options, "--chip", "h100")
-    assert headline.startswith("Before optimization, so these are upper bounds: ")
+    assert headline.startswith("Before optimization (upper bounds): ")
     _, report = _asked(capsys, name, path, *options, "--chip", "h100")
     assert report["answer"]["program_stage"] == "before optimization"
     assert report["answer"]["upper_bound"] is True

@@ -121,11 +121,14 @@ def test_values_that_a_dump_leaves_out_are_left_out_of_its_proto() -> None:
     [
         (
             "HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT s = ((f32[2]), f32[2]) negate-start(p) }",
-            "s is written in a short form that protos do not have",
+            "s uses a short form that protos do not support",
         ),
-        ("HloModule m  ENTRY e { ROOT p = parameter(0) }", "a shape is left out"),
-        ("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), odd=1 }", "p: no proto can hold odd=1"),
-        ("HloModule m  ENTRY e { a = f32[] parameter(0)  ROOT b = f32[] negate(x) }", "with errors is not written"),
+        ("HloModule m  ENTRY e { ROOT p = parameter(0) }", "missing shape"),
+        ("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0), odd=1 }", "p: cannot represent odd=1 in a proto"),
+        (
+            "HloModule m  ENTRY e { a = f32[] parameter(0)  ROOT b = f32[] negate(x) }",
+            "cannot write a proto: undefined operand 'x' in e",
+        ),
     ],
 )
 def test_what_a_proto_cannot_say_is_refused(text: str, message: str) -> None:

@@ -70,7 +70,7 @@ def test_a_dump_that_ends_too_early_says_in_which_field(path: Path) -> None:
         end = random.randrange(200, data.index(b"\x1a", 1000) if random.random() < 0.3 else len(data) // 2)
         message = error_of(data[:end])
         assert f"byte {end:,}, hlo_module" in message
-        assert "the file ends here, within this field" in message
+        assert "end of file inside this field" in message
 
 
 @each_proto
@@ -139,24 +139,24 @@ def test_messages_within_messages_are_refused_at_some_depth(data: bytes) -> None
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "this is no proto that holds an HLO module"),
-        (b"\n\x05saved\x12\x03abc", "this is no proto that holds an HLO module"),
+        (b"", "not an HLO module proto"),
+        (b"\n\x05saved\x12\x03abc", "not an HLO module proto"),
         (b"\n\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "number"),
-        (in_module(an_instruction()) + b"\x1a\xff\xff\xff\xff\x07", "the file ends here, within this field"),
-        (in_module(an_instruction()) + b"\xff" * 30 + b"\1", "a number takes more than ten bytes"),
-        (in_module(an_instruction()) + b"\x0b", "this is not how a field begins"),
-        (in_module(an_instruction(field(36, b"\x09"))), "takes instruction 9"),
-        (in_module(an_instruction(field(36, b"\x81"))), "operand_ids[0]: a number is cut short"),
-        (in_module(an_instruction(field(38, b"\x09"))), "calls computation 9"),
+        (in_module(an_instruction()) + b"\x1a\xff\xff\xff\xff\x07", "end of file inside this field"),
+        (in_module(an_instruction()) + b"\xff" * 30 + b"\1", "varint of more than ten bytes"),
+        (in_module(an_instruction()) + b"\x0b", "invalid field tag"),
+        (in_module(an_instruction(field(36, b"\x09"))), "e.r refers to unknown instruction id 9"),
+        (in_module(an_instruction(field(36, b"\x81"))), "operand_ids[0]: truncated varint"),
+        (in_module(an_instruction(field(38, b"\x09"))), "refers to unknown computation id 9"),
         (in_module(an_instruction(field(38, b"\x01"))), "call"),
-        (in_module(an_instruction(), an_instruction()), "two instructions of e have the same number"),
-        (in_module(an_instruction(shape=bytes((0x10, 99)))), "PrimitiveType has no value 99"),
-        (in_module(an_instruction(opcode=b"a(b")), "no proto that holds an HLO module"),
-        (in_module(an_instruction(shape=field(2, b"f32"))), "bytes, where PrimitiveType should stand"),
-        (in_module(an_instruction(field(13, b"x"), opcode=b"get-tuple-element")), "bytes, where int should stand"),
+        (in_module(an_instruction(), an_instruction()), "duplicate instruction id in e"),
+        (in_module(an_instruction(shape=bytes((0x10, 99)))), "unknown PrimitiveType value 99"),
+        (in_module(an_instruction(opcode=b"a(b")), "not an HLO module proto"),
+        (in_module(an_instruction(shape=field(2, b"f32"))), "expected PrimitiveType, found bytes"),
+        (in_module(an_instruction(field(13, b"x"), opcode=b"get-tuple-element")), "expected int, found bytes"),
         (
             in_module(an_instruction(field(40, field(1, 2) + field(5, field(1, 2))))),
-            "sharding of a tuple holds another",
+            "nested tuple sharding",
         ),
         (
             in_module(an_instruction()) + field(7, field(1, field(1, 1) + field(2, field(1, b"\5")))),
@@ -197,5 +197,5 @@ def test_no_command_falls_over_a_broken_proto(
 def test_an_element_of_a_tuple_has_to_have_a_type() -> None:
     nothing = MessageBuilder("ShapeProto")
     shape = MessageBuilder("ShapeProto").add("element_type", "tuple").add("tuple_shapes", [nothing])
-    with pytest.raises(HloError, match="an element of a tuple has no type"):
+    with pytest.raises(HloError, match="tuple element has no type"):
         _ = ShapeReader()[shape.to_bytes()]

@@ -43,11 +43,11 @@ error: %ad.6 is not defined in fused_computation.6
 
 def test_the_worked_screen_of_a_shape_on_the_command_line() -> None:
     typed = Source("", "f32[3,5]{2,1,0}")
-    error = at(typed, "2,1,0", "the order lists 3 dimensions, the shape has 2", "row-major is {1,0}")
+    error = at(typed, "2,1,0", "layout has 3 dimensions, but the shape has 2", "row-major is {1,0}")
     assert (
         shown(error)
         == """\
-error: the order lists 3 dimensions, the shape has 2
+error: layout has 3 dimensions, but the shape has 2
   f32[3,5]{2,1,0}
            ^^^^^
   help: row-major is {1,0}

@@ -192,12 +192,12 @@ def test_memory_takes_no_more_whatever_the_program(seed: int) -> None:
     text = program(seed)
     for old in (parse_module(text), unscheduled(text)):
         made = reordered(old, "memory")
-        assert (made.before.standing, made.before.whole) == (peaks(old), whole(old))
-        assert (made.after.standing, made.after.whole) == (peaks(made.module), whole(made.module))
+        assert (made.before.from_definition, made.before.whole) == (peaks(old), whole(old))
+        assert (made.after.from_definition, made.after.whole) == (peaks(made.module), whole(made.module))
         assert temporaries(made.module) <= temporaries(old)
         if old.is_scheduled:
             assert all(peak <= made.before.whole[space] for space, peak in made.after.whole.items())
-            assert all(peak <= made.before.standing[space] for space, peak in made.after.standing.items())
+            assert all(peak <= made.before.from_definition[space] for space, peak in made.after.from_definition.items())
 
 
 def test_constants_that_come_later_are_no_gain() -> None:
@@ -236,7 +236,7 @@ def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
             by_name = {instruction.name: instruction for instruction in before.instructions}
             orders[before] = [by_name[instruction.name] for instruction in after.instructions]
         assert peaks_of(facts, orders) == peaks_of(order_independent_facts(made), {})
-        assert peaks_of(facts, orders).standing == peaks(made)
+        assert peaks_of(facts, orders).from_definition == peaks(made)
 
 
 @dumps
@@ -244,7 +244,9 @@ def test_peaks_of_dumps_are_those_of_their_memory(dump: Dump) -> None:
     """But for spaces that nothing lives in, which have a total alone."""
     lived = {space: peak for space, peak in peaks(module(dump)).items() if peak}
     assert {
-        space: peak for space, peak in peaks_of(order_independent_facts(module(dump)), {}).standing.items() if peak
+        space: peak
+        for space, peak in peaks_of(order_independent_facts(module(dump)), {}).from_definition.items()
+        if peak
     } == lived
 
 
@@ -341,7 +343,7 @@ def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -
     new = reorder(given.module, "latency", latency_model=times_on_chip(given, throughput))
     before, after = (estimate_time(overlap, throughput) for overlap in (given, analyze_overlap(new)))
     assert after.exposed_seconds <= before.exposed_seconds
-    assert after.work_seconds == pytest.approx(before.work_seconds)
+    assert after.compute_seconds == pytest.approx(before.compute_seconds)
     assert after.seconds <= before.seconds * (1 + 1e-9)
 
 

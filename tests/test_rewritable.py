@@ -27,27 +27,35 @@ F = "f { a = s8[9] parameter(0)  ROOT b = s8[9] negate(a) }"
 E = "ENTRY e { p = s8[9] parameter(0)  q = s8[9] fusion(p), kind=kLoop, calls=f  ROOT r = s8[9] abs(q) }"
 
 BROKEN = {
-    "a value that comes later": (F, E.replace("p), kind", "r), kind"), "below|0 operands"),
-    "a control predecessor that comes later": (F, E.replace("calls=f", "calls=f, control-predecessors={r}"), "below"),
-    "two of a name": (F, E.replace("r =", "q ="), "two instructions"),
+    "a value that comes later": (F, E.replace("p), kind", "r), kind"), "before its definition|0 operands"),
+    "a control predecessor that comes later": (
+        F,
+        E.replace("calls=f", "calls=f, control-predecessors={r}"),
+        "defined after it",
+    ),
+    "two of a name": (F, E.replace("r =", "q ="), "duplicate instruction name"),
     "an operand too many": (F, E.replace("fusion(p)", "fusion(p, p)"), "2 operands"),
     "no operand": (F, E.replace("fusion(p)", "fusion()"), "0 operands"),
-    "a fusion of nothing": (F, E.replace(", calls=f", ""), "calls no"),
-    "a body that calls itself": (F.replace("negate(a)", "fusion(a), kind=kLoop, calls=f"), E, "calls no"),
+    "a fusion of nothing": (F, E.replace(", calls=f", ""), "has no called computation"),
+    "a body that calls itself": (
+        F.replace("negate(a)", "fusion(a), kind=kLoop, calls=f"),
+        E,
+        "has no called computation",
+    ),
     "parameters not from 0 on": (F.replace("parameter(0)", "parameter(1)"), E, "not numbered|has 1|has 0|has 2"),
-    "an operation without operand": (F.replace("negate(a)", "negate()"), E, "needs 1"),
+    "an operation without operand": (F.replace("negate(a)", "negate()"), E, "needs at least 1"),
 }
 
 
 @pytest.mark.parametrize(("called", "entry", "says"), BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_is_refused_with_a_place(called: str, entry: str, says: str) -> None:
+def test_malformed_modules_are_rejected_with_a_place(called: str, entry: str, says: str) -> None:
     with pytest.raises(HloError, match=says) as refused:
         check_rewritable(parse_module(f"HloModule m\n{called}\n{entry}"))
     assert refused.value.diagnostics[0].span is not None
 
 
 @pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
-def test_what_compilers_write_is_not_broken(dump: Dump) -> None:
+def test_modules_of_compilers_are_accepted(dump: Dump) -> None:
     check_rewritable(parse_module(dump.text))
 
 

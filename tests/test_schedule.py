@@ -74,7 +74,7 @@ def test_steps_stand_in_order(dump: Dump) -> None:
 def test_work_between_is_what_stands_between(dump: Dump) -> None:
     """Counted instruction by instruction, for pairs with no loop and nothing else asynchronous between."""
     found = overlap(dump)
-    members = {m for pair in found.pairs.pairs for m in pair.members if pair.spelling != "fusion" or m is pair.start}
+    members = {m for pair in found.pairs.pairs for m in pair.members if pair.form != "fusion" or m is pair.start}
     works = kernel_costs(set(found.sequence))
     for flight in found.intervals:
         between = found.sequence[flight.bound_step + 1 : flight.done_step]
@@ -178,7 +178,7 @@ def test_examples_of_every_form(name: str) -> None:
     assert not read.errors
     [pair] = async_pairs(read).pairs
     [flight] = analyze_overlap(read).intervals
-    assert (pair.operation, pair.spelling, [m.name for m in pair.members], flight.moved_bytes) == expected
+    assert (pair.operation, pair.form, [m.name for m in pair.members], flight.moved_bytes) == expected
     assert not list(verify_async(read))
 
 

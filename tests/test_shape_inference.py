@@ -166,7 +166,7 @@ def test_stablehlo_rejects_what_is_wrong() -> None:
 def test_what_cannot_be_inferred_must_be_written() -> None:
     module = parse_module("ENTRY e { p = f32[2] parameter(0)  c = convert(p)  ROOT r = negate(c) }")
     assert [str(error) for error in module.errors] == [
-        "text:1:36: error: convert %c: its result shape does not follow from its operands; it must be written"
+        "text:1:36: error: convert %c: the result shape cannot be inferred and must be given"
     ]
 
 

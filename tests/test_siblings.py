@@ -366,11 +366,11 @@ def test_timestamps_and_compression(tmp_path: Path) -> None:
 
 def test_plain_texts_and_what_is_none(tmp_path: Path) -> None:
     assert read_plain("-", stdin=io.BytesIO(b"\xef\xbb\xbfa\r\nb")).text == "a\nb"
-    for content, said in ((b"", "is empty"), (b" \n", "is empty"), (b"a\0b", "is binary")):
+    for content, said in ((b"", "is empty"), (b" \n", "is empty"), (b"a\0b", "is a binary file")):
         (tmp_path / "error.txt").write_bytes(content)
         with pytest.raises(HloError, match=said):
             read_plain(str(tmp_path / "error.txt"))
-    for path, said in ((str(tmp_path / "eror.txt"), "there is no file"), (str(tmp_path), "cannot read")):
+    for path, said in ((str(tmp_path / "eror.txt"), "not found"), (str(tmp_path), "cannot read")):
         with pytest.raises(HloError, match=said):
             read_plain(path)
     with pytest.raises(HloError, match="more than 3 bytes"):

@@ -46,17 +46,17 @@ def faster(throughput: ChipSpec, times: float) -> ChipSpec:
 
 
 def adds_up(found: TimeEstimate) -> None:
-    total = found.work_seconds + found.exposed_seconds + sum_known(found.synchronous_seconds.values())
+    total = found.compute_seconds + found.exposed_seconds + sum_known(found.synchronous_seconds.values())
     assert found.seconds == pytest.approx(total, rel=1e-9)
     for flight in found.intervals:
         if flight.total_seconds is None:
-            assert flight.hidden_seconds is flight.exposed_seconds is None
+            assert flight.overlapped_seconds is flight.exposed_seconds is None
             continue
-        assert flight.hidden_seconds is not None
+        assert flight.overlapped_seconds is not None
         assert flight.exposed_seconds is not None
-        assert flight.hidden_seconds >= 0
+        assert flight.overlapped_seconds >= 0
         assert 0 <= flight.exposed_seconds <= flight.total_seconds
-        assert flight.hidden_seconds + flight.exposed_seconds == pytest.approx(flight.total_seconds)
+        assert flight.overlapped_seconds + flight.exposed_seconds == pytest.approx(flight.total_seconds)
 
 
 @dumps
@@ -70,7 +70,7 @@ def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
     assert twice.seconds == pytest.approx(once.seconds / 2)
     assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
     for before, after in zip(once.intervals, twice.intervals, strict=True):
-        assert after.between_seconds == pytest.approx(before.between_seconds / 2)
+        assert after.compute_seconds == pytest.approx(before.compute_seconds / 2)
 
 
 @dumps
@@ -89,7 +89,7 @@ def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
 @dumps
 def test_times_of_steps_go_on(dump: Dump) -> None:
     played = on_v5e(dump).simulation
-    begins = list(played.begin_seconds)
+    begins = list(played.start_seconds)
     assert begins == sorted(begins)
     assert not begins or begins[-1] <= played.axis_seconds
 
@@ -109,7 +109,7 @@ def test_what_is_exposed_without_a_chip_is_waited_for(dump: Dump) -> None:
     found = on_v5e(dump)
     for flight, time in zip(overlap(dump).intervals, found.intervals, strict=True):
         if flight.is_exposed and flight.times == 1 and not flight.is_sync:
-            assert time.between_seconds == pytest.approx(0, abs=1e-15)
+            assert time.compute_seconds == pytest.approx(0, abs=1e-15)
 
 
 def test_the_programs_of_a_seed_add_up() -> None:
@@ -170,7 +170,7 @@ def test_two_transfers_on_one_wire_share_the_work_between() -> None:
     """Each copy takes 100 s, the kernel 120: it hides the first and a fifth of the second."""
     found = timed(COPIES)
     assert [flight.exposed_seconds for flight in found.intervals] == [0, 80]
-    assert (found.work_seconds, found.seconds) == (120, 200)
+    assert (found.compute_seconds, found.seconds) == (120, 200)
 
 
 def test_transfers_on_two_wires_hide_behind_the_same_work() -> None:
@@ -184,7 +184,7 @@ ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
   ROOT db = f32[25] all-reduce-done(b) }""")
     assert [flight.transfer.link for flight in found.intervals] == ["memory", "links"]
     assert [flight.exposed_seconds for flight in found.intervals] == [0, 0]
-    assert found.seconds == found.work_seconds == 120
+    assert found.seconds == found.compute_seconds == 120
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
@@ -203,9 +203,9 @@ ENTRY e {{ p = (f32[25], f32[5]) parameter(0)
   ROOT w = (f32[25], f32[5]) while(p), condition=condition, body=body,
     backend_config={{"known_trip_count":{{"n":"{rounds}"}}}} }}""")
     flight = found.intervals[0]
-    assert (flight.between_seconds, flight.total_seconds) == (40, 100 * rounds)
-    assert (flight.hidden_seconds, flight.exposed_seconds) == (40 * rounds, 60 * rounds)
-    assert (found.work_seconds, found.seconds, found.simulation.axis_seconds) == (40 * rounds, 100 * rounds, 100)
+    assert (flight.compute_seconds, flight.total_seconds) == (40, 100 * rounds)
+    assert (flight.overlapped_seconds, flight.exposed_seconds) == (40 * rounds, 60 * rounds)
+    assert (found.compute_seconds, found.seconds, found.simulation.axis_seconds) == (40 * rounds, 100 * rounds, 100)
 
 
 def test_a_text_may_claim_any_number_of_rounds() -> None:

@@ -164,7 +164,7 @@ def test_what_misses_its_end_is_blamed_and_not_what_follows() -> None:
 def test_a_word_that_is_like_a_known_one_has_a_hint() -> None:
     hints = {"reverse(a), dimension={0}": "dimensions", "negate(aa)": "a", "call(a), to_apply=some": "same"}
     for line, meant in hints.items():
-        assert errors_of(with_line(f"r = f32[2] {line}"))[0].hint == f"did you mean {meant}?"
+        assert errors_of(with_line(f"r = f32[2] {line}"))[0].hint == f"did you mean '{meant}'?"
 
 
 @pytest.mark.parametrize("path", dumps(), ids=name_of)

@@ -62,15 +62,15 @@ def test_a_file_goes_before_what_is_known() -> None:
     ("text", "message"),
     [
         ("[chip", "Expected ']'"),
-        ("chip = 3", "expected tables"),
-        ("[chip]\nmine = 3", "no table"),
-        ("[chip.mine]\nflops = {}", "number from 1 to 1e30 for memory, found None"),
+        ("chip = 3", r"expected a \[chip.NAME\] table"),
+        ("[chip]\nmine = 3", "must be a table"),
+        ("[chip.mine]\nflops = {}", "missing memory"),
         ("[chip.mine]\nmemory = -1", "found -1"),
         ("[chip.mine]\nmemory = true", "found True"),
         ("[chip.mine]\nmemory = nan", "found nan"),
         ("[chip.mine]\nmemory = 1\nhost = 0.1", "for host, found 0.1"),
-        ("[chip.mine]\nmemory = 1\nflops = 3", "table of flops"),
-        ("[chip.mine]\nmemory = 1\nspeed = 3", "has speed, expected"),
+        ("[chip.mine]\nmemory = 1\nflops = 3", "flops must be a table"),
+        ("[chip.mine]\nmemory = 1\nspeed = 3", "unknown key speed; expected"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said(text: str, message: str) -> None:

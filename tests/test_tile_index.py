@@ -222,7 +222,7 @@ def test_what_is_asked_of_a_dump_says_which(capsys: pytest.CaptureFixture[str]) 
         assert main(["tile-index", f"{dump}:copy.1", *question, "--format", "json"], standalone=False) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["input"]["module"], found["input"]["instruction"]) == ("jit_classify", "copy.1")
-        assert "after_optimizations (newest of 2" in found["notes"][0]["message"]
+        assert "using stage after_optimizations, the latest of 2" in found["notes"][0]["message"]
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16", "f8e5m2", "c64", "s8", "pred"])

@@ -29,7 +29,7 @@ def test_a_text_that_ends_inside_a_computation_is_said_to_and_gives_it_no_root(p
     for _ in range(10):
         cut = text[: random.randrange(first.end, entry.span.end)]
         module = parse_module(cut)
-        assert f"the text ends inside computation {entry.name}" in [error.message for error in module.errors]
+        assert f"unexpected end of input in computation {entry.name}" in [error.message for error in module.errors]
         assert 0 < len(module.entry.instructions) <= len(entry.instructions)
         root = module.entry.root
         assert root is None or (root.span is not None and cut.startswith("ROOT", root.span.start))
@@ -61,7 +61,7 @@ def test_what_is_not_whole_is_not_counted(end: str, tmp_path: Path, capsys: pyte
     assert cli.main(["parse", str(dump), "--format", "json"], standalone=False) == 2
     out, err = capsys.readouterr()
     assert '"arguments": 1, "argument_bytes": 8, "results": null, "result_bytes": null' in out
-    assert "the text ends inside computation e" in err
+    assert "unexpected end of input in computation e" in err
 
 
 @pytest.mark.parametrize("broken", ["b = = =", "b = f32[2] negate(a", "b = f32[2]{0}", "ROOT b ="])
@@ -81,8 +81,8 @@ def test_an_instruction_goes_on_behind_braces_that_others_follow() -> None:
     head = "HloModule m\n\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] negate(a), frontend_attributes={k={\n"
     module = parse_module(head + '}}, metadata={op_name="')
     assert [error.message for error in module.errors] == [
-        "the string is not closed",
-        "the text ends inside computation e",
+        "unclosed string",
+        "unexpected end of input in computation e",
     ]
     module = parse_module(head + "}}, b==\n  ROOT c = f32[2] negate(a)\n}\n")
     assert len(module.errors) == 1

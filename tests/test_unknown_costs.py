@@ -76,9 +76,9 @@ def test_sums_with_unknown_parts_are_least_ones(tmp_path: Path, capsys: pytest.C
     tmp_path.joinpath("m.txt").write_text(_CALLS)
     path = str(tmp_path / "m.txt")
     main(["parse", path, "--computation", "e", "--columns", "name,flops,bytes", "--format", "screen"], standalone=False)
-    assert "at least 24 flops, 0 transcendentals and 256 B moved; 2 operations of" in capsys.readouterr().out
+    assert "at least 24 flops, 0 transcendentals, and 256 B accessed; 2 operations of" in capsys.readouterr().out
     main(["fuse", path, "--cost", "--format", "screen"], standalone=False)
-    assert "costs at least 24 flops" in capsys.readouterr().out
+    assert "m: at least 24 flops" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

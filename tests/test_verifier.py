@@ -58,7 +58,7 @@ def test_it_judges_random_changes_alike() -> None:
     bases = [module for module in modules if not module.errors]
     texts = [mutated(random.choice(bases), random) for _ in range(400)]
     said = verdicts(texts)
-    settings = LintSettings(mixed_precision="always", ignore=tuple(NOT_ASKED))
+    settings = LintSettings(allow_mixed_precision="always", ignore=tuple(NOT_ASKED))
     found = [_is_wrong(text, settings) for text in texts]
     assert [
         text for text, verdict, wrong in zip(texts, said, found, strict=True) if verdict == "accepted" and wrong
@@ -77,7 +77,7 @@ def test_it_judges_scales_alike() -> None:
     """Scales of every rank and size, of which some are none."""
     random = Random(11)
     texts = [_scaled_dot(random) for _ in range(200)]
-    said, found = verdicts(texts), [_is_wrong(text, LintSettings(mixed_precision="always")) for text in texts]
+    said, found = verdicts(texts), [_is_wrong(text, LintSettings(allow_mixed_precision="always")) for text in texts]
     assert ["rejected" if wrong else "accepted" for wrong in found] == said
 
 

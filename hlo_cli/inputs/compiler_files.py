@@ -39,7 +39,7 @@ def read_plain(path: str, *, stdin: BinaryIO | None = None, maximum_bytes: int =
         raise unreadable(name, error) from None
     data = decompress(data, name, maximum_bytes=maximum_bytes)
     if b"\0" in data:
-        raise HloError(f"{name} is binary, not text")
+        raise HloError(f"{name} is a binary file, not text")
     text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
     if not text.strip():
         raise HloError(f"{name} is empty")

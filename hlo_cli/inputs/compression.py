@@ -48,7 +48,7 @@ def decompress(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) ->
             return data
         data = _expanded(kind, data, name, maximum_bytes)
     if compression_of(data):
-        raise HloError(f"{name} is compressed more than twice", hint="unpack it first")
+        raise HloError(f"{name} has more than two layers of compression", hint="decompress it first")
     return data
 
 
@@ -59,16 +59,14 @@ def _expanded(kind: str, data: bytes, name: str, maximum_bytes: int) -> bytes:
             size += len(chunk)
             if size > maximum_bytes:
                 raise HloError(
-                    f"{name} holds more than {_size(maximum_bytes)} once {kind} is undone",
-                    hint="if that is meant, unpack it first; plain files have no limit",
+                    f"{name} decompresses to more than {_size(maximum_bytes)}",
+                    hint="if this is intended, decompress it first; plain files have no limit",
                 )
             chunks.append(chunk)
     except EOFError:
-        raise HloError(
-            f"{name} is cut short: its {kind} data ends before its end mark", hint="copy the file again"
-        ) from None
+        raise HloError(f"truncated {kind} data in {name}", hint="copy the file again") from None
     except (OSError, ValueError) as error:
-        raise HloError(f"{name} is not sound {kind} data: {error}", hint="copy the file again") from None
+        raise HloError(f"invalid {kind} data in {name}: {error}", hint="copy the file again") from None
     return b"".join(chunks)
 
 
@@ -124,7 +122,7 @@ def _zstandard_chunks(data: bytes) -> Iterator[bytes]:
     try:
         zstandard = importlib.import_module("zstandard")
     except ImportError:
-        raise HloError("this Python cannot read zstd", hint="pip install zstandard") from None
+        raise HloError("zstd support is not installed", hint="run `pip install zstandard`") from None
     reader = zstandard.ZstdDecompressor().decompressobj()
     try:
         for start in range(0, len(data), _ZSTD_CHUNK):

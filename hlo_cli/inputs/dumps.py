@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 SiblingKind = Literal["buffer-assignment", "buffer-assignment-values", "live-range", "memory-usage-report"]
 SIBLING_KINDS: Final[tuple[SiblingKind, ...]] = get_args(SiblingKind)
@@ -116,7 +116,7 @@ def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> l
 
     >>> names = [parse_dump_name(f"{s}.txt") for s in ("before_optimizations", "after_optimizations")]
     >>> select_stages(names, None, "v5e_mlp/")
-    [(1, 'after_optimizations (newest of 2 in v5e_mlp/)')]
+    [(1, 'using stage after_optimizations, the latest of 2 in v5e_mlp/')]
     """
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
@@ -136,20 +136,19 @@ def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> l
 
 
 def not_found_error(kind: str, wanted: str, known: Iterable[str | None], place: str) -> HloError:
-    """The error for a missing stage or module, with the existing ones.
+    """The error for a missing stage or module; its hint is the nearest of the existing ones, or all of them.
 
-    >>> raise not_found_error("stage", "befor", ["before_optimizations", "after_codegen"], "d/")
-    Traceback (most recent call last):
-        ...
-    hlo_cli.source.HloError: error: there is no stage befor in d/, only after_codegen, before_optimizations
+    >>> error = not_found_error("stage", "final", ["before_optimizations", "after_codegen"], "d/")
+    >>> error.diagnostic.message, error.diagnostic.hint
+    ("stage 'final' not found in d/", 'available: after_codegen, before_optimizations')
     """
     names = sorted({name for name in known if name})
-    near = nearest(wanted, names)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there_are = f", only {', '.join(names[:_SHOWN])}{more}" if names else f"; the file names do not tell the {kind}"
-    return HloError(
-        f"there is no {kind} {wanted} in {place}{there_are}", hint=f"did you mean {near}?" if near else None
-    )
+    message = f"{kind} '{wanted}' not found in {place}"
+    if not names:
+        return HloError(f"{message}: file names do not contain a {kind}")
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    available = f"available: {', '.join(names[:_SHOWN])}{more}"
+    return HloError(message, hint=did_you_mean(nearest(wanted, names)) or available)
 
 
 def is_auxiliary_file(file_name: str) -> bool:
@@ -164,6 +163,22 @@ def is_auxiliary_file(file_name: str) -> bool:
     if extension:
         return bool(_SIBLING.fullmatch(stem) or _ASIDE.search(stem))
     return bool(_OTHER.search(stem) or _MODULE_FOLDER.fullmatch(stem))
+
+
+def skip_auxiliary(paths: Sequence[str]) -> list[str]:
+    """Paths, as a shell or a glob lists them, without auxiliary files and without protos that have a text.
+
+    >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
+    ['m.txt']
+    """
+    texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
+    kept = [
+        path
+        for path in paths
+        if not is_auxiliary_file(os.path.basename(path))
+        and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
+    ]
+    return kept or list(paths)
 
 
 def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
@@ -202,9 +217,9 @@ def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _choice(chosen: DumpName, names: Iterable[DumpName], place: str) -> str | None:
-    """A note on the chosen stage and the number of stages; "newest", unless `after_codegen` exists, which is newer."""
+    """A note on the chosen stage and the number of stages; it is "the latest", unless `after_codegen` exists too."""
     stages = {name.stage for name in names}
     if len(stages) < 2:
         return None
-    word = "one" if "after_codegen" in stages - {chosen.stage} else "newest"
-    return f"{chosen.stage} ({word} of {len(stages)} in {place})"
+    word = "one" if "after_codegen" in stages - {chosen.stage} else "the latest"
+    return f"using stage {chosen.stage}, {word} of {len(stages)} in {place}"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 STDIN = "<stdin>"
 _HEAD = 1 << 16
@@ -18,7 +18,7 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "an ELF object file"),
-    (b"\x89PNG", "a PNG picture"),
+    (b"\x89PNG", "a PNG image"),
     (b"PK\x03\x04", "a zip archive"),
     (b"%PDF", "a PDF document"),
     (b"BC\xc0\xde", "LLVM bitcode"),
@@ -37,10 +37,10 @@ _FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
     (lazy_regex(r"\A\s*digraph "), "a Graphviz graph"),
     (lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
 )
-_AS_HLO = "jax.jit(f).lower(x).compile().as_text() gives HLO text, and so does XLA_FLAGS=--xla_dump_to=DIR"
+_AS_HLO = "to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
-AS_TEXT = "dump text: XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
+AS_TEXT = "to dump text, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
 
 
 def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
@@ -49,7 +49,7 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     >>> read_file("/no/such/file.txt")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: there is no folder /no/such
+    hlo_cli.source.HloError: error: directory '/no/such' not found
     """
     try:
         with open(path, "rb") as file:
@@ -71,13 +71,13 @@ def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -
     if stream is None:
         stream = getattr(sys.stdin, "buffer", None)
     if stream is None or stream.closed:
-        raise HloError("there is no standard input to read", hint="name a file or a directory of dumps")
+        raise HloError("stdin is not available", hint="pass a file or directory")
     if stream.isatty():
-        raise HloError("standard input is a terminal", hint="name a file or a directory of dumps, or pipe one in")
+        raise HloError("stdin is a terminal", hint="pass a file or directory, or pipe a dump to stdin")
     try:
         data = _bounded(stream, STDIN, maximum_bytes)
     except (OSError, ValueError) as error:
-        raise unreadable("standard input", error) from None
+        raise unreadable("stdin", error) from None
     return decode(data, STDIN, maximum_bytes=maximum_bytes)
 
 
@@ -108,15 +108,15 @@ def missing(path: str) -> HloError:
     """The error for a missing path, with the nearest existing name."""
     folder, base = os.path.split(path)
     if not os.path.isdir(folder or "."):
-        return HloError(f"there is no folder {folder}")
+        return HloError(f"directory '{folder}' not found")
     try:
         names = sorted(set(os.listdir(folder or ".")) - {base})[:5000]
     except OSError:
         names = []
     longer = [name for name in names if base and name.startswith(base)]
     near = longer[0] if longer else nearest(base[:255], names)
-    hint = f"did you mean {os.path.join(folder, near)}?" if near else None
-    return HloError(f"there is no file {path or 'with an empty name'}", hint=hint)
+    hint = did_you_mean(os.path.join(folder, near) if near else None)
+    return HloError(f"file '{path}' not found" if path else "empty file name", hint=hint)
 
 
 def unreadable(path: str, error: Exception) -> HloError:
@@ -128,7 +128,7 @@ def unreadable(path: str, error: Exception) -> HloError:
 def _bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
     data = stream.read(maximum_bytes + 1)
     if len(data) > maximum_bytes:
-        raise HloError(f"{name} sends more than {maximum_bytes:,} bytes", hint="store it in a file first")
+        raise HloError(f"{name} produced more than {maximum_bytes:,} bytes", hint="save it to a file first")
     return data
 
 
@@ -138,13 +138,13 @@ def _is_binary(head: bytes, name: str) -> bool:
         if head.startswith(magic):
             raise HloError(f"{name} is not HLO text; it looks like {what}")
     if head[257:262] == b"ustar":
-        raise HloError(f"{name} is a tar archive", hint="unpack it first and name a file or the directory")
+        raise HloError(f"{name} is a tar archive", hint="extract it and pass a file or directory")
     sample = head[:4096]
     controls = len(sample) - len(sample.translate(None, _CONTROL))
     if b"\0" not in head and controls * 50 <= len(sample):
         return False
     if head[:1] != _FIRST_FIELD:
-        raise HloError(f"{name} is binary, not HLO text", hint=AS_TEXT)
+        raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)
     return True
 
 
@@ -155,5 +155,5 @@ def _refuse_foreign(head: str, name: str) -> None:
         if not pattern.search(head):
             continue
         if what == "MLIR":
-            raise HloError(f"{name}: this is StableHLO (MLIR), not HLO", hint=_AS_HLO)
-        raise HloError(f"{name}: this is {what}, not HLO", hint="name the module's own dump, …after_optimizations.txt")
+            raise HloError(f"{name} is StableHLO (MLIR), not HLO", hint=_AS_HLO)
+        raise HloError(f"{name} is {what}, not HLO", hint="pass the HLO dump, such as *after_optimizations.txt")

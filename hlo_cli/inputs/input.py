@@ -5,22 +5,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import BinaryIO
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.compression import MAXIMUM_BYTES
-from hlo_cli.inputs.directory import dumps_in, no_dumps_error
+from hlo_cli.inputs.directory import (
+    Directory,
+    no_dumps_error,
+    not_selected_error,
+    read_directory,
+    select_dumps,
+    walk_directories,
+)
 from hlo_cli.inputs.dumps import (
     DumpName,
-    is_auxiliary_file,
     matching_stages,
     not_found_error,
     parse_dump_name,
     select_stages,
     siblings_of,
-    split_extension,
+    skip_auxiliary,
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
 from hlo_cli.inputs.logs import find_modules
@@ -35,7 +42,8 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 class Input:
     """One module's text and its origin; for a proto, its bytes and a source without text.
 
-    `choice` names the stage selected from several, `module_choice` the module; `siblings` are the files that XLA wrote
+    `choice` names the stage selected from several, `module_choice` the module; `remark` is a note on dumps that are not
+    read; `siblings` are the files that XLA wrote
     about this dump, kind to path.
     """
 
@@ -46,6 +54,7 @@ class Input:
     siblings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     choice: str | None = None
     module_choice: str | None = None
+    remark: str | None = None
     argument: str = ""
     proto: bytes | None = None
 
@@ -81,8 +90,8 @@ class Input:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for standard error on the stage and the module that were selected automatically."""
-        return tuple(note for note in (self.module_choice, self.choice) if note)
+        """Notes for standard error on the stage and the module that were selected, and on dumps that were not read."""
+        return tuple(note for note in (self.module_choice, self.choice, self.remark) if note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +119,7 @@ def read_inputs(
     """
     request = _Request(stage, module, stdin, maximum_bytes)
     if list(arguments).count("-") > 1:
-        raise HloError("standard input can be read only once")
+        raise HloError("cannot read stdin more than once")
     named = skip_auxiliary(arguments) if arguments else ["-"]
     found = [each for argument in named for each in _inputs_of(argument, request)]
     place = _place(named[0]) if len(named) == 1 else f"these {len(named)} inputs"
@@ -126,17 +135,17 @@ def select_module(inputs: Sequence[Input]) -> Input:
 
     >>> small, large = (Input(Source(f"d/{n}.txt", "x" * n), None, module=f"jit_{n}", argument="d/") for n in (1, 2))
     >>> select_module([small, large]).module_choice
-    'jit_2, the largest of 2 modules in d/ · --module chooses'
+    'using jit_2, the largest of 2 modules in d/; use --module to select another'
     """
     if not inputs:
-        raise HloError("there is no module to read")
+        raise HloError("no modules found")
     largest = max(inputs, key=lambda each: each.size)
     if len(inputs) == 1:
         return largest
     places = {_place(each.argument) for each in inputs}
     place = f" in {places.pop()}" if len(places) == 1 else ""
     name = largest.module or largest.source.name
-    note = f"{name}, the largest of {len(inputs)} modules{place} · --module chooses"
+    note = f"using {name}, the largest of {len(inputs)} modules{place}; use --module to select another"
     return replace(largest, module_choice=note)
 
 
@@ -162,8 +171,8 @@ def _of_numbered(argument: str, path: str, request: _Request) -> Iterator[Input]
     content = read_file(path, maximum_bytes=request.maximum_bytes)
     listed = list(_modules(path, path, content, argument, request, every_stage=True))
     if not any(each.source.name == argument for each in listed):
-        count = "one module" if len(listed) == 1 else f"{len(listed)} modules"
-        raise HloError(f"there is no {argument}: {path} holds {count}")
+        count = "1 module" if len(listed) == 1 else f"{len(listed)} modules"
+        raise HloError(f"module '{argument}' not found: {path} contains {count}")
     yield from (each for each in listed if each.source.name == argument)
 
 
@@ -178,7 +187,7 @@ def glob_paths(pattern: str) -> list[str] | None:
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
-        raise HloError(f"nothing matches {pattern}")
+        raise HloError(f"no files match '{pattern}'")
     return skip_auxiliary(paths)
 
 
@@ -188,34 +197,36 @@ def _of_glob(paths: Sequence[str], pattern: str, request: _Request) -> Iterator[
 
 
 def _of_directory(folder: str, request: _Request) -> Iterator[Input]:
-    dumps, others = dumps_in(folder)
-    if not dumps:
-        yield from _of_loose_files(folder, others, request)
-        return
-    if request.module is not None and all(dump.label for _, dump in dumps):
-        kept = matching_stages(request.module, [dump.names for _, dump in dumps])
-        if not kept:
-            raise not_found_error("module", request.module, [dump.module for _, dump in dumps], _place(folder))
-        dumps = [dumps[i] for i in kept]
-    for index, choice in select_stages([dump for _, dump in dumps], request.stage, _place(folder)):
-        for each in _of_file(os.path.join(folder, dumps[index][0]), folder, request):
-            yield replace(each, choice=choice)
-
-
-def _of_loose_files(folder: str, names: Sequence[str], request: _Request) -> Iterator[Input]:
-    """The files of a directory that are not named as dumps but hold HLO."""
-    count = 0
-    for name in names:
-        try:
-            found = list(_of_file(os.path.join(folder, name), folder, request))
-        except HloError:
-            continue
-        for each in found:
-            if each.looks_like_hlo:
+    """The modules of a directory or, if it has no dumps, those of its subdirectories and of files that hold HLO."""
+    count, skipped = 0, list[DumpName]()
+    for directory in walk_directories(folder):
+        if directory.is_unreadable:
+            read_directory(directory.path)  # raises its error
+        selected, others = select_dumps(directory, request.stage, request.module)
+        skipped += others
+        remark = directory.remark
+        for path, choice in selected:
+            for each in _of_file(path, folder, request):
                 count += 1
-                yield each
-    if count == 0:
-        raise no_dumps_error(folder)
+                yield replace(each, choice=choice, remark=remark)
+                remark = None
+        for each in () if directory.dumps else _of_loose_files(directory, folder, request):
+            count += 1
+            yield each
+    if not count:
+        raise (
+            not_selected_error(skipped, request.stage, request.module, _place(folder))
+            if skipped
+            else (no_dumps_error(folder))
+        )
+
+
+def _of_loose_files(directory: Directory, argument: str, request: _Request) -> Iterator[Input]:
+    """The files of a directory that are not named as dumps but hold HLO."""
+    for name in directory.others:
+        with suppress(HloError):
+            found = list(_of_file(os.path.join(directory.path, name), argument, request))
+            yield from (each for each in found if each.looks_like_hlo)
 
 
 def _modules(
@@ -260,22 +271,6 @@ def _traced(
     for number, (module, proto) in enumerate(found, 1):
         source = Source(name if len(found) == 1 else f"{name}#{number}", "")
         yield Input(source, path, module, None, siblings, argument=argument, proto=proto)
-
-
-def skip_auxiliary(paths: Sequence[str]) -> list[str]:
-    """Paths, as a shell or a glob lists them, without auxiliary files and without protos that have a text.
-
-    >>> skip_auxiliary(["m.txt", "m.pb", "m-buffer-assignment.txt"])
-    ['m.txt']
-    """
-    texts = {split_extension(path)[0] for path in paths if split_extension(path)[1] != "pb"}
-    kept = [
-        path
-        for path in paths
-        if not is_auxiliary_file(os.path.basename(path))
-        and not (split_extension(path)[1] == "pb" and split_extension(path)[0] in texts)
-    ]
-    return kept or list(paths)
 
 
 def _of_stage(inputs: Sequence[Input], stage: str, place: str) -> list[Input]:

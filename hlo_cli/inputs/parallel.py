@@ -104,7 +104,7 @@ class _Team(Generic[Item, Result]):
                 break
         if len(self._workers) == self._jobs:
             return None
-        self._workers.append(_Worker(self._function, beside=[worker.pipe for worker in self._workers]))
+        self._workers.append(_Worker(self._function, others=[worker.pipe for worker in self._workers]))
         return self._workers[-1]
 
     def _answers(
@@ -144,7 +144,7 @@ class _Team(Generic[Item, Result]):
 class _Worker(Generic[Item, Result]):
     """A process, this end of its pipe, and its unanswered item with the number."""
 
-    def __init__(self, function: Callable[[Item], Result], *, beside: list[Connection]) -> None:
+    def __init__(self, function: Callable[[Item], Result], *, others: list[Connection]) -> None:
         import multiprocessing  # not needed for a single input
 
         # A copy of this process starts at once, but must not be made while other threads run: they may hold locks.
@@ -152,9 +152,9 @@ class _Worker(Generic[Item, Result]):
         context = multiprocessing.get_context("fork") if alone else multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.given: tuple[int, Item] | None = None
-        copied = [*beside, self.pipe] if alone else []
+        copied = [*others, self.pipe] if alone else []
         self._process = context.Process(target=_serve, args=(other, copied), daemon=True)
-        with _deaf_to_interrupts():
+        with _interrupts_deferred():
             self._process.start()
         other.close()  # so that the pipe ends with the process
         self._send(function)
@@ -200,7 +200,7 @@ def _serve(pipe: Connection, copied: Iterable[Connection]) -> None:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _interrupts_deferred() -> Iterator[None]:
     """Defers Ctrl-C until the block is done, so that a process started in it can first ignore it."""
     if sys.platform == "win32":
         yield

@@ -49,10 +49,12 @@ def modules_in(data: bytes, name: str) -> tuple[TracedModule, ...]:
     try:
         found = tuple(module for plane in _messages(data, _PLANES) for module in _modules_of(plane))
     except ValueError:
-        raise HloError(f"{name} is a damaged trace", hint="the file may be truncated; record it again") from None
+        raise HloError(
+            f"{name} is a corrupt profiler trace", hint="record it again; the file may be truncated"
+        ) from None
     if not found:
-        hint = "record it with jax.profiler.trace, which keeps the programs that run"
-        raise HloError(f"{name} is a trace without HLO modules", hint=hint)
+        hint = "record it with jax.profiler.trace, which stores the HLO of all executed programs"
+        raise HloError(f"{name} is a profiler trace without HLO modules", hint=hint)
     return found
 
 

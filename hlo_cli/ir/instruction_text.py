@@ -119,7 +119,7 @@ class NoText(Generic[_I]):
 
     def literal(self, instruction: _I) -> Literal:
         """A literal without readable values."""
-        raise HloError(f"the values of {instruction.name} are not known")
+        raise HloError(f"the value of {instruction.name} is unknown")
 
 
 NO_TEXT: Final = NoText[Named]()

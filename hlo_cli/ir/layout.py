@@ -92,25 +92,25 @@ class Layout:
         """Why this layout does not fit an array of these sizes, or None (`LayoutUtil::ValidateLayoutForShape`).
 
         >>> Layout((1, 1)).problem((2, 3))
-        'the order names dimension 1 twice'
+        'duplicate layout dimension 1'
         """
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
-            return f"the order lists {len(order)} dimensions, the shape has {rank}"
+            return f"layout has {len(order)} dimension{'s'[: len(order) != 1]}, but the shape has {rank}"
         for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
-                return f"the order names dimension {d}, the shape has {rank}"
+                return f"layout dimension {d} is out of range (rank {rank})"
             if d in order[:i]:
-                return f"the order names dimension {d} twice"
+                return f"duplicate layout dimension {d}"
         if self.tail_padding_alignment_in_elements <= 0:
             return "L(n) must be at least 1"
         if self.index_primitive_type is not None or self.pointer_primitive_type is not None:
-            return "index and pointer types are for sparse arrays, which XLA no longer has"
+            return "index and pointer types belong to sparse arrays, which XLA no longer supports"
         for tile in self.tiles:
             if not split_sizes(tile) or any(d <= 0 and d != COMBINE for d in tile.dimensions):
-                return f"the tile {tile} needs positive sizes"
+                return f"tile {tile} must have positive sizes"
             if tile.dimensions[-1] == COMBINE:
-                return f"the tile {tile} ends in *, which has nothing to combine with"
+                return f"tile {tile} ends in *, but there is no more minor dimension to combine with"
         return self._split_problem(dimensions) if self.split_configs else None
 
     def _split_problem(self, dimensions: Sequence[int]) -> str | None:
@@ -118,11 +118,11 @@ class Layout:
         for split in self.split_configs:
             at = split.dimension
             if not 0 <= at < len(dimensions) or at in seen:
-                return f"SC names physical dimension {at}, which the shape has not, or twice"
+                return f"SC dimension {at} is out of range or duplicate"
             seen.add(at)
             cuts = (0, *split.split_indices, dimensions[self.minor_to_major[::-1][at]])
             if any(a >= b for a, b in pairwise(cuts)):
-                return f"the split points {split} must rise within the dimension"
+                return f"split points {split} must be increasing and within the dimension"
         return None
 
     def __str__(self) -> str:

@@ -75,8 +75,8 @@ class ArrayLiteral:
     def _known(self) -> LiteralValues:
         if self.values is None:
             raise HloError(
-                f"the dump leaves out the values of this {self.shape}",
-                hint="dump with --xla_dump_large_constants to have them",
+                f"the dump omits the values of this {self.shape} constant",
+                hint="dump with --xla_dump_large_constants",
             )
         return self.values
 

@@ -67,19 +67,19 @@ class MemorySpace(NamedSpace):
     """
 
     MAIN = _Row(0, "main memory", "the device's main memory", ("device",), 64)
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 64)
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",), 64)
 
 
 class TpuMemorySpace(NamedSpace):
     """The memory spaces of TPUs; 8 and above hold further data of programs on a SparseCore."""
 
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 16384, "by default", follows_strategy=True)
-    VMEM = _Row(1, "VMEM", "the TPU's on-chip memory", (), 4096, is_prefetched=True)
-    SMEM = _Row(6, "SMEM", "the TPU's on-chip memory for scalars", (), 512, "by default", follows_strategy=True)
-    CMEM = _Row(3, "CMEM", "the TPU's on-chip memory that its cores share", (), 4096, is_prefetched=True)  # v4 alone
-    SFLAG = _Row(2, "SFLAG", "semaphores of copies that are under way", (), 4, "never")
-    SPARSE_CORE = _Row(4, "SparseCore", "memory beside the TPU's SparseCores", (), 512, "by default")
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",))
+    VMEM = _Row(1, "VMEM", "on-chip vector memory", (), 4096, is_prefetched=True)
+    SMEM = _Row(6, "SMEM", "on-chip scalar memory", (), 512, "by default", follows_strategy=True)
+    CMEM = _Row(3, "CMEM", "on-chip memory shared by the cores", (), 4096, is_prefetched=True)  # v4 alone
+    SFLAG = _Row(2, "SFLAG", "DMA semaphores", (), 4, "never")
+    SPARSE_CORE = _Row(4, "SparseCore", "memory of the SparseCores", (), 512, "by default")
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",))
     S8 = _Row(8, is_bookkeeping=True)
     S10 = _Row(10, is_bookkeeping=True)
     S11 = _Row(11, is_bookkeeping=True)
@@ -91,16 +91,16 @@ class GpuMemorySpace(NamedSpace):
     """The memory spaces of GPUs, where collectives and temporary buffers may have pools of their own."""
 
     HBM = _Row(0, "HBM", "the device's main memory", ("device",), 256)
-    COLLECTIVE = _Row(1, "collective", "memory that other GPUs can write to", (), 256)
-    TEMP = _Row(2, "temp", "a pool for temporary buffers", (), 256)
-    HOST = _Row(5, "host", "the memory of the host, pinned", ("pinned_host",), 256)
+    COLLECTIVE = _Row(1, "collective", "memory accessible to other GPUs", (), 256)
+    TEMP = _Row(2, "temp", "temporary buffer pool", (), 256)
+    HOST = _Row(5, "host", "pinned host memory", ("pinned_host",), 256)
     UNPINNED_HOST = _Row(6, "unpinned host", "", ("unpinned_host",), 256)
 
 
 class CpuMemorySpace(NamedSpace):
     """The memory spaces of CPUs, whose main memory is the host's."""
 
-    RAM = _Row(0, "RAM", "the machine's main memory", ("device",), 64)
+    RAM = _Row(0, "RAM", "host main memory", ("device",), 64)
     PINNED = _Row(5, "pinned RAM", "", ("pinned_host",), 64)
     UNPINNED = _Row(6, "unpinned RAM", "", ("unpinned_host",), 64)
 
@@ -139,11 +139,11 @@ def describe_memory_space(number: int, target: str | None) -> str:
     """The name and the description of a memory space.
 
     >>> describe_memory_space(1, "tpu"), describe_memory_space(9, None)
-    ("VMEM, the TPU's on-chip memory", "one of the device's own memories")
+    ('VMEM, on-chip vector memory', 'device-specific memory space')
     """
     space = memory_space(number, target)
     if space is None or space.is_unnamed:
-        return "one of the device's own memories"
+        return "device-specific memory space"
     return (
         space.label if space.meaning.endswith(space.label) or not space.meaning else f"{space.label}, {space.meaning}"
     )

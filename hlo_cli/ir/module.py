@@ -12,7 +12,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.shape import ShapeIndex, subshape
 from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.source import Diagnostic, HloError, Source, nearest
+from hlo_cli.source import Diagnostic, HloError, Source, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.aliasing import Alias, BufferDonor, ComputationLayout
@@ -247,7 +247,7 @@ class Module:
         if name in named:
             return named[name]
         close = nearest(name, named)
-        raise HloError(f"no {what} {name} in {self.name}", hint=f"did you mean {close}?" if close else None)
+        raise HloError(f"{what} '{name}' not found in {self.name}", hint=did_you_mean(close))
 
     def _header_value_of(self, name: str, kind: type[_T]) -> _T | None:
         value = self.header_value(name)

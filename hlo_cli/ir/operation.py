@@ -13,7 +13,7 @@ Trait: TypeAlias = Literal[
     "block",  # copies a block of an array, which a DMA engine can do between memories of a device
     "collective",  # devices work together; its asynchronous form ends in -start and -done
     "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
-    "done",  # waits for what a start began
+    "done",  # ends the operation of a start
     "elementwise",  # `HloInstruction::IsOpElementwise`: each element depends on the operands' elements at its place
     "first dimension",  # has one dimension: of a list XLA reads the first
     "forwards",  # the result is the first operand, in the same buffers
@@ -24,10 +24,10 @@ Trait: TypeAlias = Literal[
     "needs shape",  # XLA does not infer the shape of its result, so the text has to give it
     "no kernel",  # launches no kernel; what control flow runs does
     "other type",  # the element type of its result may differ from that of its operands
-    "own kernel",  # always takes a kernel, or a call of a library, for itself
+    "own kernel",  # always has a kernel or a library call of its own
     "random state",  # draws from a random state that is none of its operands
     "side effect",  # does more than give a value, whatever its attributes (`HloInstruction::HasSideEffectNoRecurse`)
-    "start",  # begins what a done waits for
+    "start",  # begins an async operation
     "transcendental",  # counted as transcendental by `HloCostAnalysis::HandleElementwiseOp`, not as flops
     "update",  # goes on with what a start began
 ]
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
     sentence about an instruction, `about` describes how it works. Rows are named tuples, as every command makes all of
     them: a dataclass would take a millisecond more.
 
-    >>> Operation("erf", 1, "Takes error functions", "elementwise", ("elementwise",)).operand_counts
+    >>> Operation("erf", 1, "Computes the error function", "elementwise", ("elementwise",)).operand_counts
     (1, 1)
     """
 

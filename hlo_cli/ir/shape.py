@@ -78,7 +78,7 @@ class ArrayShape:
     def problem(self) -> str | None:
         """The reason why no buffer can hold this array, or None (`ShapeUtil::ValidateShape`)."""
         if self.is_oversized:
-            return "the array has more than 2^63 - 1 elements or bytes"
+            return "array size exceeds 2^63 - 1 elements or bytes"
         return self.layout.problem(self.sizes)
 
     @property

@@ -1,3 +1,3 @@
-"""Lint rules: `run.lint_module` runs those that `catalog.chosen_rules` selects, each a function under `rules`,
+"""Lint rules: `run.lint_module` runs those that `catalog.selected_rules` selects, each a function under `rules`,
 registered by `registry.rule`.
 """

@@ -77,6 +77,10 @@ class Analyses:
             self._operations[kernel] = tuple([each for each in inner if each.opcode not in NO_KERNELS])
         return self._operations[kernel]
 
+    def does_any(self, kernel: Instruction, *opcodes: str) -> bool:
+        """Whether one of a kernel's operations has one of these opcodes."""
+        return any(each.opcode in opcodes for each in self.operations(kernel))
+
     def does_only(self, kernel: Instruction, *opcodes: str) -> bool:
         """Whether a kernel has at least one operation, and all have one of these opcodes."""
         operations = self.operations(kernel)

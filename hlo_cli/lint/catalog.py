@@ -32,7 +32,7 @@ from hlo_cli.lint.rules import (
     unscheduled_layouts,
 )
 from hlo_cli.lint.settings import LintSettings
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError
 
 FAMILIES: Final = (
     parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
@@ -49,7 +49,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 )
 """All rules, sorted by code."""
 
-EVERYTHING: Final = "ALL"
+ALL_RULES: Final = "ALL"
 
 
 def rule_of(code: str) -> Rule:
@@ -61,33 +61,33 @@ def rule_of(code: str) -> Rule:
     for rule in RULES:
         if rule.code == code.upper():
             return rule
-    raise _no_such(code)
+    raise _unknown_rule(code)
 
 
-def chosen_rules(settings: LintSettings) -> tuple[Rule, ...]:
+def selected_rules(settings: LintSettings) -> tuple[Rule, ...]:
     """The rules that run: a prefix selects rules that are on by default, a full code also others, and ALL every rule.
 
-    The rule that reads the text again is only selected by `strict`.
+    `strict` alone selects the rule that reads the text again.
 
-    >>> [rule.code for rule in chosen_rules(LintSettings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
+    >>> [rule.code for rule in selected_rules(LintSettings(select=("HLO10",), ignore=("HLO102", "HLO103")))]
     ['HLO101', 'HLO104', 'HLO105', 'HLO106']
     """
-    return _chosen(settings.select, settings.ignore, tuple(settings.severity), settings.strict)
+    return _selected(settings.select, settings.ignore, tuple(settings.severity), settings.strict)
 
 
 @lru_cache(maxsize=16)
-def _chosen(
-    select: tuple[str, ...], ignore: tuple[str, ...], severe: tuple[str, ...], is_strict: bool
+def _selected(
+    select: tuple[str, ...], ignore: tuple[str, ...], with_severity: tuple[str, ...], is_strict: bool
 ) -> tuple[Rule, ...]:
     select, ignore = _checked(select) or ("HLO",), _checked(ignore)
-    _checked(severe)
-    wanted = [rule for rule in RULES if _is_meant(rule, select) or (rule.reads_again and is_strict)]
-    return tuple(rule for rule in wanted if not any(rule.code.startswith(prefix) for prefix in ignore))
+    _checked(with_severity)
+    selected = [rule for rule in RULES if _matches(rule, select) or (rule.reads_again and is_strict)]
+    return tuple(rule for rule in selected if not any(rule.code.startswith(prefix) for prefix in ignore))
 
 
-def _is_meant(rule: Rule, select: Iterable[str]) -> bool:
+def _matches(rule: Rule, select: Iterable[str]) -> bool:
     for prefix in select:
-        if prefix == rule.code or (prefix == EVERYTHING and not rule.reads_again):
+        if prefix == rule.code or (prefix == ALL_RULES and not rule.reads_again):
             return True
         if rule.is_default and rule.code.startswith(prefix):
             return True
@@ -95,13 +95,12 @@ def _is_meant(rule: Rule, select: Iterable[str]) -> bool:
 
 
 def _checked(codes: Iterable[str]) -> tuple[str, ...]:
-    written = tuple(code.upper() for code in codes)
-    for code in written:
-        if code != EVERYTHING and not any(rule.code.startswith(code) for rule in RULES):
-            raise _no_such(code)
-    return written
+    given = tuple(code.upper() for code in codes)
+    for code in given:
+        if code != ALL_RULES and not any(rule.code.startswith(code) for rule in RULES):
+            raise _unknown_rule(code)
+    return given
 
 
-def _no_such(code: str) -> HloError:
-    close = nearest(code.upper(), [rule.code for rule in RULES])
-    return HloError(f"no rule {code}{f'; did you mean {close}?' if close else ''}", hint="hlo lint --list-rules")
+def _unknown_rule(code: str) -> HloError:
+    return HloError(f"unknown rule '{code}'", hint="run `hlo lint --list-rules` to list all rules")

@@ -29,31 +29,31 @@ def independent_kernels(pairs: Sequence[Pair]) -> Mapping[Pair, int]:
     for pair in dict.fromkeys(pairs):
         by_computation.setdefault(pair[0].computation, []).append(pair)
     for computation, listed in by_computation.items():
-        bound = _bound(computation, listed)
-        kernels = [each.index for each in computation.instructions if _is_work(each)]
-        counts = _count_bits([bound[index] for index in kernels], len(listed))
+        dependent = _dependent_pairs(computation, listed)
+        kernels = [each.index for each in computation.instructions if _is_kernel(each)]
+        counts = _count_bits([dependent[index] for index in kernels], len(listed))
         found |= {pair: len(kernels) - count for pair, count in zip(listed, counts, strict=True)}
     return found
 
 
-def _is_work(instruction: Instruction) -> bool:
+def _is_kernel(instruction: Instruction) -> bool:
     return not instruction.opcode.endswith("-start") and is_launched(instruction)
 
 
-def _bound(computation: Computation, pairs: Sequence[Pair]) -> list[int]:
+def _dependent_pairs(computation: Computation, pairs: Sequence[Pair]) -> list[int]:
     """For each instruction, the pairs whose start depends on it, or on whose done it depends."""
-    before, behind = [0] * len(computation.instructions), [0] * len(computation.instructions)
+    before, after = [0] * len(computation.instructions), [0] * len(computation.instructions)
     for number, (start, done) in enumerate(pairs):
         before[start.index] |= 1 << number
         if done.computation is computation:
-            behind[done.index] |= 1 << number
+            after[done.index] |= 1 << number
     for instruction in computation.instructions:
         for operand in instruction.operands:
-            behind[instruction.index] |= behind[operand.index]
+            after[instruction.index] |= after[operand.index]
     for instruction in reversed(computation.instructions):
         for operand in instruction.operands:
             before[operand.index] |= before[instruction.index]
-    return [first | second for first, second in zip(before, behind, strict=True)]
+    return [first | second for first, second in zip(before, after, strict=True)]
 
 
 def _count_bits(sets: Sequence[int], number: int) -> list[int]:

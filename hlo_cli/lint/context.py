@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
 
 _BUFFERS: Final = (" b(", "(b(")
-_LEFT_OUT: Final = frozenset(("elided", "missing-attribute", "unresolved"))
+_OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 
 
 @dataclass(eq=False)
 class LintContext:
     """A module to lint, with its settings.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of the team's expectations.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
@@ -84,7 +84,7 @@ class LintContext:
             structure="\n".join((about, *structure_of(self.module, at))),
         )
 
-    def told(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
+    def findings_of(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
         """The problems of the given severity, as findings."""
         for problem in problems:
             if problem.severity == severity:
@@ -95,10 +95,10 @@ class LintContext:
         for opcode in opcodes:
             yield from self.by_opcode.get(opcode, ())
 
-    def shaped(self, is_meant: Callable[[Shape], bool]) -> Iterator[Instruction]:
-        """The instructions whose shape satisfies `is_meant`, in the order of the text; each shape is tested once."""
-        meant = {key for key, shape in self.shapes.items() if is_meant(shape)}
-        return (each for each in self.module.instructions if id(each.shape) in meant) if meant else iter(())
+    def shaped(self, matches: Callable[[Shape], bool]) -> Iterator[Instruction]:
+        """The instructions whose shape satisfies `matches`, in the order of the text; each shape is tested once."""
+        matching = {key for key, shape in self.shapes.items() if matches(shape)}
+        return (each for each in self.module.instructions if id(each.shape) in matching) if matching else iter(())
 
     @cached_property
     def shapes(self) -> Mapping[int, Shape]:
@@ -106,9 +106,9 @@ class LintContext:
         return {id(instruction.shape): instruction.shape for instruction in self.module.instructions}
 
     @property
-    def left_out(self) -> tuple[Diagnostic, ...]:
+    def omissions(self) -> tuple[Diagnostic, ...]:
         """Notes on parts omitted from the text that are needed to decide whether the module is well formed."""
-        return tuple(note for note in self.module.notes if note.code in _LEFT_OUT)
+        return tuple(note for note in self.module.notes if note.code in _OMISSIONS)
 
     @cached_property
     def by_opcode(self) -> Mapping[str, tuple[Instruction, ...]]:
@@ -138,7 +138,7 @@ class LintContext:
         """The execution thread of each computation."""
         return threads_of(self.module, self.of("async-start"))
 
-    def saying(self, text: str, *opcodes: str) -> Iterator[Instruction]:
+    def with_attribute_text(self, text: str, *opcodes: str) -> Iterator[Instruction]:
         """The instructions, of the given opcodes if any, whose attributes contain a text."""
         if self.module.source.text and text not in self.module.source.text:
             return
@@ -184,7 +184,7 @@ class LintContext:
     @cached_property
     def allows_mixed_precision(self) -> bool:
         """Whether float types may be mixed, as in modules compiled for TPU."""
-        return _when(self.settings.mixed_precision, auto=self.target == "tpu")
+        return _when(self.settings.allow_mixed_precision, auto=self.target == "tpu")
 
     @cached_property
     def async_problems(self) -> tuple[Problem, ...]:

@@ -34,8 +34,8 @@ def element_type(instruction: Instruction) -> PrimitiveType | None:
     return next((leaf.element_type for leaf in leaves), None)
 
 
-def round_trips(context: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
-    """Values of at least `least_bytes` converted to another type and back, with at most data movement in between.
+def round_trips(context: LintContext, min_bytes: int) -> Iterator[RoundTrip]:
+    """Values of at least `min_bytes` converted to another type and back, with at most data movement in between.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.lint.settings import LintSettings
@@ -44,7 +44,7 @@ def round_trips(context: LintContext, least_bytes: int) -> Iterator[RoundTrip]:
     [('a', 'c')]
     """
     for last in context.of(opcodes.CONVERT):
-        if last.shape.padded_bytes < least_bytes or not last.operands:
+        if last.shape.padded_bytes < min_bytes or not last.operands:
             continue
         first = origin_of(context, last.operands[0], MOVES)
         if first.opcode != opcodes.CONVERT or not first.operands or first is last:

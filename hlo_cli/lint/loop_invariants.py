@@ -47,22 +47,22 @@ def carry_index(instruction: Instruction) -> int | None:
     return instruction.integer("index") if instruction.operands[0].opcode == opcodes.PARAMETER else None
 
 
-def is_loop_invariant(body: Computation) -> frozenset[Instruction]:
+def loop_invariants(body: Computation) -> frozenset[Instruction]:
     """The instructions of a loop's body with the same result in every iteration.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY b { p = (f32[2], f32[2]) parameter(0)
     ...   x = f32[2] get-tuple-element(p), index=0  y = f32[2] get-tuple-element(p), index=1
     ...   n = f32[2] negate(x)  m = f32[2] add(n, y)  ROOT r = (f32[2], f32[2]) tuple(x, m) }'''
-    >>> sorted(each.name for each in is_loop_invariant(parse_module(text).entry))
+    >>> sorted(each.name for each in loop_invariants(parse_module(text).entry))
     ['n', 'x']
     """
-    handed = passes_through(body)
+    unchanged = passes_through(body)
     found: set[Instruction] = set()
     for index in instruction_post_order(body):
         instruction = body.instructions[index]
         carried = carry_index(instruction)
-        if carried in handed or (
+        if carried in unchanged or (
             carried is None
             and instruction.opcode not in _CHANGING
             and all(operand in found for operand in instruction.operands)

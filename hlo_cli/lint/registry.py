@@ -17,7 +17,7 @@ Check: TypeAlias = Callable[[LintContext], Iterator[Finding]]
 
 Needs = Literal["text", "instructions", "module"]
 
-_PARTS: Final = ("Why", "Example", "Mend", "Reference")
+_PARTS: Final = ("Why", "Example", "Fix", "Reference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Page:
     what: str
     why: str
     example: str
-    mend: str
+    fix: str
     reference: str
 
 
@@ -74,30 +74,30 @@ def rule(
 ) -> Callable[[Check], Rule]:
     """Makes a function a rule.
 
-    >>> @rule("HLO999", "a root that is a parameter", severity="note")
+    >>> @rule("HLO999", "parameter as root", severity="note")
     ... def parameter_root(context: LintContext) -> Iterator[Finding]:
-    ...     '''The entry gives back a parameter.'''
+    ...     '''The entry computation returns a parameter.'''
     ...     root = context.module.entry.root
     ...     if root is not None and root.opcode == "parameter":
     ...         yield context.finding(f"{root.name} is a parameter", root)
     >>> parameter_root.code, parameter_root.page.what
-    ('HLO999', 'The entry gives back a parameter.')
+    ('HLO999', 'The entry computation returns a parameter.')
     """
     return lambda check: Rule(code, name, severity, check, is_default, needs, reads_again)
 
 
 def read_page(docstring: str) -> Page:
-    '''Parses a page from its paragraphs: the first is `what`, the others begin with Why, Example, Mend, or Reference.
+    '''Parses a page from its paragraphs: the first is `what`, the others begin with Why, Example, Fix, or Reference.
 
-    >>> page = read_page("""A call gives less than is taken.
+    >>> page = read_page("""A call returns fewer values than expected.
     ...
-    ...     Why: it cannot run.
+    ...     Why: It cannot run.
     ...
     ...     Example:
     ...         y = f32[] call(x), to_apply=add
     ...     """)
     >>> page.why, page.example
-    ('it cannot run.', 'y = f32[] call(x), to_apply=add')
+    ('It cannot run.', 'y = f32[] call(x), to_apply=add')
     '''
     parts = dict.fromkeys(("What", *_PARTS), "")
     for paragraph in inspect.cleandoc(docstring).split("\n\n"):
@@ -106,4 +106,4 @@ def read_page(docstring: str) -> Page:
         parts[name if is_part else "What"] += text if is_part else ("\n\n" if parts["What"] else "") + paragraph
     prose = {name: " ".join(text.split()) for name, text in parts.items()}
     example = inspect.cleandoc(parts["Example"].removeprefix("\n"))
-    return Page(prose["What"], prose["Why"], example, prose["Mend"], prose["Reference"])
+    return Page(prose["What"], prose["Why"], example, prose["Fix"], prose["Reference"])

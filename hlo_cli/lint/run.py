@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.catalog import selected_rules
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import Needs
 from hlo_cli.lint.settings import LintSettings
@@ -27,7 +27,7 @@ def lint_module(
 ) -> tuple[Finding, ...]:
     """The findings of the rules, in the order of the text, without duplicates.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of the team's expectations.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -38,22 +38,22 @@ def lint_module(
     context = LintContext(module, settings, tuple(rejections), tuple(verdicts))
     found: dict[Finding, None] = {}
     with no_garbage_collection():
-        judged = _judged(context)
-        for rule in chosen_rules(settings):
-            if rule.needs in judged and _is_shown(rule.severity_under(settings), settings):
+        satisfied = _satisfied(context)
+        for rule in selected_rules(settings):
+            if rule.needs in satisfied and _is_shown(rule.severity_under(settings), settings):
                 found |= dict.fromkeys(rule.findings(context))
     return tuple(sorted(found, key=_order))
 
 
-def _judged(context: LintContext) -> tuple[Needs, ...]:
+def _satisfied(context: LintContext) -> tuple[Needs, ...]:
     """The values of `Rule.needs` that the text satisfies: fewer if parts are omitted or could not be read."""
-    if context.left_out:
+    if context.omissions:
         return ("text",)
     return ("text", "instructions") if context.module.errors else ("text", "instructions", "module")
 
 
 def _is_shown(severity: Severity, settings: LintSettings) -> bool:
-    return SEVERITIES.index(severity) <= SEVERITIES.index(settings.least_severity)
+    return SEVERITIES.index(severity) <= SEVERITIES.index(settings.min_severity)
 
 
 def _order(found: Finding) -> tuple[int, str]:

@@ -18,73 +18,73 @@ Kind = Literal["codes", "severity", "severities", "when", "flag", "count", "byte
 class LintSettings:
     """Every setting with its default; `MEANINGS` describes them.
 
-    >>> LintSettings(padding_bytes=1 << 20).padding_fraction
+    >>> LintSettings(min_padding_bytes=1 << 20).max_padding_fraction
     0.5
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    least_severity: Severity = "note"
+    min_severity: Severity = "note"
     severity: Mapping[str, Severity] = field(default_factory=lambda: MappingProxyType({}))
     strict: bool = False
     layout_sensitive: When = "auto"
-    mixed_precision: When = "auto"
+    allow_mixed_precision: When = "auto"
     replica_count: int | None = None
     num_partitions: int | None = None
-    padding_fraction: float = 0.5
-    padding_bytes: int = 64 * 1024
-    copy_bytes: int = 64 * 1024
+    max_padding_fraction: float = 0.5
+    min_padding_bytes: int = 64 * 1024
+    min_copy_bytes: int = 64 * 1024
     chip: str | None = None
-    peak_limit: int | None = None
-    value_bytes: int = 2 * 1024**3
-    donation_bytes: int = 1024**2
-    donation_fraction: float = 0.01
-    argument_bytes: int = 1024**2
-    constant_bytes: int = 1024**2
-    prefetch_bytes: int = 1024**2
-    kernel_bytes: int = 256 * 1024
-    transfer_bytes: int = 256 * 1024
-    combined_count: int = 4
-    replicated_bytes: int = 64 * 1024**2
-    summed_elements: int = 256
+    max_peak_bytes: int | None = None
+    min_value_bytes: int = 2 * 1024**3
+    min_donation_bytes: int = 1024**2
+    min_donation_fraction: float = 0.01
+    min_argument_bytes: int = 1024**2
+    min_constant_bytes: int = 1024**2
+    min_prefetch_bytes: int = 1024**2
+    min_kernel_bytes: int = 256 * 1024
+    min_transfer_bytes: int = 256 * 1024
+    min_combinable_count: int = 4
+    min_replicated_bytes: int = 64 * 1024**2
+    min_accumulated_elements: int = 256
 
 
 MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
     {
-        "select": ("codes", "rules to run, as HLO1 or HLO101; none means all that are on by default"),
-        "ignore": ("codes", "rules not to run"),
-        "least_severity": ("severity", "the mildest findings to show: error, warning or note"),
-        "severity": ("severities", "another severity for some rules"),
-        "strict": ("flag", "HLO002 as well: what XLA's own parser rejects"),
-        "layout_sensitive": ("when", "compare layouts where data only moves through; auto: in scheduled modules"),
-        "mixed_precision": ("when", "take all float types for one; auto: in what the TPU compiler has optimized"),
-        "replica_count": ("count", "how many replicas run the module, where its header does not say"),
-        "num_partitions": ("count", "how many partitions there are, where the header does not say"),
-        "padding_fraction": ("fraction", "HLO101, HLO104: how much of a buffer may be padding"),
-        "padding_bytes": ("bytes", "HLO101, HLO104: how many bytes of padding are worth a word"),
-        "copy_bytes": ("bytes", "HLO102, HLO103, HLO105, HLO106, HLO204: how large a copy is worth a word"),
-        "chip": (
-            "chip",
-            "the chip that the module is for, as v5e: for HLO104, HLO701, HLO705 and as the limit of HLO201",
+        "select": ("codes", "rules or groups to run, such as HLO1 or HLO101; empty: all default rules"),
+        "ignore": ("codes", "rules or groups to skip"),
+        "min_severity": ("severity", "lowest severity to report: error, warning, or note"),
+        "severity": ("severities", "severity overrides by rule"),
+        "strict": ("flag", "also report input that XLA's parser rejects (HLO002)"),
+        "layout_sensitive": (
+            "when",
+            "check that layouts match where data is passed through; auto: in scheduled modules",
         ),
-        "peak_limit": ("bytes", "HLO201: how much main memory the module may take, in place of the chip's"),
-        "value_bytes": ("bytes", "HLO202: how large a single value may be"),
-        "donation_bytes": ("bytes", "HLO203: how large an argument is worth giving away"),
-        "donation_fraction": ("fraction", "HLO203: how much of the memory taken such arguments are together"),
-        "argument_bytes": ("bytes", "HLO206: how large an argument that nobody reads is worth a word"),
-        "constant_bytes": ("bytes", "HLO205: how large a constant may be"),
-        "prefetch_bytes": (
-            "bytes",
-            "HLO207 to HLO209, HLO401, HLO402: how large a move within a device is worth a word",
+        "allow_mixed_precision": ("when", "allow mixed float types; auto: in modules optimized for TPU"),
+        "replica_count": ("count", "number of replicas, if the header does not set it"),
+        "num_partitions": ("count", "number of partitions, if the header does not set it"),
+        "max_padding_fraction": ("fraction", "HLO101, HLO104: largest allowed fraction of padding"),
+        "min_padding_bytes": ("bytes", "HLO101, HLO104: smallest padding to report"),
+        "min_copy_bytes": ("bytes", "HLO102, HLO103, HLO105, HLO106, HLO204: smallest copy to report"),
+        "chip": ("chip", "target chip, such as v5e (HLO104, HLO201, HLO701, HLO705)"),
+        "max_peak_bytes": ("bytes", "HLO201: main memory limit, overriding that of the chip"),
+        "min_value_bytes": ("bytes", "HLO202: smallest temporary to report"),
+        "min_donation_bytes": ("bytes", "HLO203: smallest argument to report"),
+        "min_donation_fraction": (
+            "fraction",
+            "HLO203: smallest total saving to report, as a fraction of the main memory used",
         ),
-        "kernel_bytes": ("bytes", "HLO301 to HLO305, HLO707: how much that goes through memory is worth a word"),
-        "transfer_bytes": (
-            "bytes",
-            "HLO4 and HLO5: how large a transfer, to devices or the host, is worth a word",
+        "min_argument_bytes": ("bytes", "HLO206: smallest unused argument to report"),
+        "min_constant_bytes": ("bytes", "HLO205: smallest constant to report"),
+        "min_prefetch_bytes": ("bytes", "HLO207–HLO209, HLO401, HLO402: smallest on-device transfer to report"),
+        "min_kernel_bytes": ("bytes", "HLO301–HLO305, HLO707: smallest array between kernels to report"),
+        "min_transfer_bytes": ("bytes", "HLO4xx, HLO5xx: smallest transfer to report; HLO508 reports smaller ones"),
+        "min_combinable_count": ("count", "HLO508: smallest number of combinable collectives to report"),
+        "min_replicated_bytes": ("bytes", "HLO504: smallest replicated argument to report"),
+        "min_accumulated_elements": (
+            "count",
+            "HLO703: smallest number of elements accumulated in a narrow type to report",
         ),
-        "combined_count": ("count", "HLO508: how many small collectives could be one before it is worth a word"),
-        "replicated_bytes": ("bytes", "HLO504: how large a value that all devices hold may be"),
-        "summed_elements": ("count", "HLO703: how many elements may be summed in a narrow type"),
     }
 )
 """The kind of value and the meaning of each setting."""

@@ -41,10 +41,10 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
     >>> next(shape_problems(module, Strictness(False, False, ()))).message
     'r: expected the shape f32[4], found bf16[4]'
     """
-    right: set[Hashable] = set()
+    valid: set[Hashable] = set()
     for instruction in module.instructions:
-        question = shape_difference_key(instruction), instruction.computation in strictness.fused
-        if question in right:
+        key = shape_difference_key(instruction), instruction.computation in strictness.fused
+        if key in valid:
             continue
         try:
             message = _difference(module, instruction, strictness, any_precision=strictness.allow_mixed_precision)
@@ -55,8 +55,8 @@ def shape_problems(module: Module, strictness: Strictness) -> Iterator[ShapeProb
             allowed = strictness.allow_mixed_precision
             is_precision = not allowed and _difference(module, instruction, strictness, any_precision=True) is None
             yield ShapeProblem(instruction, f"{instruction.name}: {message}", True, is_precision)
-        elif question[0] is not None:
-            right.add(question)
+        elif key[0] is not None:
+            valid.add(key)
 
 
 def _difference(module: Module, instruction: Instruction, strictness: Strictness, *, any_precision: bool) -> str | None:

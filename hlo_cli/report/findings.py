@@ -61,7 +61,7 @@ class Findings:
     >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
     >>> findings.as_table().rows[0][:2], findings.summary
-    (('HLO101', 'warning'), '1 warning: 1 HLO101 mostly padding')
+    (('HLO101', 'warning'), 'Found 1 warning: 1 × HLO101 mostly padding')
     """
 
     kind: ClassVar[Literal["findings"]] = "findings"
@@ -88,11 +88,11 @@ class Findings:
             format_count(by_severity[severity], f"{severity}s") for severity in SEVERITIES if by_severity[severity]
         )
         names = {rule.code: rule.name for rule in self.rules}
-        rules = [f"{number:,} {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
+        rules = [f"{number:,} × {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
         more = len(rules) - _NAMED
         if more > 1:
             rules[_NAMED:] = [f"{more} more rules"]
-        return f"{total}: {', '.join(rules)}" if total else ""
+        return f"Found {total}: {', '.join(rules)}" if total else ""
 
     def as_table(self) -> Table:
         """One row for each finding; people see the name columns if a finding has no position in a text."""

@@ -59,11 +59,11 @@ class Opaque(NamedTuple):
         >>> from hlo_cli import parse_module
         >>> module = parse_module("ENTRY e { a = f32[8] parameter(0)  ROOT t = (f32[8]) tuple(a, a) }")
         >>> module.notes[0].message
-        'tuple t: its shape has 1 elements, there are 2 operands; analyses take it for an unknown operation'
+        'tuple t: expected 1 operand, one per tuple element, found 2; analyses treat it as an unknown operation'
         """
         instruction = self.instruction
         name = f"{instruction.written_opcode} {instruction.name}"
-        return f"{name}: {self.problem.message}; analyses take it for an unknown operation"
+        return f"{name}: {self.problem.message}; analyses treat it as an unknown operation"
 
 
 def set_aside(
@@ -146,9 +146,9 @@ def problem_with(instruction: Instruction) -> Problem | None:
     if opcode not in OPCODE_ARITY and count == 0 and wrapped_opcode(opcode) and not opcode.endswith("-start"):
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
     if any(operand.index >= instruction.index for operand in instruction.operands):
-        return Problem("operand-order", "an operand does not stand above it")
+        return Problem("operand-order", "an operand is not defined before it")
     if opcode not in ARGUMENT_OPCODES and (size := oversized(instruction.shape)) is not None:
-        return Problem("size", f"{size} has more than 2^63 - 1 elements or bytes")
+        return Problem("size", f"size of {size} exceeds 2^63 - 1 elements or bytes")
     rule = _RULES.get(opcode)
     return _taken_elements(instruction) or (rule(instruction) if rule is not None else None)
 
@@ -175,7 +175,7 @@ def _taken_elements(instruction: Instruction) -> Problem | None:
 def _get_tuple_element(instruction: Instruction) -> Problem | None:
     shape, index = instruction.operand_shape(0), instruction.integer("index")
     if index is None:
-        return Problem("missing-attribute", "index is missing")
+        return Problem("missing-attribute", "missing attribute index")
     if not isinstance(shape, UnknownShape) and subshape(shape, (index,)) is None:
         return Problem(ELEMENT, f"{instruction.operands[0].name} has no element {index}")
     return None
@@ -186,9 +186,10 @@ def _tuple(instruction: Instruction) -> Problem | None:
     if isinstance(shape, UnknownShape):
         return None
     if not isinstance(shape, TupleShape):
-        return Problem(ELEMENT, f"the shape of a tuple cannot be {shape.to_string(layout=False)}")
+        return Problem(ELEMENT, f"expected a tuple shape, found {shape.to_string(layout=False)}")
     if len(shape.elements) != count:
-        return Problem(ELEMENT, f"its shape has {len(shape.elements)} elements, there are {count} operands")
+        wanted = f"{len(shape.elements)} operand{'s'[: len(shape.elements) != 1]}"
+        return Problem(ELEMENT, f"expected {wanted}, one per tuple element, found {count}")
     return None
 
 

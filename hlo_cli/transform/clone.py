@@ -67,7 +67,7 @@ class CopyReader:
         """Literal of a constant."""
         literal = self._sources[instruction.index].literal
         if literal is None:
-            raise HloError(f"the values of {instruction.name} are not known")
+            raise HloError(f"the value of {instruction.name} is unknown")
         return literal
 
 
@@ -98,7 +98,7 @@ class ComputationCopy:
         """New operands of an old instruction; HloError if one is not copied yet."""
         for operand in instruction.operands:
             if operand not in self.copies:
-                raise HloError(f"{instruction.name} takes the value of {operand.name}, which only comes later")
+                raise HloError(f"{instruction.name} uses {operand.name} before its definition")
         return [(self.copies[o], instruction.operand_index(i)) for i, o in enumerate(instruction.operands)]
 
     def copy(

@@ -137,7 +137,7 @@ def _planned(
         elif origin.opcode in FORWARDING:
             origin = origin.operands[0]
         else:
-            raise HloError(f"{origin.name} is overwritten in place before its last read")
+            raise HloError(f"{origin.name} is overwritten in place before its last use")
     source = _Source(origin, index, before, for_place)
     plan.sources.setdefault(source, cause)
     return source

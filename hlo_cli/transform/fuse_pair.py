@@ -86,7 +86,7 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
     module = desugar(module)
     first, second = _pair(module, producer, consumer)
     if first not in second.operands:
-        return by.SEVERAL_RESULTS
+        return by.MULTI_OUTPUT_DISABLED
     graph = graph_of(first.computation)
     nodes = {node.instruction: node for node in graph.nodes}
     return FusionDecider(SHIPPED, graph.root).rule(nodes[first], nodes[second])
@@ -94,9 +94,9 @@ def deciding_rule(module: Module, producer: str, consumer: str) -> Rule:
 
 def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames) -> Node:
     """Fusion of two nodes, which replaces the consumer."""
-    is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT
+    is_output = FusionDecider(SHIPPED, None).rule(producer, consumer) is by.OUTPUT_FUSION
     kind = "kOutput" if is_output else max(producer.kind, consumer.kind, key=_KIND_ORDER.index)
-    behind = list(graph.control_successors.get(producer, ()))
+    successors = list(graph.control_successors.get(producer, ()))
     fusion = _fusion_of(graph, producer, consumer, names)
     fusion.kind = kind or "kLoop"
     if producer.body is None:
@@ -104,8 +104,8 @@ def fuse_nodes(graph: Graph, producer: Node, consumer: Node, names: ModuleNames)
     else:
         _merge(graph, fusion, producer, names)
     if producer not in graph.position:
-        for waiting in behind:
-            graph.add_control_dependencies(waiting, (fusion,))
+        for successor in successors:
+            graph.add_control_dependencies(successor, (fusion,))
     return fusion
 
 
@@ -153,22 +153,22 @@ def _pair(module: Module, producer: str, consumer: str) -> tuple[Instruction, In
     first, second = module.instruction(producer), module.instruction(consumer)
     if first.computation is not second.computation:
         where = f"{first.name} is in {first.computation.name}, {second.name} in {second.computation.name}"
-        raise HloError(f"only what stands in one computation can be fused: {where}")
+        raise HloError(f"both instructions must be in the same computation: {where}")
     if first is second:
-        raise HloError(f"{first.name} is one instruction, and two are fused", hint="name a producer and a consumer")
+        raise HloError(f"cannot fuse {first.name} with itself", hint="name a producer and one of its users")
     if second in first.operands:
         raise HloError(
-            f"{first.name} takes the value of {second.name}, not the other way round",
-            hint=f"{second.name},{first.name} are producer and consumer",
+            f"{first.name} uses {second.name}, not the reverse",
+            hint=f"write --fuse {second.name},{first.name}",
         )
     if first not in second.operands and not set(first.operands) & set(second.operands):
         raise HloError(
-            f"{second.name} does not take the value of {first.name}, and they read nothing in common",
-            hint=_takes(second),
+            f"{second.name} does not use {first.name}, and they have no common operand",
+            hint=_operands_hint(second),
         )
     return first, second
 
 
-def _takes(consumer: Instruction) -> str | None:
+def _operands_hint(consumer: Instruction) -> str | None:
     names = list(dict.fromkeys(operand.name for operand in consumer.operands))
-    return f"it takes those of {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else None
+    return f"operands of {consumer.name}: {', '.join(names[:4])}{', …' if len(names) > 4 else ''}" if names else None

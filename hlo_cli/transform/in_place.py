@@ -40,13 +40,13 @@ def copies_note(copies: Sequence[str]) -> tuple[str, ...]:
     """Note on inserted copies; empty if there are none.
 
     >>> copies_note(("copy.1",))
-    ('1 copy added (copy.1): else an operand would be overwritten in place before its last read',)
+    ('1 copy added (copy.1), because an in-place update would overwrite an operand before its last read',)
     """
     if not copies:
         return ()
     count = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
     names = ", ".join(copies[:4]) + (", …" if len(copies) > 4 else "")
-    return (f"{count} added ({names}): else an operand would be overwritten in place before its last read",)
+    return (f"{count} added ({names}), because an in-place update would overwrite an operand before its last read",)
 
 
 @no_garbage_collection()
@@ -98,7 +98,7 @@ def fix_in_place_hazards(module: Module, given: Module) -> RewrittenModule:
         walk = overwritten_values(facts)
     late = next(iter(walk.overwritten), None)
     where = late.reader.path[-1].name if late is not None and late.reader.path else module.entry.name
-    raise HloError(f"{where} would read what is overwritten in place", hint="rewrite the module before it is scheduled")
+    raise HloError(f"{where} would read a value that is overwritten in place", hint="use a stage before scheduling")
 
 
 def _known_hazards(given: Module) -> frozenset[Key]:

@@ -86,10 +86,12 @@ class _Normalizer:
         for i in computation.instructions:
             argument, attributes, *_ = content_of(i)
             indices = computation.operand_indices.get(i.index, "")
-            said = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
-            taken = b"".join([self._digests.get(operand, b"") for operand in i.operands])
+            text = f"{i.opcode} {self._shape(i.shape)} {argument.strip()} {attributes} {indices}"
+            operands = b"".join([self._digests.get(operand, b"") for operand in i.operands])
             called = b"".join([self._contents.get(c, b"") for c in i.called_computations])
-            self._digests[i] = blake2b(said.encode("utf-8", "surrogatepass") + taken + called, digest_size=16).digest()
+            self._digests[i] = blake2b(
+                text.encode("utf-8", "surrogatepass") + operands + called, digest_size=16
+            ).digest()
         root = computation.root
         ends = sorted(self._digests[i] for i in self._ends(computation))
         made = self._digests[root] if root is not None else b""

@@ -52,14 +52,14 @@ def _problems(
     if computation.root is None:
         yield f"{computation.name} has no root", computation.span
     if any(p.parameter_number != number for number, p in enumerate(computation.parameters)):
-        yield f"the parameters of {computation.name} are not numbered from 0 on", computation.span
+        yield f"the parameters of {computation.name} are not numbered consecutively from 0", computation.span
     seen: set[str] = set()
     controls = control_predecessors(computation, text)
     for instruction in computation.instructions:
         for words in _instruction_problems(instruction, seen, earlier):
             yield words, instruction.span
         if any(index >= instruction.index for index in controls.get(instruction.index, ())):
-            yield f"{instruction.name} has a control predecessor below it", instruction.span
+            yield f"{instruction.name} has a control predecessor that is defined after it", instruction.span
         seen.add(instruction.name)
 
 
@@ -69,29 +69,30 @@ def _instruction_problems(
     """Yields the problems of an instruction, given the names and computations before it."""
     name, operands, called = instruction.name, instruction.operands, instruction.called_computations
     if name in seen:
-        yield f"two instructions are called {name}"
+        yield f"duplicate instruction name '{name}'"
     for operand in operands:
         if operand.computation is not instruction.computation or operand.index >= instruction.index:
-            yield f"{name} takes the value of {operand.name}, which is defined below it"
+            yield f"{name} uses {operand.name} before its definition"
     if any(each not in earlier for each in called):
-        yield f"{name} calls a computation that is defined below it"
+        yield f"{name} calls a computation that is defined after it"
     if (
         minimum := OPCODE_ARITY.get(instruction.written_opcode) or _MIN_OPERANDS.get(instruction.written_opcode, 0)
     ) > len(operands):
         count = _format_count(len(operands), "operand")
-        yield f"{name} has {count}, and a {instruction.written_opcode} needs {minimum}"
+        yield f"{name} has {count}, but {instruction.written_opcode} needs at least {minimum}"
     if instruction.written_opcode == opcodes.TUPLE and _elements(instruction) != len(operands):
         elements = _format_count(_elements(instruction), "element")
-        yield f"{name} has {_format_count(len(operands), 'operand')}, but {elements}"
+        yield f"{name} has {_format_count(len(operands), 'operand')}, but its shape has {elements}"
     if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
-            yield f"{name} takes element {index} of {_format_count(_elements(operands[0]), 'element')}"
+            elements = _format_count(_elements(operands[0]), "element")
+            yield f"{name} selects element {index} of a tuple with {elements}"
     root = called[0].root if instruction.written_opcode == opcodes.FUSION and called else None
     if root is not None and _elements(root) != _elements(instruction):
-        yield f"{name} does not have the result of {called[0].name}"
+        yield f"{name} does not have the result shape of {called[0].name}"
     if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
-        yield f"{name} calls no computation"
+        yield f"{name} has no called computation"
     if instruction.written_opcode == opcodes.FUSION and called and len(called[0].parameters) != len(operands):
         counts = _format_count(len(operands), "operand"), _format_count(len(called[0].parameters), "parameter")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"

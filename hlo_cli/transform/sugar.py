@@ -170,8 +170,8 @@ def _is_lossless(start: Instruction, wrapped: Instruction, chain: list[Instructi
     parameters = tuple(operand.shape for operand in wrapped.operands)
     if wrapped_shapes(start.shape, wrapped.opcode, wrapped.called_computations) != (parameters, wrapped.shape):
         return False
-    said = shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
-    if wrapped.attribute(_SEMANTIC_ATTRIBUTE) != (said[0] if said is not None else None):
+    shared = shared_attributes(chain).get(_SEMANTIC_ATTRIBUTE)
+    if wrapped.attribute(_SEMANTIC_ATTRIBUTE) != (shared[0] if shared is not None else None):
         return False
     own = {attribute.name for attribute in wrapped.attributes}
     names = {attribute.name for attribute in start.attributes} - {*SHARED_ATTRIBUTES, "calls"}

@@ -77,8 +77,8 @@ def _known(name: str, fusions: Collection[str], module: Module) -> str:
         return name
     found = module.instruction(name)
     if found.opcode == opcodes.FUSION:
-        raise HloError(f"{name} is inside of another fusion", hint=f"open the one that calls {found.computation.name}")
-    raise HloError(f"{name} is no fusion but a {found.opcode}")
+        raise HloError(f"{name} is inside another fusion", hint=f"unfuse the caller of {found.computation.name} first")
+    raise HloError(f"{name} is {found.opcode}, not a fusion")
 
 
 def _remaining_names(module: Module, inlined: Collection[Node]) -> Names:

@@ -1,3 +1,3 @@
-"""How much work instructions are: `cost_analysis.cost_analysis` counts as XLA's cost analysis does,
-`matmuls.matmuls_of` finds matrix products however they are written, `roofline.roofline` bounds the time on a chip.
+"""Costs of instructions: `cost_analysis.cost_analysis` follows XLA's cost analysis, `matmuls.matmuls_of` finds matmuls
+in every form, and `roofline.roofline` bounds the time on a chip.
 """

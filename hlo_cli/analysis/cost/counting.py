@@ -92,7 +92,7 @@ class CostCounter:
         if found is None:
             found = self._measures[id(shape)] = measure(
                 shape, self.rules
-            )  # holds on to the shape, so that its id stays its own
+            )  # keeps a reference to the shape, so that its id is not reused
             self._has_unbounded |= found.has_unbounded
         return found
 

@@ -38,7 +38,7 @@ def matmul_type(matmul: Matmul) -> str:
     lhs, rhs = (shape.element_type.name for shape in (matmul.lhs, matmul.rhs))
     if lhs in _F32 and rhs in _F32:
         return _TYPE_BY_PRECISION.get(_precision(matmul.instruction), "tf32")
-    # of two types the narrower: nobody is slower than with it
+    # the narrower of two types, which gives a lower bound of the time
     return min((matmul.lhs, matmul.rhs), key=_bits).element_type.name
 
 

@@ -38,7 +38,7 @@ LIBRARY_CONVOLUTIONS: Final = (_CUDNN, "__onednn$convolution")
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """`batch` products of an m × k and a k × n matrix.
+    """`batch` matmuls of an m × k and a k × n matrix.
 
     For a convolution, the dimensions are those of the equivalent matmul, including padding, which `flops` omits.
     `fusion` is the outermost fusion that contains the instruction.
@@ -132,7 +132,7 @@ def _dot(
     lhs, result = _array(instruction, 0), _first(instruction.shape)
     rhs = _array(instruction, 1)
     if kind == "scaled-dot" and lhs is not None and rhs is not None and not _contracted_sizes_match(lhs, rhs, numbers):
-        rhs = _array(instruction, 2)  # up to jaxlib 0.10.2 each scale stands behind its operand
+        rhs = _array(instruction, 2)  # up to jaxlib 0.10.2 each scale follows its operand
     if lhs is None or rhs is None or result is None:
         return None
     batch = _sizes(lhs, numbers.lhs_batch_dimensions)

@@ -61,8 +61,8 @@ def roofline(cost: Cost, throughput: ChipSpec, element_type: str) -> Roofline:
     ('free', 'unknown')
     """
     peak, flops = throughput.at_most(element_type), max(cost.flops, 0)
-    bandwidth, moved = throughput.memory.per_second, max(cost.bytes_accessed, 0)
-    memory, uncached = moved / bandwidth, max(moved - throughput.cache_bytes, 0) / bandwidth
+    bandwidth, accessed = throughput.memory.per_second, max(cost.bytes_accessed, 0)
+    memory, uncached = accessed / bandwidth, max(accessed - throughput.cache_bytes, 0) / bandwidth
     if peak is None:  # nothing to calculate takes no time, whatever the chip
         compute, ridge = (None if flops else 0.0), None
     else:
@@ -80,8 +80,8 @@ def compute_type(instruction: Instruction) -> str:
     """
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
     found = (matmul_of(each) for each in (instruction, *inner))
-    if products := [matmul for matmul in found if matmul is not None]:
-        return matmul_type(max(products, key=lambda matmul: matmul.flops))
+    if matmuls := [matmul for matmul in found if matmul is not None]:
+        return matmul_type(max(matmuls, key=lambda matmul: matmul.flops))
     arrays = (leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape))
     return next((array.element_type.name for array in arrays), "f32")
 

@@ -23,6 +23,6 @@ def tpu_rules(chip: str, *, float32: bool = False) -> CostOptions:
     found = find_chip(chip)
     if found.tpu is None:
         tpus = ", ".join(chip.name for chip in known_chips() if chip.tpu is not None)
-        raise HloError(f"{found.name} is no TPU; the rules are known for {tpus}")
+        raise HloError(f"'{found.name}' is not a TPU", hint=f"available: {tpus}")
     granule = found.tpu.table_granule
     return CostOptions(float32=float32, minus_one=float32, known_calls=True, padded=True, table_alignment=granule)

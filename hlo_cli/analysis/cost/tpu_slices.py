@@ -15,7 +15,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 
 
 def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
-    """Corrects the bytes read by a fusion with a gather: a slice for every slot of its result.
+    """Corrects the bytes read by a fusion with a gather: a slice for every index of its result.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.cost.cost_analysis import cost_of
@@ -36,7 +36,7 @@ def gather_in_tiles(inner: Instruction, properties: Properties, counter: CostCou
 
 
 def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCounter) -> None:
-    """Corrects the bytes of a fusion with a scatter: a slice is read and written for every slot of the updates.
+    """Corrects the bytes of a fusion with a scatter: a slice is read and written for every index of the updates.
 
     The utilizations of the applied computation count once per element.
     """
@@ -44,9 +44,9 @@ def scatter_in_tiles(inner: Instruction, properties: Properties, counter: CostCo
         return
     inserted, windows = inner.integers("inserted_window_dims"), inner.integers("update_window_dims")
     sizes = tuple(1 if d in inserted else size for d, size in enumerate(inner.shape.sizes))
-    moved = _slice_count(inner.operand_shape(2), windows) * _slice_bytes(inner.operand_shape(0), sizes)
-    properties[BYTES] = counter.sum((properties[BYTES], 2 * (moved - properties[OUTPUT_BYTES])))
-    properties |= {operand_key(0): moved, OUTPUT_BYTES: moved}
+    slice_bytes = _slice_count(inner.operand_shape(2), windows) * _slice_bytes(inner.operand_shape(0), sizes)
+    properties[BYTES] = counter.sum((properties[BYTES], 2 * (slice_bytes - properties[OUTPUT_BYTES])))
+    properties |= {operand_key(0): slice_bytes, OUTPUT_BYTES: slice_bytes}
     body = counter.totals.get(inner.called_computations[0], {}) if inner.called_computations else {}
     elements = counter.operand(inner, 2).elements
     properties |= {

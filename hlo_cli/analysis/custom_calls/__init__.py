@@ -1,3 +1,3 @@
-"""What a custom call is: `call.custom_calls_of` decodes target, configuration and buffers, `targets.known_target` knows
-the targets of compilers and frameworks, `source_text.source_of` writes the C signature of the function called.
+"""Custom calls: `call.custom_calls_of` decodes target, configuration, and buffers, `targets.known_target` describes the
+targets of compilers and frameworks, and `source_text.source_of` writes C functions for user-defined targets.
 """

@@ -96,8 +96,8 @@ def _operations_in(data: bytes) -> tuple[str, ...]:
     """Names of the operations in MLIR text: each at the beginning of a line or after `=`."""
     found: dict[str, None] = {}
     for piece in re.split(r"[\n{;]", data.decode("utf-8", "surrogateescape")):
-        before, equals, behind = piece.partition(" = ")
-        operation = behind if equals and before.lstrip().startswith("%") else piece
+        before, equals, after = piece.partition(" = ")
+        operation = after if equals and before.lstrip().startswith("%") else piece
         if (match := _OPERATION.match(operation.lstrip())) is not None:
             found[match[1]] = None
     return tuple(found)

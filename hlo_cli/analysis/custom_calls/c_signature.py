@@ -54,15 +54,15 @@ def c_prelude(calls: tuple[DecodedCall, ...]) -> Iterator[str]:
     yield "#include <stddef.h>"
     yield "#include <stdint.h>"
     yield ""
-    yield "/* Compile with -DFOR_GPU for what GPUs call; CUstream is that of cuda.h. */"
+    yield "/* Compile with -DFOR_GPU for the GPU functions; CUstream is the type from cuda.h. */"
     yield "typedef struct CUstream_st *CUstream;"
     yield "typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;"
-    mark_used = {element_type(buffer.shape) for call in calls for buffer in call.buffers}
-    for name in sorted(mark_used & _COMPLEX.keys()):
+    used = {element_type(buffer.shape) for call in calls for buffer in call.buffers}
+    for name in sorted(used & _COMPLEX.keys()):
         yield f"typedef struct {{ {_COMPLEX[name]} real, imag; }} {name};"
     if any(call.has_nested_tuples for call in calls):
         yield ""
-        yield "/* With -DNESTED_TUPLES for releases of XLA:CPU before its thunks, which pass tuples as tables. */"
+        yield "/* Compile with -DNESTED_TUPLES for XLA:CPU before the thunk runtime: one pointer table per tuple. */"
         yield "#define ELEMENT(tuple, i) (((void *const *)(tuple))[i])"
 
 
@@ -114,8 +114,8 @@ def describe_buffer(call: DecodedCall, buffer: CustomCallBuffer) -> str:
     """Comment that describes a buffer."""
     index = index_suffix(buffer.index)
     use = ", temporary" if buffer.use == "temp" else ""
-    if buffer.shares is not None:
-        use = f", the same memory as {local_name(call.buffers[buffer.shares])}"
+    if buffer.alias_of is not None:
+        use = f", aliases {local_name(call.buffers[buffer.alias_of])}"
     size = "1 byte" if buffer.bytes == 1 else f"{buffer.bytes:,} bytes"
     return escape_comment(f"{call.value(buffer)}{index}: {buffer.shape}, {size}{use}")
 

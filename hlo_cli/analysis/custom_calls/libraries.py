@@ -18,16 +18,17 @@ _EPILOGUES: Final = {
     "": "",
     "DEFAULT": "",
     "BIAS": " + bias",
-    "RELU": ", then relu",
-    "BIAS_RELU": " + bias, then relu",
-    "GELU": ", then gelu",
-    "GELU_AUX": ", then gelu, whose input is a result too",
-    "BIAS_GELU": " + bias, then gelu",
-    "BIAS_GELU_AUX": " + bias, then gelu, whose input is a result too",
-    "SILU": ", then silu",
-    "BIAS_SILU": " + bias, then silu",
+    "RELU": " + ReLU",
+    "BIAS_RELU": " + bias + ReLU",
+    "GELU": " + GELU",
+    "GELU_AUX": " + GELU (auxiliary output)",
+    "BIAS_GELU": " + bias + GELU",
+    "BIAS_GELU_AUX": " + bias + GELU (auxiliary output)",
+    "SILU": " + SiLU",
+    "BIAS_SILU": " + bias + SiLU",
 }
-_SCALES: Final = {"1": "one factor for each operand", "2": "a factor for each block"}
+_ACTIVATIONS: Final = {"relu": "ReLU", "relu6": "ReLU6", "elu": "ELU", "leakyrelu": "leaky ReLU"}
+_SCALES: Final = {"1": "per-operand scale", "2": "per-block scale"}
 
 
 def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
@@ -39,9 +40,9 @@ def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
     >>> text = f'custom-call(f32[2,3] a, f32[3,5] b), custom_call_target="__cublas$gemm", backend_config={{{gemm}}}'
     >>> root = parse_module(f"r = (f32[2,5], s8[9]) {text}").entry.root
     >>> for line in describe_library_call(root): print(*line, sep=": ")
-    product: m 2, n 5, k 3
-    computes: 2 × lhs × rhs + 1 × operand 2 + bias, then gelu
-    algorithm: the library's own choice
+    matmul: m 2, n 5, k 3
+    computes: 2 × lhs × rhs + 1 × operand 2 + bias + GELU
+    algorithm: library default
     """
     config = call.backend_config
     if config is None or not isinstance(config.json, Mapping):
@@ -56,7 +57,7 @@ def describe_library_call(call: Instruction) -> tuple[tuple[str, str], ...]:
 def _gemm(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
     yield from _matmul(call)
     epilogue = str(config.get("epilogue") or "")
-    after = _EPILOGUES.get(epilogue, f", then {epilogue}")
+    after = _EPILOGUES.get(epilogue, f" + {epilogue}")
     factor = f"{_format_number(config.get('alpha_real', 1))}"
     if _format_number(config.get("alpha_imag", 0)) != "0":
         factor = f"({factor} + {_format_number(config.get('alpha_imag'))} i)"
@@ -66,7 +67,7 @@ def _gemm(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, 
     if scaling := _SCALES.get(_format_number(config.get("scale_mode", 0))):
         yield "scaling", scaling
     algorithm = config.get("selected_algorithm")
-    yield "algorithm", "the library's own choice" if algorithm is None else f"number {_format_number(algorithm)}"
+    yield "algorithm", "library default" if algorithm is None else f"{_format_number(algorithm)}"
 
 
 def _convolution(call: Instruction, config: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
@@ -77,14 +78,14 @@ def _convolution(call: Instruction, config: Mapping[str, Json]) -> Iterator[tupl
     side = _format_number(config.get("side_input_scale", 0))
     added = f" + {side} × side input" if side != "0" else ""
     activation = str(config.get("activation_mode") or "kNone").removeprefix("k").lower()
-    after = "" if activation == "none" else f", then {activation}"
+    after = "" if activation == "none" else f" + {_ACTIVATIONS.get(activation, activation)}"
     yield "computes", f"{_format_number(config.get('conv_result_scale', 1))} × convolution{added}{after}"
     algorithm = config.get("algorithm")
     if not isinstance(algorithm, Mapping):
-        yield "algorithm", "chosen when it runs"
+        yield "algorithm", "chosen at run time (autotuned)"
         return
-    cores = ", tensor cores" if algorithm.get("math_type") == "TENSOR_OP_MATH" else ""
-    yield "algorithm", f"number {_format_number(algorithm.get('algo_id', 0))}{cores}"
+    cores = " (tensor cores)" if algorithm.get("math_type") == "TENSOR_OP_MATH" else ""
+    yield "algorithm", f"{_format_number(algorithm.get('algo_id', 0))}{cores}"
 
 
 def _others(config: BackendConfig) -> Iterator[tuple[str, str]]:
@@ -99,7 +100,7 @@ def _others(config: BackendConfig) -> Iterator[tuple[str, str]]:
 def _matmul(call: Instruction) -> Iterator[tuple[str, str]]:
     if (matmul := matmul_of(call)) is not None:
         batch = f"batch {matmul.batch:,}, " if matmul.batch != 1 else ""
-        yield "product", f"{batch}m {matmul.m:,}, n {matmul.n:,}, k {matmul.k:,}"
+        yield "matmul", f"{batch}m {matmul.m:,}, n {matmul.n:,}, k {matmul.k:,}"
 
 
 def _format_number(value: Json) -> str:

@@ -25,7 +25,7 @@ def source_of(calls: Sequence[DecodedCall]) -> Iterator[str]:
     for target, words in dict.fromkeys(
         (c.spec.target, c.target.description) for c in calls if not c.target.is_user_defined
     ):
-        yield f"/* {escape_comment(target)} calls no function of yours: {words}. */"
+        yield f"/* {escape_comment(target)} needs no user-defined function: {words}. */"
     names = Identifiers(_RESERVED)
     if plain:
         yield from c_prelude(tuple(group[0] for group in plain))
@@ -47,7 +47,7 @@ def _functions(groups: Sequence[Sequence[DecodedCall]], names: Identifiers) -> I
         call = group[0]
         name = names.unique_name(call.spec.target)
         callers = ", ".join(each.instruction.name for each in group[:3])
-        more = f" and {len(group) - 3:,} more" if len(group) > 3 else ""
+        more = f", and {len(group) - 3:,} more" if len(group) > 3 else ""
         yield ""
         target = escape_comment(call.spec.target)
         yield f"/* {target}, {call.spec.api_version}; called by {escape_comment(callers)}{more}. */"
@@ -61,6 +61,6 @@ def _distinct(calls: Sequence[DecodedCall]) -> Iterator[list[DecodedCall]]:
         entries = call.config.attributes.entries if call.config.attributes is not None else ()
         names = tuple((name, attribute_type(value)) for name, value in entries)
         shapes = (*map(str, call.operands), str(call.result))
-        shared = tuple((buffer.use, buffer.shares) for buffer in call.buffers)
+        shared = tuple((buffer.use, buffer.alias_of) for buffer in call.buffers)
         groups.setdefault((call.spec.target, call.spec.api_version, shapes, names, shared), []).append(call)
     yield from groups.values()

@@ -139,12 +139,12 @@ class Sources:
                 self.source[first + n] = first + n
 
     def _contexts(self, update: Instruction) -> None:
-        """Forwards the contexts of an update that binds nothing, unless it declares aliases of its own."""
+        """Forwards the contexts of an update that binds no operands, unless it declares aliases of its own."""
         if update.operands[0].shape != update.shape or "output_to_operand_aliasing" in update.raw[1]:
             return
         parts, operand = self._places.parts(update), self._places.first_of(update.operands[0])
-        behind = parts.elements[2] if len(parts.elements) > 3 else len(parts)
-        self.forward(self._places.first_of(update) + behind, operand + behind, len(parts) - behind)
+        first = parts.elements[2] if len(parts.elements) > 3 else len(parts)
+        self.forward(self._places.first_of(update) + first, operand + first, len(parts) - first)
 
     def parameters(self, computation: Computation, callers: Sequence[Instruction]) -> None:
         """Forwards or merges the operands of all callers to the parameters of a computation."""

@@ -1,4 +1,4 @@
-"""What was fused, and what would be: `fusions.fusions_of` and `kernels.kernels_of` list them,
-`fusion_verifier.verify_fusions` holds XLA's rules, `decide.FusionDecider` says why two operations fuse or not,
-`unfused_pairs.unfused_pairs` which do not.
+"""Fusions and kernels: `fusions.fusions_of` and `kernels.kernels_of` list them, `fusion_verifier.verify_fusions` checks
+XLA's rules, `decide.FusionDecider` decides whether two operations are fused, and `unfused_pairs.unfused_pairs` lists
+pairs that are not.
 """

@@ -54,7 +54,7 @@ class FusionDecider:
         >>> graph = graph_of(parse_module(text).entry)
         >>> p, n, c, s = graph.nodes
         >>> [FusionDecider(by.SHIPPED, graph.root).rule(*pair).name for pair in ((p, n), (n, c), (c, s))]
-        ['not-a-loop', 'loop', 'no-loop-fusion']
+        ['not-elementwise', 'loop', 'no-loop-fusion']
         """
         return (
             self._opcode_rule(producer, consumer)
@@ -81,15 +81,15 @@ class FusionDecider:
     def _opcode_rule(self, producer: Node, consumer: Node) -> Rule | None:
         """Rule that follows from the two operations alone, if any."""
         if consumer.kind == "kCustom":
-            return by.LIBRARY
+            return by.LIBRARY_CALL
         if producer.opcode == opcodes.CONSTANT and not is_effective_scalar(producer.shape):
             return by.CONSTANT_ARRAY
         if _is_output_fusion(producer, consumer):
-            return by.OUTPUT
+            return by.OUTPUT_FUSION
         if producer.opcode == "add" and any(_is_output_fusion(operand, producer) for operand in producer.operands):
-            return by.FUSED_WITH_PRODUCT
+            return by.RESERVED_FOR_DOT
         if not is_loop(producer):
-            return by.NOT_A_LOOP
+            return by.NOT_ELEMENTWISE
         if _is_large_concatenate(producer) or _is_large_concatenate(consumer):
             return by.CONCATENATE
         if producer.body is None and is_expensive(producer) and producer in self._reused_by(consumer):
@@ -103,14 +103,14 @@ class FusionDecider:
         if (len(producer.users) == 1 and consumer in producer.users) or _is_cheap_to_duplicate(producer):
             return None
         if not self._rules.may_duplicate:
-            return by.NO_COPIES
-        return by.EXPENSIVE_COPY if is_expensive(producer) else None
+            return by.NO_DUPLICATION
+        return by.EXPENSIVE_DUPLICATION if is_expensive(producer) else None
 
     def _limit_rule(self, producer: Node, consumer: Node) -> Rule:
         """Rule that follows from the resulting fusion or, finally, from the consumer."""
         body = consumer.body
         if body is not None and producer.opcode == opcodes.REDUCE and _reduces_in(body) > _MAX_REDUCES:
-            return by.REDUCES
+            return by.TOO_MANY_REDUCES
         # A fusion of a constant and one other operation is not worth a kernel of its own, so XLA waits for a third.
         if producer.opcode == opcodes.CONSTANT and body is None:
             return by.CONSTANT
@@ -193,7 +193,7 @@ def _is_cheap_to_duplicate(producer: Node) -> bool:
 
 
 def _is_small_matrix_vector(producer: Node, product: Node) -> bool:
-    """Whether the product is that of a matrix, computed by the producer, and a vector that fits the cache."""
+    """Whether the product is that of a matrix, computed by the producer, and a vector that fits in cache."""
     if len(sizes_of(product.shape)) > 1:
         return False
     for vector, matrix in ((0, 1), (1, 0)):

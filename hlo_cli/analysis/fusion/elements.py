@@ -98,7 +98,7 @@ def _reused_parameters(body: FusionBody) -> set[int]:
 
 
 def is_fusible(node: Node) -> bool:
-    """Whether XLA can fuse the operation: it has no effect beside its result.
+    """Whether XLA can fuse the operation: it has no side effects.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.fusion.graph import graph_of

@@ -58,7 +58,7 @@ def verify_fusions(module: Module) -> Iterator[Diagnostic]:
     ... ENTRY e { p = s8[9] parameter(0)  x = s8[9] fusion(p), kind=kLoop, calls=f
     ...   ROOT y = s8[9] fusion(x), kind=kLoop, calls=f }'''
     >>> for found in verify_fusions(parse_module(text)): print(found.code, found.message)
-    fusion-callers f is the body of y, and x calls it too
+    fusion-callers body f of y is also called by x
     """
     return (problem.diagnostic(module.source) for problem in fusion_problems(module))
 
@@ -97,15 +97,17 @@ def _problems(
 ) -> Iterator[Problem]:
     number = len(fusion.called_computations)
     if number > 1:
-        yield Problem(fusion, f"{fusion.name} calls {number} computations, not one", code="fusion-computation")
+        yield Problem(fusion, f"{fusion.name} calls {number} computations, expected one", code="fusion-computation")
     if number != 1:  # a text may leave out what is called
         return
     body = fusion.called_computations[0]
     if body.is_entry:
-        yield Problem(fusion, f"{body.name} is the entry, and {fusion.name} fuses it", code="fusion-callers")
+        yield Problem(
+            fusion, f"{fusion.name} uses the entry computation {body.name} as its body", code="fusion-callers"
+        )
     if (first := callers[body][0]) is not fusion:
         yield Problem(
-            fusion, f"{body.name} is the body of {fusion.name}, and {first.name} calls it too", code="fusion-callers"
+            fusion, f"body {body.name} of {fusion.name} is also called by {first.name}", code="fusion-callers"
         )
     else:
         yield from _body_problems(module, fusion, body)
@@ -121,7 +123,7 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
     """
     given, taken = len(fusion.operands), len(body.parameters)
     if given != taken:
-        message = f"{fusion.name} has {given} operands, and its body {body.name} {taken} parameters"
+        message = f"{fusion.name} has {given} operands, but its body {body.name} has {taken} parameters"
         yield Problem(fusion, message, "error" if taken > given else "warning", code="fusion-parameters")
     for number, parameter in enumerate(body.parameters[:given]):
         shape = fusion.operand_shape(number)
@@ -129,10 +131,11 @@ def _shape_problems(module: Module, fusion: Instruction, body: Computation) -> I
             yield Problem(parameter, f"{body.name} has no parameter {number}", code="fusion-parameters")
         elif not _same(shape, parameter.shape, module):
             operand = fusion.operands[number].name
-            message = f"{parameter.name} is {parameter.shape}, but {operand}, which {fusion.name} gives it, is {shape}"
+            found = f"operand {operand} of {fusion.name} has {shape}"
+            message = f"parameter {parameter.name} has shape {parameter.shape}, but {found}"
             yield Problem(parameter, message, code="fusion-parameters")
     if body.root is not None and not _same(body.root.shape, fusion.shape, module):
-        message = f"{fusion.name} is {fusion.shape}, but its root {body.root.name} is {body.root.shape}"
+        message = f"{fusion.name} has shape {fusion.shape}, but its root {body.root.name} has {body.root.shape}"
         yield Problem(fusion, message, code="fusion-result")
 
 
@@ -147,23 +150,19 @@ def _body_problems(module: Module, fusion: Instruction, body: Computation) -> It
     for each in body.instructions:
         if each is body.root:
             if each in used:
-                yield Problem(each, f"{each.name} is the root of {body.name}, and is used inside", code="fusion-root")
+                yield Problem(each, f"root {each.name} of {body.name} also has users", code="fusion-root")
         elif each not in used and each.opcode not in _ALLOWED_UNUSED:
-            yield Problem(
-                each, f"nothing in {body.name} uses {each.name}, and it is not the root", code="fusion-unused"
-            )
+            yield Problem(each, f"dead instruction {each.name} in {body.name}", code="fusion-unused")
         if each.opcode in _NOT_FUSIBLE:
             yield Problem(
-                each, f"{each.name} cannot be part of {fusion.name}: no kernel does {each.opcode}", code="fusion-inside"
+                each, f"{each.name} cannot be in {fusion.name}: {each.opcode} cannot be fused", code="fusion-inside"
             )
         if is_waited and _CONTROL in each.raw[1]:
-            yield Problem(
-                each, f"{each.name} waits for others by a control edge inside of {fusion.name}", code="fusion-control"
-            )
+            yield Problem(each, f"{each.name} has a control dependency inside {fusion.name}", code="fusion-control")
     kernels = [each for each in all_fused(body) if each.opcode in OWN_KERNELS]
     if len(kernels) > 1:
         names = ", ".join(each.name for each in kernels)
-        message = f"{fusion.name} is one kernel, and holds {len(kernels)} operations that take one each: {names}"
+        message = f"{fusion.name} contains {len(kernels)} operations that each need their own kernel: {names}"
         yield Problem(fusion, message, code="fusion-kernels")
 
 
@@ -178,9 +177,13 @@ def _kind_problems(fusion: Instruction, body: Computation) -> Iterator[Problem]:
     if kind is None:  # as texts without extra attributes are
         return
     if kind not in FUSION_KINDS:
-        yield Problem(fusion, f"{fusion.name} has kind={kind}; kinds are {', '.join(FUSION_KINDS)}", code="fusion-kind")
+        yield Problem(
+            fusion,
+            f"{fusion.name} has unknown kind={kind}; expected {', '.join(FUSION_KINDS[:-1])}, or {FUSION_KINDS[-1]}",
+            code="fusion-kind",
+        )
     elif kind in _KIND_OPCODES and not any(each.opcode in _KIND_OPCODES[kind] for each in all_fused(body)):
-        message = f"{fusion.name} is {kind}, but holds none of {', '.join(sorted(_KIND_OPCODES[kind]))}"
+        message = f"{fusion.name} is {kind}, but contains none of {', '.join(sorted(_KIND_OPCODES[kind]))}"
         yield Problem(fusion, message, "warning", code="fusion-kind")
 
 
@@ -189,10 +192,10 @@ def _output_problems(fusion: Instruction, users: Users) -> Iterator[Problem]:
     if not isinstance(fusion.shape, TupleShape):
         return
     if any(root.opcode == opcodes.TUPLE for root in roots_of(fusion.called_computations[0])):
-        yield Problem(fusion, f"a result of {fusion.name} is itself a tuple", "warning", code="fusion-outputs")
+        yield Problem(fusion, f"{fusion.name} returns a nested tuple", "warning", code="fusion-outputs")
     for user in users.get(fusion, ()):
         if user.opcode not in _TUPLE_USERS:
-            message = f"{user.name} takes all results of {fusion.name} at once, not one by get-tuple-element"
+            message = f"{user.name} uses {fusion.name} as a tuple instead of through get-tuple-element"
             yield Problem(user, message, "warning", code="fusion-outputs")
 
 
@@ -206,9 +209,10 @@ def _alias_problems(fusion: Instruction) -> Iterator[Problem]:
         place = subshape(given, alias.operand_index) if given is not None else None
         result = subshape(fusion.shape, alias.output_index)
         if place is None or result is None:
-            message = f"{fusion.name} has no {'result' if result is None else 'operand'} as its aliasing {alias} says"
+            missing = "result" if result is None else "operand"
+            message = f"aliasing {alias} of {fusion.name} names a nonexistent {missing}"
         elif not compatible(place, result):
-            message = f"{fusion.name} writes {result} in place of {place}"
+            message = f"{fusion.name} aliases {place} with {result}, which has a different shape"
         else:
             continue
         yield Problem(fusion, message, code="fusion-aliasing")

@@ -11,7 +11,7 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.elements import is_elementwise
 from hlo_cli.analysis.fusion.graph import Node
-from hlo_cli.analysis.fusion.rules import IN_PLACE, IN_PLACE_TWICE, Rule
+from hlo_cli.analysis.fusion.rules import IN_PLACE, IN_PLACE_READS_OPERAND, Rule
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 
@@ -32,7 +32,7 @@ def in_place_rule(producer: Node, consumer: Node) -> Rule | None:
     for number, result in in_place_operands(consumer):
         overwritten = consumer.operands[number]
         if consumer.operands.count(overwritten) > 1:
-            return IN_PLACE_TWICE
+            return IN_PLACE_READS_OPERAND
         if overwritten is producer or overwritten in producer.operands:
             return None if _reads_before_write(producer, consumer, result) else IN_PLACE
     return None

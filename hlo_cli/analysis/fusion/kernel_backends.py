@@ -20,7 +20,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS, MATMULS, wrapped_opcode
 
-Kind = Literal["emitter", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
+Kind = Literal["codegen", "Triton", "library", "collective", "custom call", "transfer", "unknown"]
 
 _TRANSFERS: Final = HOST_FEEDS | CHANNEL_STARTS | {opcodes.COPY_START}
 _GPU_LIBRARIES: Final = (
@@ -37,7 +37,7 @@ _CPU_LIBRARIES: Final = (
     ("__onednn$", "oneDNN"),
     ("__ynn", "YNNPACK"),
     ("__pocketfft", "PocketFFT"),
-    ("TopK", "the XLA runtime"),
+    ("TopK", "XLA runtime"),
 )
 _CALLBACKS: Final = ("xla_python_", "xla_ffi_python_", "xla_ffi_partitioned_python_")
 _OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
@@ -47,10 +47,10 @@ _OPCODE_LIBRARIES: Final[dict[str, dict[str, str]]] = {
         opcodes.CHOLESKY: "cuSOLVER",
         opcodes.COPY: "memcpy",
     },
-    "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "the XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
+    "cpu": {opcodes.FFT: "DUCC", opcodes.SORT: "XLA runtime", **dict.fromkeys(MATMULS, "Eigen")},
 }
 _CPU_FUSIONS: Final = {"__ynn_fusion": "YNNPACK", "__onednn_fusion": "oneDNN"}
-_COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "the XLA runtime", "tpu": "the TPU's links"}
+_COLLECTIVE_LIBRARIES: Final = {"gpu": "NCCL", "cpu": "XLA runtime", "tpu": "TPU interconnect"}
 _STRATEGY_PREFIX: Final = "KERNEL_STRATEGY_"
 
 
@@ -79,7 +79,7 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
     """
     opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
     if target is None:
-        return KernelBackend("unknown", "?")
+        return KernelBackend("unknown", "unknown")
     is_moved = opcode in BLOCK_MOVES and (is_asynchronous or instruction.opcode != opcode)
     if is_moved or instruction.opcode in _TRANSFERS:
         return KernelBackend("transfer", "DMA" if target == "tpu" else "memcpy")
@@ -91,7 +91,7 @@ def backend_of(instruction: Instruction, target: Target | None, *, is_asynchrono
         case opcodes.CUSTOM_CALL:
             return _custom_call(instruction, target)
     library = _OPCODE_LIBRARIES.get(target, {}).get(opcode)
-    return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_cycles(instruction))
+    return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_cycles(instruction))
 
 
 def _collective(instruction: Instruction, target: Target) -> KernelBackend:
@@ -106,13 +106,13 @@ def _collective(instruction: Instruction, target: Target) -> KernelBackend:
 def _fusion(fusion: Instruction, target: Target) -> KernelBackend:
     config = fusion.backend_config
     if config is None:
-        return KernelBackend("emitter", "XLA")
+        return KernelBackend("codegen", "XLA")
     if target == "cpu":
         kind = str(config.get("fusion_config", "kind") or "")
         library = _CPU_FUSIONS.get(kind)
-        return KernelBackend("library", library) if library else KernelBackend("emitter", "XLA", format_tiles(config))
+        return KernelBackend("library", library) if library else KernelBackend("codegen", "XLA", format_tiles(config))
     if target == "tpu":
-        return KernelBackend("emitter", "XLA", format_cycles(fusion))
+        return KernelBackend("codegen", "XLA", format_cycles(fusion))
     path = gpu_fusion_path(config)
     kind = str(config.get(*path, "kind") or "")
     if kind.startswith("__triton"):
@@ -122,9 +122,9 @@ def _fusion(fusion: Instruction, target: Target) -> KernelBackend:
     if kind == "__custom_fusion":
         name = str(config.get(*path, "custom_fusion_config", "name") or "")
         return (
-            KernelBackend("library", "CUTLASS") if name.startswith("cutlass") else KernelBackend("emitter", "XLA", name)
+            KernelBackend("library", "CUTLASS") if name.startswith("cutlass") else KernelBackend("codegen", "XLA", name)
         )
-    return KernelBackend("emitter", "XLA", format_tiles(config))
+    return KernelBackend("codegen", "XLA", format_tiles(config))
 
 
 def _custom_call(call: Instruction, target: Target) -> KernelBackend:
@@ -135,10 +135,10 @@ def _custom_call(call: Instruction, target: Target) -> KernelBackend:
         return (
             KernelBackend("custom call", "Mosaic")
             if name == "tpu_custom_call"
-            else KernelBackend("emitter", "XLA", name)
+            else KernelBackend("codegen", "XLA", name)
         )
     if name == "__gpu$TopK":
-        return KernelBackend("emitter", "XLA", name)
+        return KernelBackend("codegen", "XLA", name)
     for prefix, library in _GPU_LIBRARIES if target == "gpu" else _CPU_LIBRARIES:
         if name.startswith(prefix):
             return KernelBackend("Triton" if library == "Triton" else "library", library, name)

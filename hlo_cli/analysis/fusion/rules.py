@@ -28,64 +28,93 @@ class Rule:
         return self.template.format(producer=producer, consumer=consumer)
 
 
-LOOP: Final = Rule("loop", "{producer} is computed where {consumer} reads it", fuses=True)
-OUTPUT: Final = Rule("output", "{consumer} is added to the product while it is made", fuses=True)
-VECTOR_DOT: Final = Rule("vector-dot", "the other operand of {consumer} is a vector that fits the cache", fuses=True)
-SIBLINGS: Final = Rule("siblings", "{producer} and {consumer} read the same, and one kernel makes both", fuses=True)
+LOOP: Final = Rule("loop", "{producer} can be fused into the loop of {consumer}", fuses=True)
+OUTPUT_FUSION: Final = Rule("output-fusion", "{consumer} can be fused into the output of the matmul", fuses=True)
+VECTOR_DOT: Final = Rule("vector-dot", "the other operand of {consumer} is a vector that fits in cache", fuses=True)
+SIBLINGS: Final = Rule(
+    "siblings", "{producer} and {consumer} have common operands and can form a multi-output fusion", fuses=True
+)
 
-NOT_FUSIBLE: Final = Rule("not-fusible", "{producer} does more than give a value, or is run as it stands")
-CONSUMER_NOT_FUSIBLE: Final = Rule("consumer-not-fusible", "{consumer} is never part of a fusion")
-LIBRARY: Final = Rule("library", "{consumer} is a call of a library, or what one applies")
-CONSTANT_ARRAY: Final = Rule("constant-array", "{producer} is an array that lies in memory anyway")
-FUSED_WITH_PRODUCT: Final = Rule("fused-with-product", "{producer} is kept for the product that it is added to")
-NOT_A_LOOP: Final = Rule("not-a-loop", "{producer} is not computed element by element")
-CONCATENATE: Final = Rule("concatenate", "a concatenate of many operands, or along the fastest dimension, stays alone")
+PRODUCER_NOT_FUSIBLE: Final = Rule(
+    "producer-not-fusible", "{producer} cannot be part of a fusion because of its opcode or side effects"
+)
+CONSUMER_NOT_FUSIBLE: Final = Rule(
+    "consumer-not-fusible", "{consumer} cannot be part of a fusion because of its opcode or side effects"
+)
+LIBRARY_CALL: Final = Rule("library-call", "{consumer} is a library call or custom kernel (kCustom)")
+CONSTANT_ARRAY: Final = Rule("constant-array", "{producer} is a constant array, which is in memory anyway")
+RESERVED_FOR_DOT: Final = Rule("reserved-for-dot", "{producer} is reserved for output fusion with a matmul")
+NOT_ELEMENTWISE: Final = Rule("not-elementwise", "{producer} is not elementwise")
+CONCATENATE: Final = Rule("concatenate", "concatenates with many operands, or along the minor dimension, are not fused")
 EXPENSIVE_REUSE: Final = Rule(
     "expensive-reuse", "{producer} is expensive and {consumer} reads its elements more than once"
 )
-ROOT: Final = Rule("root", "{producer} is the result of the computation")
-EXPENSIVE_COPY: Final = Rule("expensive-copy", "{producer} is expensive, has other users and would be computed twice")
-NO_COPIES: Final = Rule("no-copies", "{producer} has other users, and nothing may be computed twice")
-IN_PLACE_TWICE: Final = Rule("in-place-twice", "{consumer} overwrites an operand that it also reads elsewhere")
-IN_PLACE: Final = Rule("in-place", "{consumer} overwrites what {producer} would still have to read elsewhere")
-REDUCES: Final = Rule("reduces", "{consumer} holds six reduces already")
-CONSTANT: Final = Rule("constant", "a constant starts no fusion: it joins one that is there")
-FUSION_PRODUCER: Final = Rule("fusion-producer", "{producer} is a fusion, which is never fused into its user")
-CODE_SIZE: Final = Rule("code-size", "{producer} would be written out too often in {consumer}")
-NO_LOOP_FUSION: Final = Rule("no-loop-fusion", "{consumer} does not loop over elements of its operands")
-ON_SOME_PATHS: Final = Rule(
-    "on-some-paths", "{producer} cannot join all its users, and would have to be read and computed again"
+ROOT: Final = Rule("root", "{producer} is the root of the computation")
+EXPENSIVE_DUPLICATION: Final = Rule(
+    "expensive-duplication", "{producer} is expensive and has other users, so it would be computed twice"
 )
-OVERWRITTEN: Final = Rule(
-    "overwritten", "what {producer} reads is overwritten, in the order of the schedule, before {consumer} runs"
+NO_DUPLICATION: Final = Rule("no-duplication", "{producer} has other users and duplication is disabled")
+IN_PLACE_READS_OPERAND: Final = Rule(
+    "in-place-reads-operand", "{consumer} updates an operand in place and also reads it"
 )
-SEVERAL_RESULTS: Final = Rule(
-    "several-results", "kernels of several results are made only where xla_cpu_use_multi_output_fusion is on"
+IN_PLACE: Final = Rule("in-place", "{consumer} overwrites in place a buffer that {producer} still reads")
+TOO_MANY_REDUCES: Final = Rule("too-many-reduces", "{consumer} already contains at least six reduces")
+CONSTANT: Final = Rule("constant", "constants are only added to existing fusions")
+FUSION_PRODUCER: Final = Rule("fusion-producer", "{producer} is already a fusion")
+CODE_SIZE: Final = Rule("code-size", "the code of {producer} would be duplicated too often in {consumer}")
+NO_LOOP_FUSION: Final = Rule("no-loop-fusion", "{consumer} does not support loop fusion")
+NOT_ON_ALL_PATHS: Final = Rule(
+    "not-on-all-paths", "{producer} cannot be fused into all of its users, so it would be computed again"
 )
-BY_WAY_OF_OTHERS: Final = Rule(
-    "by-way-of-others", "{consumer} needs {producer} by way of others, which would be too late"
+OVERWRITTEN: Final = Rule("overwritten", "an operand of {producer} is overwritten before {consumer} runs")
+MULTI_OUTPUT_DISABLED: Final = Rule(
+    "multi-output-disabled", "multi-output fusion requires xla_cpu_use_multi_output_fusion"
 )
-ALIASED: Final = Rule("aliased", "{producer} writes its result over an operand, and stays a kernel of its own")
-WRITTEN_OVER: Final = Rule("written-over", "{consumer} writes its result over {producer}, which must lie in memory")
-READ_BESIDE: Final = Rule("read-beside", "{consumer} overwrites what {producer} reads")
-TAKEN_WHOLE: Final = Rule("taken-whole", "the results of one of them are used as a tuple, not one by one")
-OTHER_SHAPES: Final = Rule("other-shapes", "one loop makes all results of a kernel, and their shapes differ")
-NOT_SIDE_BY_SIDE: Final = Rule("not-side-by-side", "one of them is not computed element by element")
+INDIRECT_DEPENDENCY: Final = Rule(
+    "indirect-dependency",
+    "{consumer} also depends on {producer} through other instructions, so fusing would create a cycle",
+)
+ALIASED: Final = Rule("aliased", "{producer} updates an operand in place")
+OVERWRITTEN_BY_CONSUMER: Final = Rule(
+    "overwritten-by-consumer", "{consumer} overwrites {producer} in place, so {producer} must be in memory"
+)
+SIBLING_OVERWRITES_OPERAND: Final = Rule("sibling-overwrites-operand", "{consumer} overwrites an operand of {producer}")
+USED_AS_TUPLE: Final = Rule("used-as-tuple", "the result of one of them is used as a tuple")
+SHAPE_MISMATCH: Final = Rule("shape-mismatch", "their shapes differ, and a multi-output fusion needs equal shapes")
+SIBLINGS_NOT_ELEMENTWISE: Final = Rule("siblings-not-elementwise", "one of them is not elementwise")
 
 ALL: Final = (
-    *(LOOP, OUTPUT, VECTOR_DOT, SIBLINGS),
-    *(NOT_FUSIBLE, CONSUMER_NOT_FUSIBLE, ON_SOME_PATHS, LIBRARY, CONSTANT_ARRAY, FUSED_WITH_PRODUCT, NOT_A_LOOP),
-    *(CONCATENATE, EXPENSIVE_REUSE, ROOT, EXPENSIVE_COPY, NO_COPIES, IN_PLACE_TWICE, IN_PLACE, REDUCES, CONSTANT),
+    *(LOOP, OUTPUT_FUSION, VECTOR_DOT, SIBLINGS),
+    *(
+        PRODUCER_NOT_FUSIBLE,
+        CONSUMER_NOT_FUSIBLE,
+        NOT_ON_ALL_PATHS,
+        LIBRARY_CALL,
+        CONSTANT_ARRAY,
+        RESERVED_FOR_DOT,
+        NOT_ELEMENTWISE,
+    ),
+    *(
+        CONCATENATE,
+        EXPENSIVE_REUSE,
+        ROOT,
+        EXPENSIVE_DUPLICATION,
+        NO_DUPLICATION,
+        IN_PLACE_READS_OPERAND,
+        IN_PLACE,
+        TOO_MANY_REDUCES,
+        CONSTANT,
+    ),
     *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION, OVERWRITTEN),
     *(
-        SEVERAL_RESULTS,
-        BY_WAY_OF_OTHERS,
+        MULTI_OUTPUT_DISABLED,
+        INDIRECT_DEPENDENCY,
         ALIASED,
-        WRITTEN_OVER,
-        READ_BESIDE,
-        TAKEN_WHOLE,
-        OTHER_SHAPES,
-        NOT_SIDE_BY_SIDE,
+        OVERWRITTEN_BY_CONSUMER,
+        SIBLING_OVERWRITES_OPERAND,
+        USED_AS_TUPLE,
+        SHAPE_MISMATCH,
+        SIBLINGS_NOT_ELEMENTWISE,
     ),
 )
 """All rules."""

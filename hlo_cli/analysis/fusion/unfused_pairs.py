@@ -92,9 +92,9 @@ def _rule(decider: FusionDecider, producer: Node, consumer: Node) -> Rule:
     if not is_fusible(consumer):
         return by.CONSUMER_NOT_FUSIBLE
     if not is_fusible(producer):
-        return by.NOT_FUSIBLE
+        return by.PRODUCER_NOT_FUSIBLE
     rule = decider.rule(producer, consumer)
-    return by.ON_SOME_PATHS if rule.fuses and len(producer.users) > 1 else rule
+    return by.NOT_ON_ALL_PATHS if rule.fuses and len(producer.users) > 1 else rule
 
 
 def _root_outside(fusion: Node) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip import GIB, Chip, gpu, xla_spec
-from hlo_cli.analysis.hardware.rates import products, rates_from
+from hlo_cli.analysis.hardware.rates import matmul_rates, rates_from
 
 _AMD: Final = "https://www.amd.com/en/products/accelerators/instinct/"
 _HIP: Final = "https://github.com/ROCm/hipBLASLt/releases/tag/rocm-7.0.0"
@@ -20,7 +20,7 @@ _XE: Final = (
 def _mi300(name: str, aliases: str, memory_gib: int, bandwidth: float) -> Chip:
     """Returns the row of a chip of the MI300 series."""
     page = f"{_AMD}mi300/{name}.html"
-    flops = products(page, 1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
+    flops = matmul_rates(page, 1307.4, f8=2614.9, s8=2614.9, tf32=653.7, f32=163.4, f64=163.4)
     links, host = (page, 0.448), (page, 0.064)
     return gpu(name, aliases, (memory_gib, page), None, flops, (page, bandwidth), links=links, host=host, l2_mib=256)
 
@@ -30,8 +30,8 @@ def _mi350(
 ) -> Chip:
     """Returns the row of a chip of the MI350 series."""
     page = f"{_AMD}mi350/{name}.html"
-    flops = products(page, bf16, f8=2 * bf16, f6=f4, f4=f4, s8=2 * bf16, f32=f32, f64=f64)
-    flops |= rates_from(_HIP, {"tf32": bf16 / 3})  # emulated, by three products
+    flops = matmul_rates(page, bf16, f8=2 * bf16, f6=f4, f4=f4, s8=2 * bf16, f32=f32, f64=f64)
+    flops |= rates_from(_HIP, {"tf32": bf16 / 3})  # emulated, by three matmuls
     memory, bandwidth = (288e9 / GIB, page), (xla_spec("mi350"), 7.782)
     links, host = (page, 0.5376), (page, 0.064)
     return gpu(name, aliases, memory, usable, flops, bandwidth, links=links, host=host, l2_mib=256)
@@ -43,7 +43,7 @@ AMD_AND_INTEL_GPUS: Final = (
         "mi200",
         (64, f"{_AMD}mi200/mi250.html"),
         (67_628_957_696, "mi200"),
-        products(f"{_AMD}mi200/mi250.html", 362.1, s8=362.1, f32=90.5, f64=90.5),
+        matmul_rates(f"{_AMD}mi200/mi250.html", 362.1, s8=362.1, f32=90.5, f64=90.5),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
         parts=2,
@@ -53,7 +53,7 @@ AMD_AND_INTEL_GPUS: Final = (
         "instinct mi250x",
         (64, f"{_AMD}mi200/mi250x.html"),
         (67_628_957_696, "mi200"),
-        products(f"{_AMD}mi200/mi250x.html", 383, s8=383, f32=95.7, f64=95.7),
+        matmul_rates(f"{_AMD}mi200/mi250x.html", 383, s8=383, f32=95.7, f64=95.7),
         (xla_spec("mi200"), 1.6384 * 2),
         l2_mib=8,
         parts=2,
@@ -67,7 +67,7 @@ AMD_AND_INTEL_GPUS: Final = (
         "pvc, intel(r) data center gpu max 1100, max 1100",
         (48, _MAX1100),
         (48_946_688_000, "pvc"),
-        products(_XE, 355.5, s8=711, tf32=177.7, f32=22.2, f64=22.2),
+        matmul_rates(_XE, 355.5, s8=711, tf32=177.7, f32=22.2, f64=22.2),
         (xla_spec("pvc"), 1.2288),
         l2_mib=192,
     ),
@@ -76,7 +76,7 @@ AMD_AND_INTEL_GPUS: Final = (
         "bmg g21, b580, intel(r) arc(tm) b580 graphics",
         (12, _B580),
         (12_168_933_376, "bmg_g21"),
-        products(_B580, 116.7, s8=233.5, f32=14.6),
+        matmul_rates(_B580, 116.7, s8=233.5, f32=14.6),
         (xla_spec("bmg_g21"), 0.456),
         l2_mib=18,
     ),
@@ -88,6 +88,6 @@ AMD_AND_INTEL_GPUS: Final = (
         rates_from(xla_spec("mi450"), {"f32": 39.3}),
         (xla_spec("mi450"), 0.64),
         l2_mib=8,
-        meaning="as in XLA's file, whose values stand in for others",
+        meaning="placeholder values from XLA's file",
     ),
 )

@@ -68,7 +68,7 @@ class Chip:
 
     @property
     def fast_bytes(self) -> int:
-        """The bytes of cache or scratch memory beside main memory."""
+        """The bytes of cache or scratch memory in addition to main memory."""
         return self.spec.cache_bytes
 
     @property

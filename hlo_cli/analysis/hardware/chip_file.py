@@ -10,9 +10,9 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.source import HloError
 
-_WIRES: Final = ("memory", "links", "host")
-_MOST: Final = 1e30
-_KEYS: Final = ("flops", *_WIRES, "source")
+_BANDWIDTHS: Final = ("memory", "links", "host")
+_MAX_RATE: Final = 1e30
+_KEYS: Final = ("flops", *_BANDWIDTHS, "source")
 
 
 def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, ChipSpec]:
@@ -42,7 +42,7 @@ def read_throughputs(text: str, source: str = "the given file") -> Mapping[str, 
     except tomllib.TOMLDecodeError as error:
         raise HloError(f"{source}: {error}") from error
     if not isinstance(chips, dict):
-        raise HloError(f"{source}: expected tables such as [chip.mine]")
+        raise HloError(f"{source}: expected a [chip.NAME] table")
     read = (_read_chip(name, table, source) for name, table in chips.items())
     return {throughput.chip: throughput for throughput in read}
 
@@ -51,25 +51,26 @@ def _read_chip(name: str, table: object, source: str) -> ChipSpec:
     """Reads the table of one chip."""
     where = f"{source}: [chip.{name}]"
     if not isinstance(table, dict):
-        raise HloError(f"{where} is no table")
+        raise HloError(f"{where} must be a table")
     if unknown := set(table) - set(_KEYS):
-        raise HloError(f"{where} has {', '.join(sorted(unknown))}, expected flops, memory, links, host and source")
-    told = str(table.get("source", source))
+        keys = f"unknown {'key' if len(unknown) == 1 else 'keys'} {', '.join(sorted(unknown))}"
+        raise HloError(f"{where}: {keys}; expected flops, memory, links, host, or source")
+    origin = str(table.get("source", source))
     flops = table.get("flops", {})
     if not isinstance(flops, dict):
-        raise HloError(f"{where} has no table of flops by element type, such as flops = {{ bf16 = 197e12 }}")
-    rates = {kind: _read_rate(f"flops.{kind}", value, where, told) for kind, value in flops.items()}
-    wires = {wire: _read_rate(wire, table[wire], where, told) for wire in _WIRES if wire in table}
+        raise HloError(f"{where}: flops must be a table by element type, such as flops = {{ bf16 = 197e12 }}")
+    rates = {kind: _read_rate(f"flops.{kind}", value, where, origin) for kind, value in flops.items()}
+    bandwidths = {key: _read_rate(key, table[key], where, origin) for key in _BANDWIDTHS if key in table}
     known = _known(name)
     if known is None:
-        memory = wires.get("memory") or _read_rate("memory", None, where, told)
-        return ChipSpec(name, rates, memory, wires.get("links"), wires.get("host"))
+        memory = bandwidths.get("memory") or _read_rate("memory", None, where, origin)
+        return ChipSpec(name, rates, memory, bandwidths.get("links"), bandwidths.get("host"))
     return replace(
         known,
         flops={**known.flops, **rates},
-        memory=wires.get("memory", known.memory),
-        links=wires.get("links", known.links),
-        host=wires.get("host", known.host),
+        memory=bandwidths.get("memory", known.memory),
+        links=bandwidths.get("links", known.links),
+        host=bandwidths.get("host", known.host),
         fastest={kind: rate for kind, rate in known.fastest.items() if kind not in rates},
     )
 
@@ -82,8 +83,10 @@ def _known(name: str) -> ChipSpec | None:
         return None
 
 
-def _read_rate(name: str, value: object, where: str, told: str) -> Rate:
+def _read_rate(name: str, value: object, where: str, origin: str) -> Rate:
     """Reads a positive number as a rate."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _MOST:
+    if value is None:
+        raise HloError(f"{where}: missing {name}", hint=f"add {name} = RATE, in bytes per second")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= _MAX_RATE:
         raise HloError(f"{where}: expected a number from 1 to 1e30 for {name}, found {value}")
-    return Rate(float(value), told)
+    return Rate(float(value), origin)

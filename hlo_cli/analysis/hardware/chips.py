@@ -37,7 +37,7 @@ def find_chip(name: str) -> Chip:
     >>> find_chip("v5")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: v5 may be v5e or v5p
+    hlo_cli.source.HloError: error: ambiguous chip 'v5': v5e or v5p
     """
     word, known = _plain(name), known_chips()
     chips = _by_name(known)
@@ -46,10 +46,11 @@ def find_chip(name: str) -> Chip:
     longer = dict.fromkeys(chip.name for known, chip in chips.items() if word and known.startswith(word))
     shortest = min(longer, key=len, default="")
     if not all(_plain(each).startswith(_plain(shortest)) for each in longer):
-        raise HloError(f"{name} may be {' or '.join(longer)}")
+        raise HloError(f"ambiguous chip '{name}': {' or '.join(longer)}")
     near = next(iter(longer), None) or nearest(word, chips)
-    hint = f"did you mean {chips[_plain(near)].name}?" if near else None
-    raise HloError(f"no chip is called {name}; known are {', '.join(chip.name for chip in known)}", hint=hint)
+    listed = f"available: {', '.join(chip.name for chip in known)}"
+    hint = f"did you mean '{chips[_plain(near)].name}'?" if near else listed
+    raise HloError(f"unknown chip '{name}'", hint=hint)
 
 
 def tpu_generations() -> tuple[TpuGeneration, ...]:
@@ -77,8 +78,9 @@ def tpu_generation(name: str) -> TpuGeneration:
         return chip.tpu
     names = [generation.name for generation in tpu_generations()]
     near = nearest(f"v{plain.removeprefix('v')}", names)
-    question = f"; did you mean {near}?" if near else ""
-    raise HloError(f"no TPU generation {name}{question}", hint=f"generations: {', '.join(names)}")
+    listed = f"available: {', '.join(names)}"
+    hint = f"did you mean '{near}'? {listed}" if near else listed
+    raise HloError(f"unknown TPU generation '{name}'", hint=hint)
 
 
 def has_large_tiles(generation: str) -> bool:

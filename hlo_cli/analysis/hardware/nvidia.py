@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.hardware.chip import gpu, xla_spec
-from hlo_cli.analysis.hardware.rates import products, rates_from
+from hlo_cli.analysis.hardware.rates import matmul_rates, rates_from
 
 _MEASURED: Final = "https://github.com/openxla/xla/tree/main/xla/service/gpu/model/default_matmul_perf_table"
 _NVIDIA: Final = "https://www.nvidia.com/en-us/data-center/"
@@ -35,8 +35,8 @@ _PRO6000: Final = (
     "NVIDIA-RTX-Blackwell-PRO-GPU-Architecture-v1.0.pdf"
 )
 _V100_FLOPS: Final = rates_from(_VOLTA, {"f16": 125, "f32": 15.7, "f64": 7.8})
-_A100_FLOPS: Final = products(_A100, 312, s8=624, tf32=156, f32=19.5, f64=19.5) | rates_from(_AMPERE, {"s4": 1248})
-_HOPPER: Final = products(_H100, 989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
+_A100_FLOPS: Final = matmul_rates(_A100, 312, s8=624, tf32=156, f32=19.5, f64=19.5) | rates_from(_AMPERE, {"s4": 1248})
+_HOPPER: Final = matmul_rates(_H100, 989.4, f8=1978.9, s8=1978.9, tf32=494.7, f32=66.9, f64=66.9)
 _FASTER: Final = rates_from(_MEASURED, {"f8": 2620.5})
 """Rate that XLA has measured on `sm_90`, above the published peak."""
 
@@ -51,7 +51,7 @@ NVIDIA_GPUS: Final = (
         links=(_PASCAL, 0.08),
         host=(_PASCAL, 0.016),
         l2_mib=4,
-        meaning="the SXM2 board",
+        meaning="SXM2 board",
     ),
     gpu(
         "v100-16gb",
@@ -90,7 +90,7 @@ NVIDIA_GPUS: Final = (
         "nvidia l4",
         (24, _L4),
         None,
-        products(_L4, 121, f8=242.5, s8=242.5, tf32=60, f32=30.3),
+        matmul_rates(_L4, 121, f8=242.5, s8=242.5, tf32=60, f32=30.3),
         (_L4, 0.3),
         host=(_L4, 0.032),
         l2_mib=48,
@@ -100,7 +100,7 @@ NVIDIA_GPUS: Final = (
         "rtx a6000",
         (48, _GA102),
         (51_041_271_808, "a6000"),
-        products(_GA102, 154.8, s8=309.7, s4=619.3, tf32=77.4, f32=38.7),
+        matmul_rates(_GA102, 154.8, s8=309.7, s4=619.3, tf32=77.4, f32=38.7),
         (xla_spec("a6000"), 0.768096),
         links=(_GA102, 0.05625),
         host=(_GA102, 0.032),
@@ -127,7 +127,7 @@ NVIDIA_GPUS: Final = (
         links=(_A100, 0.3),
         host=(_A100, 0.032),
         l2_mib=40,
-        meaning="the SXM board; the card is a100-pcie-80gb",
+        meaning="SXM board; for the PCIe card, use a100-pcie-80gb",
     ),
     gpu(
         "a100-pcie-80gb",
@@ -151,14 +151,14 @@ NVIDIA_GPUS: Final = (
         host=(_H100, 0.064),
         l2_mib=50,
         fastest=_FASTER,
-        meaning="the SXM board; the card is h100-pcie",
+        meaning="SXM board; for the PCIe card, use h100-pcie",
     ),
     gpu(
         "h100-pcie",
         "h100 pcie card",
         (80, _H100),
         (84_942_979_072, "h100_pcie"),
-        products(xla_spec("h100_pcie"), 757.2, f8=1514.4, s8=1514.4, tf32=378.6, f32=51.22, f64=51.22),
+        matmul_rates(xla_spec("h100_pcie"), 757.2, f8=1514.4, s8=1514.4, tf32=378.6, f32=51.22, f64=51.22),
         (xla_spec("h100_pcie"), 2.03904),
         links=(_H100, 0.3),
         host=(_H100, 0.064),
@@ -182,7 +182,7 @@ NVIDIA_GPUS: Final = (
         "nvidia b200",
         (180, _HGX),
         (191_514_411_008, "b200"),
-        products(_HGX, 2250, f8=4500, f6=4500, f4=9000, s8=4500, tf32=1125, f32=75)
+        matmul_rates(_HGX, 2250, f8=4500, f6=4500, f4=9000, s8=4500, tf32=1125, f32=75)
         | rates_from(xla_spec("b200"), {"f64": 37.22}),
         (xla_spec("b200"), 7.67232),
         links=(_HGX, 0.9),
@@ -194,7 +194,7 @@ NVIDIA_GPUS: Final = (
         "nvidia b300",
         (288, _HGX),
         (297_021_865_984, "b300"),
-        products(xla_spec("b300"), 2375.6, f8=4751.3, f6=4751.3, s8=4751.3, tf32=1187.8, f32=79.48)
+        matmul_rates(xla_spec("b300"), 2375.6, f8=4751.3, f6=4751.3, s8=4751.3, tf32=1187.8, f32=79.48)
         | rates_from(_HGX, {"f4": 14_000, "f64": 1.3}),
         (xla_spec("b300"), 7.936),
         links=(_HGX, 0.9),
@@ -206,7 +206,7 @@ NVIDIA_GPUS: Final = (
         "nvidia gb200",
         (186, _GB200),
         (197_897_748_480, "gb200"),
-        products(_GB200, 2500, f8=5000, f6=5000, f4=10_000, s8=5000, tf32=1250)
+        matmul_rates(_GB200, 2500, f8=5000, f6=5000, f4=10_000, s8=5000, tf32=1250)
         | rates_from(xla_spec("gb200"), {"f32": 80.24, "f64": 40.12}),
         (xla_spec("gb200"), 7.928064),
         links=(_GB200, 0.9),
@@ -219,7 +219,7 @@ NVIDIA_GPUS: Final = (
         "nvidia gb300",
         (288, _GB300),
         (297_021_079_552, "gb300"),
-        products(_GB300, 2500, f8=5000, f6=5000, f4=15_300, tf32=1250, f32=83.4, f64=1.4)
+        matmul_rates(_GB300, 2500, f8=5000, f6=5000, f4=15_300, tf32=1250, f32=83.4, f64=1.4)
         | rates_from(xla_spec("gb300"), {"s8": 4814}),
         (xla_spec("gb300"), 7.928064),
         links=(_GB300, 0.9),
@@ -232,7 +232,7 @@ NVIDIA_GPUS: Final = (
         "rtx pro 6000, rtx pro 6000 blackwell",
         (96, _PRO6000),
         (103_079_215_104, "rtx6000pro"),
-        products(_PRO6000, 503.8, f8=1007.6, f6=1007.6, f4=2015.2, s8=1007.6, tf32=251.9, f32=126, f64=1.97),
+        matmul_rates(_PRO6000, 503.8, f8=1007.6, f6=1007.6, f4=2015.2, s8=1007.6, tf32=251.9, f32=126, f64=1.97),
         (xla_spec("rtx6000pro"), 1.792),
         host=(_PRO6000, 0.064),
         l2_mib=128,

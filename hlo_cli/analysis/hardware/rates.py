@@ -43,7 +43,7 @@ class ChipSpec:
     """Peak rates of a chip: FLOP/s by element type, and bytes per second of main memory, links, and host connection.
 
     Unpublished rates are None. `fastest` are measured matmul rates above the peak. `cache_bytes` is the size of
-    caches or scratch memory beside main memory. If `adds_in_switches`, switches reduce, so that each byte of an
+    caches or scratch memory in addition to main memory. If `adds_in_switches`, switches reduce, so that each byte of an
     all-reduce leaves a device once.
     """
 
@@ -117,11 +117,11 @@ def spec_from(
     flops: Mapping[str, Rate], memory: Published, links: Published | None = None, host: Published | None = None
 ) -> ChipSpec:
     """Returns peak rates without a chip name, which the caller adds."""
-    wires = [None if wire is None else rate_from(*wire) for wire in (links, host)]
-    return ChipSpec("", flops, rate_from(*memory), wires[0], wires[1])
+    links_rate, host_rate = (None if each is None else rate_from(*each) for each in (links, host))
+    return ChipSpec("", flops, rate_from(*memory), links_rate, host_rate)
 
 
-def products(source: str, both: float, **others: float) -> dict[str, Rate]:
+def matmul_rates(source: str, both: float, **others: float) -> dict[str, Rate]:
     """Returns matmul rates of one source; `both` is the rate of bf16 and f16."""
     return rates_from(source, {"bf16": both, "f16": both, **others})
 

@@ -18,8 +18,8 @@ _CLOUD: Final = "https://docs.cloud.google.com/tpu/docs/"
 _PALLAS: Final = "https://docs.jax.dev/en/latest/pallas/tpu/hardware.html"
 _JAX: Final = "https://github.com/jax-ml/jax/blob/main/jax/_src/pallas/mosaic/tpu_info.py"
 _BOOK: Final = "https://jax-ml.github.io/scaling-book/tpus"
-_COMPILER: Final = "libtpu 0.0.51: what error E1000 calls available"
-_BOTH_CORES: Final = "libtpu: what error E1000 calls available where both cores are one device"
+_COMPILER: Final = "libtpu 0.0.51: memory that error E1000 reports as available"
+_BOTH_CORES: Final = "libtpu: memory that error E1000 reports as available when both cores are one device"
 
 
 def _tpu(
@@ -33,7 +33,7 @@ def _tpu(
     vmem: int,
     smem: int = MIB,
     cmem: int = 0,
-    told: str = _COMPILER,
+    origin: str = _COMPILER,
 ) -> Chip:
     """Returns the row of a TPU."""
     memories: dict[int, Capacity] = {TpuMemorySpace.HBM: hbm, TpuMemorySpace.VMEM: Capacity(vmem, _PALLAS)}
@@ -46,7 +46,7 @@ def _tpu(
         "tpu",
         MappingProxyType(memories),
         replace(spec, chip=name, cache_bytes=vmem + cmem),
-        Capacity(round(usable_gib * GIB), told),
+        Capacity(round(usable_gib * GIB), origin),
         generation,
     )
 
@@ -89,7 +89,7 @@ TPUS: Final = (
         _V4_RATES,
         vmem=16 * MIB,
         cmem=134_000_000,
-        told=_BOTH_CORES,
+        origin=_BOTH_CORES,
     ),
     _tpu(
         "v4-core",

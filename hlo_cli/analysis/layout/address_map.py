@@ -108,10 +108,9 @@ def linear_indices(shape: ArrayShape, indices: IntArray) -> IntArray:
     """
     rows = np.asarray(indices)
     if rows.size and not np.issubdtype(rows.dtype, np.integer):
-        raise HloError(f"indices are whole numbers, not {rows.dtype}")
+        raise HloError(f"indices must be integers, not {rows.dtype}")
     if rows.ndim < 1 or rows.shape[-1] != shape.rank:
-        last = rows.shape[-1] if rows.ndim else "no"
-        raise HloError(f"an index into {shape} has {shape.rank} numbers, the array of indices has {last} in a row")
+        raise HloError(f"expected indices of shape (n, {shape.rank}) for {shape}, found {rows.shape}")
     check_int64(shape.tiling.slots, INT64)
     lookup = AddressLookup(shape, rows.size)
     flat = rows.reshape(prod(rows.shape[:-1]), shape.rank)
@@ -185,23 +184,23 @@ class AddressLookup:
         return out_of_range(self._shape, dimension, int(column[np.argmax((column >= size) | (column < -size))]))
 
 
-def allocate_output(sizes: tuple[int, ...], slots: int, out: IntArray | None) -> IntArray:
-    """Array for integers below `slots`: `out` if it fits, else a new one."""
+def allocate_output(sizes: tuple[int, ...], positions: int, out: IntArray | None) -> IntArray:
+    """Array for integers below `positions`: `out` if it fits, else a new one."""
     if out is None:
-        check_int64(slots, INT64)
+        check_int64(positions, INT64)
         return np.empty(sizes, np.int64)
     if out.shape != sizes:
-        raise HloError(f"out has the sizes {list(out.shape)}, not {list(sizes)}")
-    check_int64(slots, out.dtype)
+        raise HloError(f"out has shape {out.shape}, expected {sizes}")
+    check_int64(positions, out.dtype)
     return out
 
 
-def check_int64(slots: int, dtype: np.dtype[Any]) -> None:
-    """Raises HloError if `dtype` cannot hold the largest linear index below `slots`."""
+def check_int64(positions: int, dtype: np.dtype[Any]) -> None:
+    """Raises HloError if `dtype` cannot hold the largest linear index below `positions`."""
     if not np.issubdtype(dtype, np.integer):
-        raise HloError(f"linear indices are whole numbers, which {dtype} is not for")
-    if slots - 1 > np.iinfo(dtype).max:
-        raise HloError(f"{slots:,} slots are too many for {dtype}")
+        raise HloError(f"dtype {dtype} cannot hold linear indices")
+    if positions - 1 > np.iinfo(dtype).max:
+        raise HloError(f"{dtype} is too small for {positions:,} positions")
 
 
 def _axes(functions: IndexFunctions, sizes: tuple[int, ...]) -> list[tuple[IndexFunction, int, int]] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from hlo_cli.analysis.layout.indices import OneIndex, addressable, checked_index, checked_slot
+from hlo_cli.analysis.layout.indices import OneIndex, addressable, checked_index, checked_position
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.tiling import Bounds, Index, Split, ravel, unravel
@@ -132,7 +132,7 @@ def element_at(shape: Shape, linear: int | IntArray) -> tuple[int, ...] | IntArr
     """
     array = addressable(shape)
     if isinstance(linear, int):
-        checked_slot(array, linear)
+        checked_position(array, linear)
         tiling = array.tiling
         return tuple(tiling.element(linear)) if linear < tiling.slots and tiling.holds(linear) else None
     from hlo_cli.analysis.layout.inverse_map import elements_at
@@ -165,7 +165,7 @@ def linear_index_to_multidimensional_index(shape: Shape, linear: int) -> tuple[i
     """
     array = addressable(shape)
     if not 0 <= linear < array.elements:
-        raise HloError(f"{linear} is out of range: {array} has {array.elements:,} elements")
+        raise HloError(f"linear index {linear} is out of range: {array} has {array.elements:,} elements")
     order = array.layout.minor_to_major[::-1]
     place = dict(zip(order, unravel(linear, tuple(array.sizes[d] for d in order)), strict=True))
     return tuple(place[d] for d in range(array.rank))

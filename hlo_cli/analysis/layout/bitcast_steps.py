@@ -102,7 +102,7 @@ def _common_factors(before: ArrayShape, after: ArrayShape) -> BitcastSteps | Non
 
 
 def _weight(digits: Sequence[Digit], place: int) -> int:
-    """Distance in row-major order between elements that are `place` slots apart."""
+    """Distance in row-major order between elements that are `place` positions apart."""
     least, _, weight = max(digit for digit in digits if digit[0] <= place)
     return weight * (place // least)
 
@@ -120,7 +120,7 @@ def _order_between(before: ArrayShape, after: ArrayShape) -> tuple[int, ...] | N
     if sorted(before.sizes) != sorted(after.sizes):
         return None
     order = [-1] * after.rank
-    for large in (True, False):  # dimensions of size 1 lie nowhere in particular
+    for large in (True, False):  # dimensions of size 1 have no position of their own
         here, there = (
             [d for d in shape.layout.minor_to_major if (shape.sizes[d] > 1) == large] for shape in (before, after)
         )

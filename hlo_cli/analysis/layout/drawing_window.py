@@ -60,10 +60,10 @@ class Plane:
     fold: int
     tail: Tiling
 
-    def slot(self, row: int, column: int) -> int:
+    def linear_index(self, row: int, column: int) -> int:
         """Linear index, in elements, of a cell."""
-        slot: int = self.tail.linear_index(self._index(row, column))
-        return slot
+        index: int = self.tail.linear_index(self._index(row, column))
+        return index
 
     def is_padding(self, row: int, column: int) -> bool:
         """Whether a cell is padding."""
@@ -82,7 +82,7 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> plane = plane_of(parse_shape("f32[3,5]{1,0:T(2,2)}"))
-    >>> plane.slot(2, 3), plane.slot(3, 5), plane.is_padding(3, 5)
+    >>> plane.linear_index(2, 3), plane.linear_index(3, 5), plane.is_padding(3, 5)
     (17, 23, True)
     """
     tiling, tiles = shape.tiling, shape.layout.tiles

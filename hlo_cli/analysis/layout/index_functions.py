@@ -26,7 +26,7 @@ _LONG_ROW = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Function with adjacent elements `stride` slots apart."""
+    """Function with adjacent elements `stride` positions apart."""
 
     stride: int
 

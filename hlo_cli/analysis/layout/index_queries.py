@@ -37,8 +37,8 @@ def linear_indices_of(shape: ArrayShape, selections: Sequence[tuple[range, ...]]
     yield from _look_up(lookup, singles)
 
 
-def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
-    """Yields the elements in ranges of slots, one row each, -1 for padding.
+def elements_in(shape: ArrayShape, positions: Iterable[range], *, front: int = 0, width: int = 1) -> Iterator[IntArray]:
+    """Yields the elements in ranges of positions, one row each, -1 for padding.
 
     With `width`, the ranges are bytes, `width` per element, and the first element is at byte `front`.
 
@@ -46,7 +46,7 @@ def elements_in(shape: ArrayShape, slots: Iterable[range], *, front: int = 0, wi
     >>> next(elements_in(parse_shape("f32[3]{0:T(2)}"), [range(2, 4)])).tolist()
     [[2], [-1]]
     """
-    for numbers in slots:
+    for numbers in positions:
         for start in range(0, len(numbers), BLOCK):
             part = numbers[start : start + BLOCK]
             places = (np.arange(part.start, part.stop, part.step) - front) // width

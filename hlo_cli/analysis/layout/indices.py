@@ -1,4 +1,4 @@
-"""Checks indices and slots from user input against an array."""
+"""Checks indices and linear indices from user input against an array."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def addressable(shape: Shape) -> ArrayShape:
     >>> addressable(parse_shape("(f32[2], f32[3])"))
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: (f32[2]{0}, f32[3]{0}) is no array: its elements have no addresses
+    hlo_cli.source.HloError: error: (f32[2]{0}, f32[3]{0}) is not an array
     """
     array = shape.array if isinstance(shape, BufferShape) else shape
     if not isinstance(array, ArrayShape):
-        raise HloError(f"{shape} is no array: its elements have no addresses")
+        raise HloError(f"{shape} is not an array")
     if array.layout.split_configs and array.problem is None:
         array = replace(array, layout=replace(array.layout, split_configs=()))
     if (problem := array.problem) is None and overflows(array):
-        problem = "the padded array has more than 2^63 - 1 slots or bytes"
+        problem = "padded array size exceeds 2^63 - 1"
     if problem is not None:
         raise HloError(f"{array}: {problem}")
     return array
@@ -48,28 +48,28 @@ def checked_index(shape: ArrayShape, index: OneIndex) -> tuple[int, ...]:
         coordinates = [as_int(coordinate) for coordinate in index]
     except TypeError:
         raise HloError(
-            f"an index is {shape.rank} whole numbers, as (2,3); many are an array of shape (n, rank)"
+            f"expected {_index_values(shape.rank)} for {shape}, or an array of shape (n, {shape.rank})"
         ) from None
     if len(coordinates) != shape.rank:
-        raise HloError(f"the index has {_numbers(len(coordinates))}, {shape} needs {_numbers(shape.rank)}")
+        raise HloError(f"expected {_index_values(shape.rank)} for {shape}, found {len(coordinates)}")
     for dimension, (coordinate, size) in enumerate(zip(coordinates, shape.sizes, strict=True)):
         if not -size <= coordinate < size:
             raise out_of_range(shape, dimension, coordinate)
     return tuple(c + size if c < 0 else c for c, size in zip(coordinates, shape.sizes, strict=True))
 
 
-def checked_slot(shape: ArrayShape, slot: int) -> None:
-    """Raises HloError if a slot is out of range."""
-    if not 0 <= slot < shape.slots:
-        raise HloError(f"{slot} is out of range: {shape} has {shape.slots:,} slots")
+def checked_position(shape: ArrayShape, position: int) -> None:
+    """Raises HloError if a linear index is out of range."""
+    if not 0 <= position < shape.slots:
+        raise HloError(f"linear index {position} is out of range: {shape} has {shape.slots:,} positions")
 
 
 def out_of_range(shape: ArrayShape, dimension: int, coordinate: int) -> HloError:
     """Error for a coordinate that is out of range."""
     size = shape.sizes[dimension]
-    ends = f"0 to {size - 1}, or -{size} to -1 from the end" if size else "no elements at all"
-    return HloError(f"{coordinate} is out of range: dimension {dimension} of {shape} has {ends}")
+    valid = f"0 to {size - 1}, or -{size} to -1 from the end" if size else "size 0"
+    return HloError(f"index {coordinate} is out of range for dimension {dimension} of {shape} ({valid})")
 
 
-def _numbers(count: int) -> str:
-    return "1 number" if count == 1 else f"{count} numbers"
+def _index_values(count: int) -> str:
+    return f"{count} index {'value' if count == 1 else 'values'}"

@@ -1,6 +1,6 @@
-"""Coordinates of the element in a slot as sums over the physical dimensions.
+"""Coordinates of the element in a position as sums over the physical dimensions.
 
-A slot is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the inner
+A position is padding if a coordinate reaches its limit: the size of the array dimension, that of a tile which the inner
 tile does not divide, or 1 for a dimension that a tile adds.
 """
 
@@ -16,12 +16,12 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Combine, Extend, Permute, Split, Tiling
 
 Digit: TypeAlias = tuple[int, int, int]
-"""Physical dimension: its stride in slots, its size, and its stride in the row-major order of elements."""
+"""Physical dimension: its stride in positions, its size, and its stride in the row-major order of elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """Coordinate as a sum over physical dimensions with factors `steps`; slots where it reaches `limit` are padding.
+    """Coordinate as a sum over physical dimensions with factors `steps`; at `limit` and above it is padding.
 
     `dimensions` are its logical dimensions: none for a position in a tile, several if combined by `*`.
     """
@@ -31,12 +31,12 @@ class Coordinate:
     dimensions: tuple[int, ...] = ()
 
     def can_overflow(self, physical: Sequence[int]) -> bool:
-        """Whether any slot reaches the limit."""
+        """Whether any position reaches the limit."""
         return sum(step * (size - 1) for step, size in zip(self.steps, physical, strict=True)) >= self.limit
 
 
 def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
-    """Physical dimensions as digits of the slot number, most minor first; None if there is padding.
+    """Physical dimensions as digits of the position number, most minor first; None if there is padding.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> digits_of(parse_shape("f32[4,4]{1,0:T(2,4)}"))
@@ -58,7 +58,7 @@ def digits_of(shape: ArrayShape) -> tuple[Digit, ...] | None:
 
 
 def coordinates_of(tiling: Tiling) -> tuple[Coordinate, ...] | None:
-    """Coordinates of slots; None if a `*` combines dimensions that are tiled already.
+    """Coordinates of positions; None if a `*` combines dimensions that are tiled already.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> coordinates_of(parse_shape("f32[3,5]{1,0:T(2,2)}").tiling)

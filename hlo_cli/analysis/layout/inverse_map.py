@@ -1,7 +1,7 @@
-"""Element in each slot, as numpy arrays: the whole inverse map, the padding mask, and lookups.
+"""Element in each position, as numpy arrays: the whole inverse map, the padding mask, and lookups.
 
-Coordinates of elements are sums over physical dimensions, so a few short vectors are added by broadcasting; slots where
-a coordinate reaches its limit are padding.
+Coordinates of elements are sums over physical dimensions, so a few short vectors are added by broadcasting; positions
+where a coordinate reaches its limit are padding.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hlo_cli.ir.tiling import Tiling, ravel, unravel
 from hlo_cli.source import HloError
 
 PADDING = -1
-_MIN_MINOR_SLOTS = 1024
+_MIN_MINOR_POSITIONS = 1024
 _MAX_TABLE = 1 << 20
 
 
 def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
-    """Row-major number of the element in every slot, -1 for padding.
+    """Row-major number of the element in every position, -1 for padding.
 
     Written to `out`, if given, instead of a new int64 array.
 
@@ -63,7 +63,7 @@ def inverse_map(shape: Shape, out: IntArray | None = None) -> IntArray:
 
 
 def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Boolean array that is true for every slot without an element, including tail padding.
+    """Boolean array that is true for every position without an element, including tail padding.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> padding_mask(parse_shape("f32[3]{0:T(4)L(6)}")).tolist()
@@ -74,42 +74,42 @@ def padding_mask(shape: Shape) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def inverse_blocks(shape: ArrayShape, size: int = BLOCK) -> Iterator[tuple[IntArray, tuple[IntArray, ...]]]:
-    """Yields the slots with elements in memory order and their coordinates, in blocks of at most `size` slots.
+    """Yields the positions with elements in memory order and their coordinates, in blocks of at most `size` positions.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> for slots, index in inverse_blocks(parse_shape("f32[3]{0:T(2)}"), 3): print(slots, index)
+    >>> for positions, index in inverse_blocks(parse_shape("f32[3]{0:T(2)}"), 3): print(positions, index)
     [0 1 2] (array([0, 1, 2]),)
     """
     count = shape.tiling.slots
     lookup = InverseLookup(shape, count)
     for start in range(0, count, size):
-        slots = np.arange(start, min(start + size, count))
-        is_element, index = lookup.at(slots)
+        positions = np.arange(start, min(start + size, count))
+        is_element, index = lookup.at(positions)
         if is_element.any():
             yield (
-                (slots, index)
+                (positions, index)
                 if is_element.all()
-                else (slots[is_element], tuple(column[is_element] for column in index))
+                else (positions[is_element], tuple(column[is_element] for column in index))
             )
 
 
 def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
-    """Elements in many slots: an array with one more dimension, of size rank; -1 for padding.
+    """Elements in many positions: an array with one more dimension, of size rank; -1 for padding.
 
-    HloError if a slot is out of range.
+    HloError if a position is out of range.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> elements_at(parse_shape("f32[3,5]{1,0:T(2,2)}"), np.array([17, 9]))
     array([[ 2,  3],
            [-1, -1]])
     """
-    slots = np.asarray(linear)
-    if not np.issubdtype(slots.dtype, np.integer) and slots.size:
-        raise HloError(f"linear indices are whole numbers, not {slots.dtype}")
-    flat = slots.reshape(-1)
+    positions = np.asarray(linear)
+    if not np.issubdtype(positions.dtype, np.integer) and positions.size:
+        raise HloError(f"linear indices must be integers, not {positions.dtype}")
+    flat = positions.reshape(-1)
     if flat.size and not 0 <= (wrong := int(flat.min())) <= int(flat.max()) < shape.slots:
         wrong = wrong if wrong < 0 else int(flat.max())
-        raise HloError(f"{wrong} is out of range: {shape} has {shape.slots:,} slots")
+        raise HloError(f"linear index {wrong} is out of range: {shape} has {shape.slots:,} positions")
     lookup = InverseLookup(shape, flat.size)
     found = np.empty((flat.size, shape.rank), np.int64)
     for start in range(0, flat.size, BLOCK):
@@ -119,11 +119,11 @@ def elements_at(shape: ArrayShape, linear: IntArray) -> IntArray:
             block[:, dimension] = column
         if not is_element.all():
             block[~is_element] = PADDING
-    return found.reshape((*slots.shape, shape.rank))
+    return found.reshape((*positions.shape, shape.rank))
 
 
 class InverseLookup:
-    """Finds the elements in slots from two tables, one over tiles and one within a tile."""
+    """Finds the elements in positions from two tables, one over tiles and one within a tile."""
 
     def __init__(self, shape: ArrayShape, count: int) -> None:
         """Limits the size of the tables to what pays off for `count` lookups."""
@@ -139,16 +139,16 @@ class InverseLookup:
             for coordinate in self._coordinates or ()
         ]
 
-    def at(self, slots: IntArray) -> tuple[Any, tuple[IntArray, ...]]:
-        """Whether each slot has an element, and its coordinates, which are undefined for padding."""
-        is_element = slots < self._tiling.slots  # behind the last tile lies what L(n) adds
+    def at(self, positions: IntArray) -> tuple[Any, tuple[IntArray, ...]]:
+        """Whether each position has an element, and its coordinates, which are undefined for padding."""
+        is_element = positions < self._tiling.slots  # L(n) adds positions after the last tile
         if not is_element.all():
-            slots = np.where(is_element, slots, 0)
+            positions = np.where(is_element, positions, 0)
         if self._coordinates is None:
-            index = self._tiling.element(slots)
-            return self._tiling.holds(slots) & is_element, index
-        tile_index = slots // self._tile
-        index_in_tile = slots - tile_index * self._tile
+            index = self._tiling.element(positions)
+            return self._tiling.holds(positions) & is_element, index
+        tile_index = positions // self._tile
+        index_in_tile = positions - tile_index * self._tile
         columns: dict[int, IntArray] = {}
         for coordinate, (major, minor) in zip(self._coordinates, self._tables, strict=True):
             found = major[tile_index] + minor[index_in_tile]
@@ -163,9 +163,9 @@ class InverseLookup:
 
 
 def _split_position(physical: Sequence[int]) -> int:
-    """Physical dimension that separates the two tables: those from it on have at least a thousand slots."""
+    """Physical dimension that separates the two tables: those from it on have at least a thousand positions."""
     at, room = len(physical), 1
-    while at > 0 and room < _MIN_MINOR_SLOTS:
+    while at > 0 and room < _MIN_MINOR_POSITIONS:
         at -= 1
         room *= physical[at]
     return at
@@ -178,7 +178,7 @@ def _index_sums(sizes: Sequence[int], steps: Sequence[int], dtype: np.dtype[Any]
 
 
 def _mark_padding(table: IntArray, coordinate: Coordinate, physical: Sequence[int], at: int) -> None:
-    """Writes PADDING to slots where `coordinate` reaches its limit; tiles with the same overlap are processed
+    """Writes PADDING to positions where `coordinate` reaches its limit; tiles with the same overlap are processed
     together.
     """
     major = _index_sums(physical[:at], coordinate.steps[:at], INT64)
@@ -201,7 +201,7 @@ def _slices(positions: IntArray) -> list[slice]:
     return [slice(int(run[0]), int(run[-1]) + 1) for run in runs]
 
 
-def _by_steps(tiling: Tiling, slots: IntArray) -> IntArray:
-    """Elements in slots by the steps of the tiling."""
-    found = np.broadcast_to(ravel(tiling.element(slots), tiling.bounds[0]), slots.shape)
-    return np.where(tiling.holds(slots), found, PADDING)
+def _by_steps(tiling: Tiling, positions: IntArray) -> IntArray:
+    """Elements in positions by the steps of the tiling."""
+    found = np.broadcast_to(ravel(tiling.element(positions), tiling.bounds[0]), positions.shape)
+    return np.where(tiling.holds(positions), found, PADDING)

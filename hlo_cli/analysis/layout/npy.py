@@ -35,8 +35,8 @@ def integers_of(data: bytes, name: str) -> IntArray:
     try:
         array = np.load(BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise HloError(f"{name} is no .npy file: {error}") from None
+        raise HloError(f"'{name}' is not a .npy file: {error}") from None
     if not np.issubdtype(array.dtype, np.integer):
-        raise HloError(f"{name} holds {array.dtype}, not integers")
+        raise HloError(f"'{name}' contains {array.dtype}, expected integers")
     found: IntArray = array
     return found

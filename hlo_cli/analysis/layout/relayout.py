@@ -60,12 +60,12 @@ def correspondence(before: ArrayShape, after: ArrayShape, order: Sequence[int] |
     (1, 0)
     """
     if before.elements != after.elements:
-        counts = f"{before.elements:,} and {after.elements:,} elements"
-        raise HloError(f"{before} and {after} have {counts}: they cannot be the same array")
+        counts = f"{before.elements:,} and {after.elements:,}"
+        raise HloError(f"{before} and {after} have different element counts ({counts})")
     if order is not None:
         fits = sorted(order) == list(range(before.rank)) and tuple(before.sizes[d] for d in order) == after.sizes
         if not fits:
-            raise HloError(f"the order {tuple(order)} does not lead from {before} to {after}")
+            raise HloError(f"permutation {tuple(order)} does not map {before} to {after}")
         return IndexCorrespondence(tuple(order))
     return IndexCorrespondence()
 

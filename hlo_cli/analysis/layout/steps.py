@@ -15,7 +15,7 @@ from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Bounds, Combine, Extend, Permute, Split, tiling_of
 
-Kind = Literal["array", "split", "order", "extend", "combine", "pad", "cut", "align", "metadata"]
+Kind = Literal["array", "split", "order", "extend", "combine", "pad", "tile", "align", "metadata"]
 
 _INT64_MAX = 2**63 - 1
 
@@ -24,9 +24,9 @@ _INT64_MAX = 2**63 - 1
 class LayoutStep:
     """Step from the logical array to memory, and the sizes after it.
 
-    `level` counts tiles from 0. `cut` are the sizes of a tile, `counts` the numbers of tiles; `padding` is added to
-    each dimension. A "combine" merges the dimension at `position` into the next one. A "cut" is a reshape to `reshape`,
-    then a `transpose` that moves the tile's own dimensions to the end.
+    `level` counts tiles from 0. `tile` are the sizes of a tile, `counts` the numbers of tiles; `padding` is added to
+    each dimension. A "combine" merges the dimension at `position` into the next one. A "tile" is a reshape to
+    `reshape`, then a `transpose` that moves the tile's own dimensions to the end.
     """
 
     kind: Kind
@@ -35,7 +35,7 @@ class LayoutStep:
     bytes: int
     level: int = 0
     before: Bounds = ()
-    cut: tuple[int, ...] = ()
+    tile: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
     reshape: Bounds = ()
@@ -61,8 +61,8 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
     >>> for step in steps: print(step.kind, step.sizes, step.bytes)
     array (300, 70) 42000
     pad (304, 128) 77824
-    cut (38, 1, 8, 128) 77824
-    cut (38, 1, 4, 128, 2, 1) 77824
+    tile (38, 1, 8, 128) 77824
+    tile (38, 1, 4, 128, 2, 1) 77824
     """
     steps = [_step(shape, "array", shape.sizes)]
     layout, sizes = shape.layout, shape.sizes_in_memory
@@ -78,8 +78,8 @@ def layout_steps(shape: ArrayShape) -> tuple[LayoutStep, ...]:
                 steps.append(_step(shape, "extend", after, before=before, level=level))
             case Combine(position=position):
                 steps.append(replace(_step(shape, "combine", after, before=before, level=level), position=position))
-            case Split(sizes=cut):
-                steps.extend(_cut(shape, before, cut, level))
+            case Split(sizes=tile):
+                steps.extend(_tile_steps(shape, before, tile, level))
                 level += 1
             case _:
                 pass
@@ -145,7 +145,7 @@ def overflow_source(shape: ArrayShape) -> tuple[str, int]:
 
 
 def overflows(shape: ArrayShape) -> bool:
-    """Whether the padded array has more slots or bytes than 64 bits can count."""
+    """Whether the padded array has more positions or bytes than 64 bits can count."""
     return max(shape.slots, shape.padded_bytes) > _INT64_MAX
 
 
@@ -156,21 +156,21 @@ def _step(
     return LayoutStep(kind, sizes, elements, _bytes(elements, shape), level, before, transpose=transpose)
 
 
-def _cut(shape: ArrayShape, before: Bounds, cut: tuple[int, ...], level: int) -> Iterator[LayoutStep]:
-    kept = len(before) - len(cut)
-    counts = tuple(-(-d // t) for d, t in zip(before[kept:], cut, strict=True))
-    padded = tuple(n * t for n, t in zip(counts, cut, strict=True))
+def _tile_steps(shape: ArrayShape, before: Bounds, tile: tuple[int, ...], level: int) -> Iterator[LayoutStep]:
+    kept = len(before) - len(tile)
+    counts = tuple(-(-d // t) for d, t in zip(before[kept:], tile, strict=True))
+    padded = tuple(n * t for n, t in zip(counts, tile, strict=True))
     sizes = (*before[:kept], *padded)
     elements = prod(sizes)
     room = _bytes(elements, shape)
     if sizes != before:
         added = tuple(new - old for new, old in zip(sizes, before, strict=True))
         yield LayoutStep("pad", sizes, elements, room, level, before, padding=added)
-    reshape = before[:kept] + tuple(size for pair in zip(counts, cut, strict=True) for size in pair)
+    reshape = before[:kept] + tuple(size for pair in zip(counts, tile, strict=True) for size in pair)
     moved = range(kept, len(reshape))
     transpose = (*range(kept), *moved[::2], *moved[1::2])
     yield LayoutStep(
-        "cut", (*before[:kept], *counts, *cut), elements, room, level, before, cut, counts,
+        "tile", (*before[:kept], *counts, *tile), elements, room, level, before, tile, counts,
         reshape=reshape, transpose=transpose,
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ def verify_index_map(shape: ArrayShape) -> bool:
 
 
 def in_memory(sizes: Bounds, layout: Layout) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Row-major number of the element in each slot, -1 for padding, in the physical dimensions.
+    """Row-major number of the element in each position, -1 for padding, in the physical dimensions.
 
     >>> from hlo_cli.ir.layout import Tile
     >>> in_memory((3,), Layout((0,), (Tile((2,)),))).tolist()
@@ -57,7 +57,7 @@ def _cut(memory: np.ndarray[Any, np.dtype[np.int64]], tile: tuple[int, ...]) -> 
             run = 1
     memory = memory.reshape(merged)
     missing = [-size % cut for size, cut in zip(memory.shape[at:], cuts, strict=True)]
-    memory = np.pad(memory, [*((0, 0),) * at, *((0, behind) for behind in missing)], constant_values=PADDING)
+    memory = np.pad(memory, [*((0, 0),) * at, *((0, extra) for extra in missing)], constant_values=PADDING)
     halves = [part for size, cut in zip(memory.shape[at:], cuts, strict=True) for part in (size // cut, cut)]
     memory = memory.reshape((*memory.shape[:at], *halves))
     return memory.transpose((*range(at), *range(at, memory.ndim, 2), *range(at + 1, memory.ndim, 2)))

@@ -67,7 +67,8 @@ def _user_colors(
     of = numbers.of
     for node in reversed(nodes):
         used = [
-            (colors.get(u, NONE) if other[u] < 0 else _paired_color(u, other, two), slot) for u, slot in users[node]
+            (colors.get(u, NONE) if other[u] < 0 else _paired_color(u, other, two), position)
+            for u, position in users[node]
         ]
         if len(used) > 1:
             used.sort()
@@ -129,10 +130,10 @@ def _from_users(pairs: Pairs, a: Node, color: Key, color_of_two: _Colors) -> Nod
     """Node that a paired user of `a` has at the operand position of `a`, if it is unpaired and of this color; else
     NONE.
     """
-    for user, slot in pairs.one.users[a]:
+    for user, position in pairs.one.users[a]:
         other = pairs.after[user]
-        if other >= 0 and slot < len(pairs.two.operands[other]):
-            b = pairs.two.operands[other][slot]
+        if other >= 0 and position < len(pairs.two.operands[other]):
+            b = pairs.two.operands[other][position]
             if pairs.before[b] < 0 and color_of_two.get(b) == color:
                 return b
     return NONE

@@ -39,10 +39,10 @@ class CandidatePairs:
         after, (one, two) = self.pairs.after, (self.one, self.two)
         yield from self._operands(a, b)
         users: dict[tuple[str, int], list[Node]] = {}
-        for v, slot in two.users[b][:_MAX_USERS]:
-            users.setdefault((two.nodes[v].opcode, slot), []).append(v)
-        for u, slot in one.users[a][:_MAX_USERS]:
-            group = users.get((one.nodes[u].opcode, slot), [])
+        for v, position in two.users[b][:_MAX_USERS]:
+            users.setdefault((two.nodes[v].opcode, position), []).append(v)
+        for u, position in one.users[a][:_MAX_USERS]:
+            group = users.get((one.nodes[u].opcode, position), [])
             if after[u] not in group:
                 yield from ((u, v) for v in group)
 
@@ -104,10 +104,10 @@ def _nearby(graph: Graph, opposite: Graph, node: Node, other: list[Node]) -> Ite
     """Nodes of the opposite graph at the position of a node, as given by its paired users and operands, or one node
     further.
     """
-    for user, slot in graph.users[node][:_MAX_USERS]:
+    for user, position in graph.users[node][:_MAX_USERS]:
         if (pair := other[user]) >= 0:
             yield pair
-            for operand in opposite.operands[pair][slot : slot + 1]:
+            for operand in opposite.operands[pair][position : position + 1]:
                 yield operand
                 yield from opposite.operands[operand][:1]
     for operand in graph.operands[node][:_MAX_USERS]:

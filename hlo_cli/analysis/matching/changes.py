@@ -143,10 +143,10 @@ def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Chang
 
 def _element_changes(before: Instruction, after: Instruction) -> Iterator[Change]:
     """Yields differences of tuple elements that operands select with `#`, such as `%a#1`."""
-    for slot in range(min(len(before.operands), len(after.operands))):
-        one, two = before.operand_index(slot), after.operand_index(slot)
+    for position in range(min(len(before.operands), len(after.operands))):
+        one, two = before.operand_index(position), after.operand_index(position)
         if one != two:
-            yield Change("operands", f"operand {slot}", _index(one), _index(two))
+            yield Change("operands", f"operand {position}", _index(one), _index(two))
 
 
 def _index(index: tuple[int, ...]) -> str:

@@ -16,7 +16,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 
 _MAX_AFFECTED: Final = 100
-"""Maximum number of nodes that are compared again for one new pair, beside the nodes that it pairs."""
+"""Maximum number of nodes that are compared again for one new pair, in addition to the nodes that it pairs."""
 _MAX_REPAIRED: Final = 200
 """Maximum number of nodes that one new pair can pair again, including those of called computations."""
 

@@ -137,8 +137,8 @@ class Graph:
         """Sets the operands of a node; the operands are linked already."""
         self.operands[node] = tuple(operands)
         expression, users = self.expression, self.users
-        for slot, operand in enumerate(operands):
-            users[operand].append((node, slot))
+        for position, operand in enumerate(operands):
+            users[operand].append((node, position))
         expression[node] = self.numbers.of((self.keys[CONTENT][node], *[expression[operand] for operand in operands]))
 
     def finish(self, unit: Unit) -> None:

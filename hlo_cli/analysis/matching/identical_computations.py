@@ -61,7 +61,7 @@ class IdenticalComputations:
         two.comparable[new:last] = one.comparable[old:end]
         two.controlled.update([node + shift for node in one.controlled.intersection(range(old, end))])
         two.operands[new:last] = [tuple([o + shift for o in operands]) for operands in one.operands[old:end]]
-        two.users[new:last] = [[(user + shift, slot) for user, slot in users] for users in one.users[old:end]]
+        two.users[new:last] = [[(user + shift, position) for user, position in users] for users in one.users[old:end]]
         if computation.root is not None:
             two.roots.add(two.node(computation.root))
         unit = one.unit_of[twin]

@@ -71,7 +71,7 @@ class InstructionDiff:
         return found
 
     def _computation_changes(self, before: Instruction, after: Instruction) -> Iterator[Change]:
-        """Yields a change if the instruction moved to another computation: fused, unfused, or fused with others."""
+        """Yields a change if the instruction moved to another computation: fused, unfused, or in a different fusion."""
         old, new = before.computation, after.computation
         if self._computations.get(old) is new:
             return
@@ -79,7 +79,7 @@ class InstructionDiff:
         if not (was_fused or is_fused):
             yield Change("computation", "", old.name, new.name)
             return
-        how = "fused with others" if was_fused and is_fused else "fused" if is_fused else "unfused"
+        how = "different fusion" if was_fused and is_fused else "fused" if is_fused else "unfused"
         yield Change("fusion", how, old.name, new.name)
 
 

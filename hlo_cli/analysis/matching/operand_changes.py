@@ -60,11 +60,11 @@ class OperandDiff:
             if one.opcode == two.opcode:
                 yield Change("operands", "", _names(one.operands), _names(two.operands))
             return
-        for slot, (x, y) in enumerate(
+        for position, (x, y) in enumerate(
             zip(one.operands, two.operands, strict=True) if by_parameter is None else by_parameter
         ):
             if not self._are_same_value(x, y):
-                yield Change("operands", f"operand {slot}", x.name, y.name)
+                yield Change("operands", f"operand {position}", x.name, y.name)
 
     def _operands_by_parameter(
         self, one: Instruction, two: Instruction

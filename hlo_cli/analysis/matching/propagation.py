@@ -170,14 +170,14 @@ class MatchPropagation:
         """Number of paired users that have both nodes at one position, and of those that have only one of them."""
         pairs = self._pairs
         common = different = 0
-        for user, slot in pairs.one.users[a][:_MAX_USERS]:
+        for user, position in pairs.one.users[a][:_MAX_USERS]:
             other = pairs.after[user]
             if other < 0:
                 continue
             operands = pairs.two.operands[other]
-            if slot < len(operands) and operands[slot] == b:
+            if position < len(operands) and operands[position] == b:
                 common += 1
-            elif slot < len(operands) and pairs.before[operands[slot]] >= 0:
+            elif position < len(operands) and pairs.before[operands[position]] >= 0:
                 different += 1
         return common, different
 

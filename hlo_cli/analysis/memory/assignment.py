@@ -49,7 +49,7 @@ def assign(
     sharing = OperandSharing(facts.dataflow, facts.in_place, facts.target)
     rules: Release = "2026-08" if is_tpu else release
     interference = Interference(facts.dataflow, facts.aliases, ranges, sharing, rules)
-    limit = tpu_generation(facts.generation).heap_limit if is_tpu and facts.is_generation_told else None
+    limit = tpu_generation(facts.generation).heap_limit if is_tpu and facts.is_generation_known else None
     strategy, *others = TPU_STRATEGIES if is_tpu else (DEFAULT_STRATEGY,)
     builders = combine_temporaries(_allocate(facts, interference, strategy, with_offsets=with_offsets), facts.target)
     while others and limit is not None and with_offsets and sum(d.size for d in builders if _is_limited(d)) > limit:

@@ -55,7 +55,7 @@ def compiled_memory(memory: MemoryAnalysis, assignment: BufferAssignment) -> Mem
     values = tuple(_with_assignment(value, assigned, slots) for value in memory.values)
     allocations = tuple(_allocations(memory, assignment, values))
     spaces = tuple(_space(space, values, assignment) for space in memory.spaces)
-    return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_told=True)
+    return replace(memory, values=values, spaces=spaces, allocations=allocations, limit=None, is_generation_known=True)
 
 
 def assigned_generation(assignment: BufferAssignment) -> str | None:

@@ -89,9 +89,9 @@ def _peak_live_bytes(buffers: Sequence[Buffer], interference: Interference) -> i
     for buffer in buffers:
         values = [value for value in buffer.values if value in start]
         if values:
-            begin, behind = min(start[v] for v in values), max(end[v] for v in values) + 1
+            begin, stop = min(start[v] for v in values), max(end[v] for v in values) + 1
             change[begin] = change.get(begin, 0) + buffer.size
-            change[behind] = change.get(behind, 0) - buffer.size
+            change[stop] = change.get(stop, 0) - buffer.size
     most = live = 0
     for position in sorted(change):
         live += change[position]

@@ -106,8 +106,8 @@ class Interference:
                 while at > 0 and live_ranges[at - 1][1] > last:
                     at -= 1
                 before = live_ranges[at - 1][1] if at else None
-                behind = live_ranges[at][0] if at < len(live_ranges) else None
-                free_intervals.cut(occupants.number, before, behind, begin, last)
+                after = live_ranges[at][0] if at < len(live_ranges) else None
+                free_intervals.cut(occupants.number, before, after, begin, last)
                 live_ranges.insert(at, (begin, last, value))
                 occupants.values.add(value)
 

@@ -136,8 +136,8 @@ def _extend_to_uses(dataflow: Dataflow, schedule: FlatSchedule, end: dict[int, i
             tick = schedule.ticks[number] if opcode != opcodes.WHILE else _loop_start(dataflow, schedule, instruction)
             for position, operand in enumerate(instruction.operands):
                 place = places.operand_place(instruction, position)
-                behind = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
-                for used in range(place, behind):
+                stop = place + 1 if opcode in TOP_ONLY else first[places.number(operand) + 1]
+                for used in range(place, stop):
                     value = at[used]
                     if value in end and end[value] < tick:
                         end[value] = tick

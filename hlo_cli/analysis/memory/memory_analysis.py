@@ -83,7 +83,7 @@ def memory_analysis(
         allocations,
         ranges.peak,
         assignment.strategy,
-        facts.is_generation_told,
+        facts.is_generation_known,
         assignment.limit,
     )
 

@@ -13,14 +13,14 @@ class MemoryFit:
 
     space: int
     name: str
-    taken_bytes: int
+    needed_bytes: int
     limit_bytes: int
     offsets: Offsets
 
     @property
     def excess_bytes(self) -> int:
         """The bytes above the limit; 0 or less if the program fits."""
-        return self.taken_bytes - self.limit_bytes
+        return self.needed_bytes - self.limit_bytes
 
 
 def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | None) -> tuple[MemoryFit, ...]:
@@ -36,7 +36,7 @@ def memory_fits(memory: MemoryAnalysis, limit_bytes: int | None, chip: Chip | No
     )
 
 
-def arena_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | None:
+def allocated_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | None:
     """Returns the total of all allocations in a memory space; None if offsets are unknown."""
     if space.offsets == "unknown":
         return None
@@ -45,5 +45,5 @@ def arena_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int | None:
 
 def _needed_bytes(memory: MemoryAnalysis, space: MemorySpaceUsage) -> int:
     """Returns the total of all allocations in a memory space, or the peak of live bytes if offsets are unknown."""
-    arena = arena_bytes(memory, space)
-    return space.peak_bytes if arena is None else arena
+    allocated = allocated_bytes(memory, space)
+    return space.peak_bytes if allocated is None else allocated

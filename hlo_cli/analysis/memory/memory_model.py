@@ -150,7 +150,7 @@ class MemoryAnalysis:
 
     `sequence` lists the instructions by position; `positions` is its inverse. `peak` is the position that XLA's
     live-range dump calls the peak (unpadded bytes of all memory spaces); each memory space has its own peak. `values`
-    are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_told` is False if
+    are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
     `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
     or if the numbers are the compiler's own.
     """
@@ -168,7 +168,7 @@ class MemoryAnalysis:
     allocations: tuple[Allocation, ...]
     peak: int
     strategy: StrategyName
-    is_generation_told: bool
+    is_generation_known: bool
     limit: int | None
 
     def space(self, number: int) -> MemorySpaceUsage | None:

@@ -29,7 +29,7 @@ _THROUGH = frozenset((opcodes.BITCAST,))
 
 @dataclass(frozen=True, slots=True)
 class OrderIndependentFacts:
-    """Results that hold for any order of the instructions; `is_generation_told` is False if `generation` is a guess."""
+    """Results that hold for any order of the instructions; `is_generation_known` is False if it is a guess."""
 
     module: Module
     target: Target | None
@@ -40,7 +40,7 @@ class OrderIndependentFacts:
     in_place: InPlace
     aliases: AliasSets
     buffers: tuple[Buffer, ...]
-    is_generation_told: bool
+    is_generation_known: bool
 
 
 def order_independent_facts(

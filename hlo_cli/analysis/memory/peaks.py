@@ -29,13 +29,13 @@ Orders = Mapping[Computation, Sequence[Instruction]]
 class Peaks:
     """The largest number of live bytes in each memory space.
 
-    In `standing`, a constant is live from its position, as in `memory_analysis`; in `whole`, during the whole
+    In `from_definition`, a constant is live from its position, as in `memory_analysis`; in `whole`, during the whole
     execution, as in compiled programs, so that moving a constant gains nothing. `constants` is the total size of
     constants. `temporaries` are the sizes of the temporary allocations with alignment and fragmentation, if
     requested.
     """
 
-    standing: Mapping[int, int]
+    from_definition: Mapping[int, int]
     whole: Mapping[int, int]
     constants: Mapping[int, int]
     temporaries: Mapping[int, int] = field(default_factory=dict, compare=False, repr=False)
@@ -52,7 +52,7 @@ class Peaks:
         ({}, {0: 8}, {})
         """
         found: dict[int, int] = {}
-        for peaks, allowed in ((self.standing, others.standing), (self.whole, others.whole)):
+        for peaks, allowed in ((self.from_definition, others.from_definition), (self.whole, others.whole)):
             for space, peak in peaks.items():
                 if (more := peak - limits.get(space, allowed.get(space, 0))) > 0:
                     found[space] = max(found.get(space, 0), more)
@@ -72,7 +72,7 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
     >>> peaks_of(facts, {}).whole, peaks_of(facts, {facts.module.entry: (p, a, c, b, d, e)}).whole
     ({0: 576}, {0: 352})
     >>> peaks_of(order_independent_facts(parse_module(text.replace("d = ", "k = f32[8] constant({...})  d = "))), {})
-    Peaks(standing={0: 576}, whole={0: 608}, constants={0: 32})
+    Peaks(from_definition={0: 576}, whole={0: 608}, constants={0: 32})
     """
     dataflow = facts.dataflow
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
@@ -87,11 +87,11 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
             constants.setdefault(buffer.space, set()).add(buffer)
         else:
             others.setdefault(buffer.space, []).append(slot_range)
-    standing = {space: _peak(slot_ranges[space], schedule.end) for space in sorted(slot_ranges)}
+    from_definition = {space: _peak(slot_ranges[space], schedule.end) for space in sorted(slot_ranges)}
     sizes = {space: sum(buffer.size for buffer in found) for space, found in constants.items()}
     whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
     temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
-    return Peaks(standing, {**standing, **whole}, sizes, temporaries)
+    return Peaks(from_definition, {**from_definition, **whole}, sizes, temporaries)
 
 
 def _peak(slot_ranges: Iterable[SlotRange], end: int) -> int:

@@ -72,10 +72,10 @@ class SharedBuffers:
             return []
         places = self._facts.places
         operand, place = instruction.operands[position], places.operand_place(instruction, position)
-        behind = places.first[places.number(operand) + 1]
+        stop = places.first[places.number(operand) + 1]
         if place != places.first_of(operand):
-            behind = place + len(places.parts(operand).below(places.index(place)))
-        return [each for each in range(place, behind) if self.is_array(each)]
+            stop = place + len(places.parts(operand).below(places.index(place)))
+        return [each for each in range(place, stop) if self.is_array(each)]
 
     def _fusion_aliases(self) -> set[int]:
         """Returns the buffers that fusions alias explicitly, such as those that start and end collectives on TPU."""

@@ -106,18 +106,18 @@ class FreeIntervals:
         self._after.append(-_ALWAYS)
         return self._before.count - 1
 
-    def cut(self, allocation: int, before: int | None, behind: int | None, start: int, end: int) -> None:
-        """Removes a live range from the free interval from `before` to `behind`; None if unbounded."""
-        if before is not None and behind is not None and before <= behind:
-            self._between[_dyadic_center(before, behind)].remove(before, behind, allocation)
+    def cut(self, allocation: int, before: int | None, after: int | None, start: int, end: int) -> None:
+        """Removes a live range from the free interval from `before` to `after`; None if unbounded."""
+        if before is not None and after is not None and before <= after:
+            self._between[_dyadic_center(before, after)].remove(before, after, allocation)
         if before is None:
             self._before.put(allocation, start)
         else:
             self._store(before, start, allocation)
-        if behind is None:
+        if after is None:
             self._after.put(allocation, -end)
         else:
-            self._store(end, behind, allocation)
+            self._store(end, after, allocation)
 
     def around(self, start: int, end: int) -> Iterator[int]:
         """Yields the allocations that are free from `start` to `end`, except for touching ends; newest first.

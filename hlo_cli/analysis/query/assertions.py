@@ -89,7 +89,7 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
     >>> check_expectation(stated, ())
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:5: error: opcode is no number
+    hlo_cli.source.HloError: 1:5: error: 'opcode' is not numeric
     """
     nothing = Computation("", is_entry=True)
     fields = operation_fields(Module("", (nothing,), nothing, Source("", "")), attributes)
@@ -118,14 +118,14 @@ def _measure_of(expectation: Expectation, fields: Fields[LogicalOperation]) -> _
     matches = predicate(where, fields)
     if asked is None:
         if limit.unit:
-            raise where.error(f"{limit.text} is no number of operations", limit.span)
+            raise where.error(f"expected a number of operations, found {limit.text}", limit.span)
         return _Measure(matches, lambda each: None)
     reader = fields.find(where, asked)
     if reader.kind not in (*NUMBERS, "names"):
-        hint = "as padded_bytes, bytes, flops, elements, users; hlo help where lists the fields"
-        raise where.error(f"{asked} is no number", asked.span, hint)
+        hint = "use padded_bytes, bytes, flops, elements, or users; see `hlo help where` for all fields"
+        raise where.error(f"'{asked}' is not numeric", asked.span, hint)
     if limit.unit and limit.unit != _UNITS.get(reader.kind):
-        raise where.error(f"{asked} does not count in such units", limit.span)
+        raise where.error(f"wrong unit for {asked}: {limit.text}", limit.span)
     return _Measure(matches, lambda each: _number(reader.read(each)), reader.kind)
 
 
@@ -178,23 +178,23 @@ class _Evaluator:
 
     def __call__(self, expectation: Expectation) -> AssertionResult:
         if self._module.errors:
-            return AssertionResult(expectation, False, remark="cannot be told: the text could not be read whole")
+            return AssertionResult(expectation, False, remark="could not be evaluated: the text has errors")
         try:
             if expectation.quantity.function == "max_peak":
                 return self._peak(expectation)
             lowered = lowered_forms(self._module, expectation.quantity.where)
             return replace(self._measure_operations(expectation), lowered_forms=lowered)
         except HloError as error:
-            return AssertionResult(expectation, False, remark=f"cannot be told: {error.diagnostic.message}")
+            return AssertionResult(expectation, False, remark=f"could not be evaluated: {error.diagnostic.message}")
 
     def _peak(self, expectation: Expectation) -> AssertionResult:
         space = expectation.quantity.space
         number = space_number(space, self._target)
         if number is None:
             why = (
-                f"a {self._target.upper()} has no {space.upper()}"
+                f"{self._target.upper()} has no {space.upper()} memory"
                 if self._target
-                else "not compiled for any target yet"
+                else "the module is not compiled for a target"
             )
             return AssertionResult(expectation, None, remark=why)
         found = self._spaces.get(number)
@@ -250,7 +250,7 @@ class _Evaluator:
         if is_met is None:
             who = "1 operation" if unknown_count == 1 else f"{unknown_count:,} operations"
             return AssertionResult(
-                expectation, None, found, kind, parts, f"cannot be told: the cost of {who} is unknown"
+                expectation, None, found, kind, parts, f"could not be evaluated: unknown cost of {who}"
             )
         remark = "" if is_met or parts else self._near_misses(expectation.quantity)
         return AssertionResult(expectation, is_met, found, kind, parts, remark)

@@ -80,7 +80,7 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     @cache
     def exposed() -> frozenset[Instruction]:
         overlap = analyze_overlap(module)
-        exposed_starts = (flight.pair.start for flight in overlap.intervals if flight.is_exposed)
+        exposed_starts = (interval.pair.start for interval in overlap.intervals if interval.is_exposed)
         return frozenset((*exposed_starts, *overlap.synchronous))
 
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
@@ -107,7 +107,7 @@ def _operation(instruction: Instruction, pair: AsyncPair | None) -> LogicalOpera
     if pair is None:
         return LogicalOperation(instruction, instruction, instruction, instruction.opcode)
     result = pair.dones[0] if pair.dones else instruction
-    if pair.spelling == "generic" and not _wrappers(pair):
+    if pair.form == "generic" and not _wrappers(pair):
         return LogicalOperation(instruction, instruction, result, instruction.opcode, is_async=True)
     return LogicalOperation(instruction, pair.wrapped or instruction, result, pair.operation, is_async=True)
 
@@ -120,7 +120,7 @@ def _updates_and_dones(pair: AsyncPair) -> Iterator[Instruction]:
 
 def _wrappers(pair: AsyncPair) -> tuple[Computation, ...]:
     """Computation of a generic async operation, if it contains nothing but the operation."""
-    computation = pair.computation if pair.spelling == "generic" else None
+    computation = pair.computation if pair.form == "generic" else None
     if computation is None or len(computation.instructions) != len(computation.parameters) + 1:
         return ()
     return (computation,)

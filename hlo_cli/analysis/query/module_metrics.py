@@ -67,5 +67,5 @@ def module_metrics(module: Module) -> ModuleMetrics:
 def _peaks(module: Module) -> Mapping[int, int]:
     """Peak of live bytes in each memory space with a buffer."""
     facts = order_independent_facts(module)
-    peaks = peaks_of(facts, {}).standing
+    peaks = peaks_of(facts, {}).from_definition
     return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

@@ -62,15 +62,15 @@ def _expression(where: Where, text: Text) -> Matcher:
     pattern = text.text.replace("…", ".*")
     inside = text.span.start + 1
     if (at := _catastrophic_repeat(pattern)) is not None:
-        message = "a repeat in a repeat, or of alternatives, can take forever"
-        raise where.error(message, Span(inside + at, inside + at + 1), "write [ab]* for (a|b)*, a* for (a*)*")
+        message = "nested repeats are not supported (unbounded matching time)"
+        raise where.error(message, Span(inside + at, inside + at + 1), "use [ab]* for (a|b)*, a* for (a*)*")
     try:
         found = re.compile(pattern, re.DOTALL).search
     except re.error as error:
         at = inside + (error.pos or 0)
-        raise where.error(f"this is no regular expression: {error.msg}", Span(at, at + 1)) from None
+        raise where.error(f"invalid regular expression: {error.msg}", Span(at, at + 1)) from None
     except (OverflowError, RecursionError):
-        raise where.error("the regular expression is too large", text.span) from None
+        raise where.error("regular expression too large", text.span) from None
     return lambda value: found(value[:MAX_MATCHED_LENGTH]) is not None
 
 

@@ -15,7 +15,7 @@ from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, eithe
 from hlo_cli.analysis.query.patterns import matcher
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Text, Where
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 T = TypeVar("T")
 Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
@@ -31,9 +31,9 @@ _KIND_NAMES: Final[dict[Kind, str]] = {
     "names": "a list of names",
     "shape": "a shape",
     "count": "a number",
-    "bytes": "a number of bytes",
-    "share": "a share, from 0% to 100%",
-    "flag": "true or false",
+    "bytes": "a size in bytes",
+    "share": "a percentage from 0% to 100%",
+    "flag": "a flag",
     "attribute": "an attribute",
 }
 _LAYOUT = re.compile(r"\{[^{}]*\}")
@@ -76,8 +76,8 @@ class Fields(Generic[T]):
             raise where.error(f"{asked.name} has no {asked.place}", asked.span)
         known = (*self.readers, *self.others)
         close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
-        question = f"; did you mean {close}?" if close and close != asked.name else ""
-        raise where.error(f"no field {asked}{question}", asked.span, "hlo help where lists the fields")
+        hint = did_you_mean(close) if close != asked.name else None
+        raise where.error(f"unknown field '{asked}'", asked.span, hint or "see `hlo help where` for all fields")
 
 
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
@@ -113,8 +113,8 @@ def _condition(where: Where, condition: Condition, fields: Fields[T]) -> Predica
 def _flag(where: Where, asked: Field, fields: Fields[T]) -> Predicate[T]:
     reader = fields.find(where, asked)
     if reader.kind != "flag":
-        hint = f"compare it, as in {asked} == …, or ask has({asked})"
-        raise where.error(f"{asked} is {_KIND_NAMES[reader.kind]}, not true or false", asked.span, hint)
+        hint = f"compare it ({asked} == …) or use has({asked})"
+        raise where.error(f"{asked} is {_KIND_NAMES[reader.kind]}, not a flag", asked.span, hint)
     read = reader.read
     return lambda thing: None if isinstance(value := read(thing), AtLeast) else value is True
 
@@ -125,7 +125,7 @@ def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
         reader = fields.find(where, Field(name, call.argument.span, place.removesuffix("]") if bracket else None))
         return lambda thing: (value := reader.read(thing)) not in (None, ()) and not isinstance(value, AtLeast)
     if call.function not in fields.functions:
-        raise where.error(f"{call.function} can be asked of instructions, and here are none", call.span)
+        raise where.error(f"{call.function}() applies only to instructions", call.span)
     return fields.functions[call.function](where, call.argument)
 
 
@@ -178,28 +178,27 @@ def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text
     sign = comparison.operator
     if sign in ("~", "!~"):
         if kind in (*NUMBERS, "flag"):
-            raise _kind_error(where, comparison, kind, f"{sign} looks for text", f"write {comparison.field} == …")
+            raise _kind_error(where, comparison, kind, f"{sign} needs text", f"use {comparison.field} == …")
         text = value if isinstance(value, Text) else Text(value.text, value.span)
         return _each(kind, matcher(where, text))
     if isinstance(value, Number):
         return _number_test(where, comparison, kind, value)
     if sign in ("<", "<=", ">", ">="):
         unknown = kind in (*NUMBERS, "names", "attribute")
-        message = f"{value.text} is no number" if unknown else f"{sign} compares numbers"
+        message = f"'{value.text}' is not a number" if unknown else f"{sign} needs a number"
         raise _kind_error(where, comparison, kind, message)
     return _text_test(where, comparison, kind, value)
 
 
 def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Number) -> Test:
     if kind in ("text", "name", "shape", "flag"):
-        hint = f'as text it is "{number.text}"' if kind != "flag" else "write true or false"
+        hint = f'to compare as text, write "{number.text}"' if kind != "flag" else "use true or false"
         raise _kind_error(where, comparison, kind, f"{number.text} is a number", hint)
     if number.unit and kind != {"bytes": "bytes", "percent": "share"}[number.unit]:
-        raise _kind_error(
-            where, comparison, kind, f"{number.text} counts {number.unit.replace('percent', 'hundredths')}"
-        )
+        unit = number.unit.replace("percent", "a percentage").replace("bytes", "a size in bytes")
+        raise _kind_error(where, comparison, kind, f"{number.text} is {unit}")
     if kind == "share" and abs(number.value) > 1:
-        raise where.error(f"{comparison.field} is at most 100%", number.span, f"write {number.text}%")
+        raise where.error(f"{comparison.field} is at most 100%", number.span, f"use {number.text}%")
     compare, limit = ORDERS[_without_negation(comparison.operator)], number.value
     match kind:
         case "names":
@@ -214,14 +213,14 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
 def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:
     wanted = text.text
     if kind in NUMBERS:
-        raise _kind_error(where, comparison, kind, f"{wanted} is no number and no field that is one")
+        raise _kind_error(where, comparison, kind, f"'{wanted}' is neither a number nor a numeric field")
     if kind == "flag":
         if wanted not in ("true", "false"):
-            raise _kind_error(where, comparison, kind, f"{wanted} is neither")
+            raise _kind_error(where, comparison, kind, f"'{wanted}' is not true or false")
         return lambda value: value is (wanted == "true")
     if text.pattern == "glob" and not any(bracket in wanted for bracket in "[{"):
-        hint = f'write ~ for a pattern, or "{wanted}" for the text itself'
-        raise where.error(f"{comparison.operator} compares with the whole text", text.span, hint)
+        hint = f'use ~ to match a pattern, or quote "{wanted}" to compare text'
+        raise where.error(f"{comparison.operator} compares the whole text", text.span, hint)
     if kind == "shape" and "{" not in wanted:
         return lambda value: isinstance(value, str) and wanted in (value, _LAYOUT.sub("", value))
     if kind in ("name", "names", "attribute"):

@@ -24,7 +24,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.where import Text, Where
-from hlo_cli.source import nearest
+from hlo_cli.source import did_you_mean, nearest
 
 T = TypeVar("T")
 NAME_LISTS: Final = ("operands", "users", "called_computations")
@@ -206,9 +206,8 @@ class _InstructionFacts:
     def _check_name(self, where: Where, text: Text, names: Sequence[str], noun: str) -> None:
         name = text.text.removeprefix("%")
         if name not in names:
-            close = nearest(name, names)
-            question = f"; did you mean {close}?" if close else ""
-            raise where.error(f"no {noun} {name} in {self._module.name}{question}", text.span)
+            hint = did_you_mean(nearest(name, names))
+            raise where.error(f"{noun} '{name}' not found in {self._module.name}", text.span, hint)
 
     def _source(self, instruction: Instruction) -> str | None:
         location = self._module.location(instruction)

@@ -9,7 +9,7 @@ from typing import Final
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY, is_known
 from hlo_cli.ir.where import Both, Comparison, Condition, Either, Not, Text, Where
-from hlo_cli.source import nearest
+from hlo_cli.source import did_you_mean, nearest
 
 EXACT: Final = ("==", "!=", "in", "not in")
 """Operators that compare a whole text."""
@@ -29,16 +29,15 @@ def opcode_check(
     >>> opcode_check(lambda: ("frob",))(where, where.condition)
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:11: error: no opcode cpoy; did you mean copy?
+    hlo_cli.source.HloError: 1:11: error: unknown opcode 'cpoy'
     """
 
     def check(where: Where, comparison: Comparison) -> None:
         for value in comparison.values if comparison.operator in EXACT else ():
             if isinstance(value, Text) and not is_opcode(value.text) and value.text not in existing():
-                meant = nearest(value.text, (*OPCODE_ARITY, *existing()))
-                question = f"; did you mean {meant}?" if meant else ""
-                hint = f'write opcode ~ "^{value.text}$" for one that XLA itself does not have'
-                raise where.error(f"no opcode {value.text}{question}", value.span, hint)
+                hint = did_you_mean(nearest(value.text, (*OPCODE_ARITY, *existing())))
+                hint = hint or f'for a custom opcode, write opcode ~ "^{value.text}$"'
+                raise where.error(f"unknown opcode '{value.text}'", value.span, hint)
 
     return check
 
@@ -51,14 +50,15 @@ def check_operation_opcode(where: Where, comparison: Comparison) -> None:
     >>> check_operation_opcode(where, where.condition)
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:11: error: all-gather-start counts as all-gather here
+    hlo_cli.source.HloError: 1:11: error: all-gather-start is matched as all-gather
     """
     for value in comparison.values:
         match = _ASYNC.fullmatch(value.text) if isinstance(value, Text) else None
         if match and (match[1] in OPCODE_ARITY or match[1] == "async"):
             is_any = match[1] == "async"
-            hint = "write async" if is_any else f"write opcode == {match[1]}, with async if it has to be asynchronous"
-            message = f"{value.text} counts as {'what it starts' if is_any else match[1]} here"
+            and_async = f"use opcode == {match[1]}, and add `async` to require an async operation"
+            hint = "use `async`" if is_any else and_async
+            message = f"{value.text} is matched as {'the operation that it starts' if is_any else match[1]}"
             raise where.error(message, value.span, hint)
     opcode_check(lambda: (), is_opcode=OPCODE_ARITY.__contains__)(where, comparison)
 

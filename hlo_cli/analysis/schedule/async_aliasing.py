@@ -1,4 +1,4 @@
-"""Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have one shape.
+"""Verifier rule for output_to_operand_aliasing of async operations: both parts exist and have the same shape.
 
 Mirrors the checks of async-start and async-update in xla/service/hlo_verifier.cc.
 """
@@ -24,11 +24,11 @@ ALIASING_THEMSELVES: Final = taking("output_to_operand_aliasing") - ASYNCHRONOUS
 
 def check_aliasing(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports alias pairs of unequal or missing parts: parameters of a start, contexts of an update."""
-    for member in (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ():
+    for member in (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ():
         for alias in member.items_of("output_to_operand_aliasing", OutputOperandAlias):
             operand_part, output = aliased_parts(pair, member, alias)
             if operand_part is None or output is None or not compatible(operand_part, output):
-                words = f"it cannot alias {alias}: there are no two such parts of one shape"
+                words = f"invalid alias {alias}, expected operand and output parts of the same shape"
                 yield Problem(member, f"{member.name}: {words}")
 
 
@@ -66,7 +66,7 @@ def _of_start(pair: AsyncPair, alias: OutputOperandAlias) -> tuple[Shape | None,
         return None, None
     operand_part = subshape(bound_shapes[0].elements[alias.operand_number], alias.operand_index)
     index = alias.output_index
-    if pair.spelling == "sugared" and pair.operation in ALIASING_THEMSELVES:
+    if pair.form == "sugared" and pair.operation in ALIASING_THEMSELVES:
         return operand_part, subshape(bound_shapes[1], index)
     if not index:
         return None, None
@@ -78,7 +78,7 @@ def _fully_bound_shapes(pair: AsyncPair) -> tuple[TupleShape, Shape] | None:
     """Returns the bound operands and the output of the complete chain; from its computation if known."""
     computation = pair.computation
     # hlo_verifier.cc checks the pairs of a start against its computation, even if the start binds no operand yet.
-    if pair.spelling == "generic" and computation is not None and computation.root is not None:
+    if pair.form == "generic" and computation is not None and computation.root is not None:
         return TupleShape(tuple(parameter.shape for parameter in computation.parameters)), computation.root.shape
     parts = parts_of(pair.updates[-1] if pair.updates else pair.start)
     if parts is None or parts[1] != TupleShape(()) or not pair.dones:

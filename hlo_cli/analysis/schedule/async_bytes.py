@@ -58,7 +58,7 @@ def endpoints_of(pair: AsyncPair) -> tuple[tuple[Shape, ...], Shape | None]:
         wrapped = pair.wrapped
         return tuple(wrapped.operand_shape(position) for position in range(len(wrapped.operands))), wrapped.shape
     operands = tuple(start.operand_shape(position) for position in range(len(start.operands)))
-    if pair.spelling == "sugared":
+    if pair.form == "sugared":
         last = (start, *pair.updates)[-1]
         output = subshape(last.shape, (1,))
         late = output == TupleShape(()) and pair.dones

@@ -26,7 +26,7 @@ _MAY_USE: Final = FORWARDING | {
     opcodes.TUPLE,
     opcodes.WHILE,
 }
-"""Opcodes that may use a start or an update, besides updates and dones."""
+"""Opcodes that may use a start or an update, other than updates and dones."""
 _TARGET: Final = "custom_call_target"
 _CONTROL_DEPENDENCY: Final = "control_dep"
 """The custom-call target that only orders its operands and does not read them."""
@@ -39,15 +39,15 @@ def check_has_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     start = pair.start
     if not pair.dones and not _escapes(pair, within.users):
         carried = any(_is_carried(member, within.users) for member in (start, *pair.updates))
-        message = f"nothing waits for {start.name}: it has no {done_of(start)}"
-        hint = "older XLA wants a done behind the loop" if carried else None
+        message = f"{start.name} has no {done_of(start)}"
+        hint = "older XLA versions require a done after the loop" if carried else None
         yield Problem(start, message, "note" if carried else "error", hint)
     successors = _successors(pair, within)
     for update in pair.updates if pair.dones and not pair.is_fused else ():
-        beside = (end for before in within.found.continues.get(update, ()) for end in successors[before])
-        is_one_of_two = any(end is not update and end.computation is update.computation for end in beside)
+        siblings = (end for before in within.found.continues.get(update, ()) for end in successors[before])
+        is_one_of_two = any(end is not update and end.computation is update.computation for end in siblings)
         if update not in successors and not is_one_of_two and not _is_forwarded(update, within.users):
-            yield Problem(update, f"nothing goes on with {update.name}: no {done_of(start)} leads back to it")
+            yield Problem(update, f"{update.name} has no {done_of(start)}")
 
 
 def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -55,13 +55,13 @@ def check_single_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]
     all_following = _successors(pair, within)
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         successors = all_following.get(member, [])
-        if pair.spelling == "native":
+        if pair.form == "native":
             member_users = within.users.get(member, ())
             successors = [
                 user for user in member_users if user in successors or user.opcode in _MAY_USE - {opcodes.CUSTOM_CALL}
             ]
         for more in _surplus(successors):
-            yield Problem(more, f"{more.name} is one too many: {successors[0].name} takes {member.name} already")
+            yield Problem(more, f"{more.name} uses {member.name}, which {successors[0].name} already uses")
 
 
 def _successors(pair: AsyncPair, within: AsyncContext) -> dict[Instruction, list[Instruction]]:
@@ -77,16 +77,15 @@ def check_in_flight_use(pair: AsyncPair, within: AsyncContext) -> Iterator[Probl
     """Reports users of a start or update other than updates, dones, and forwarding instructions."""
     for member in (pair.start, *pair.updates) if not pair.is_fused else ():
         for user in within.users.get(member, ()):
-            goes_on = is_end(user) and user.operands.index(member) == 0
+            is_successor = is_end(user) and user.operands.index(member) == 0
             is_call = (
                 user.opcode == opcodes.CUSTOM_CALL
                 and not is_annotation(user)
                 and user.string(_TARGET) != _CONTROL_DEPENDENCY
             )
-            if (user.opcode not in _MAY_USE or is_call) and not goes_on:
-                expected = f"{done_of(pair.start)} gives the result"
-                message = f"{user.name} cannot take {member.name}, which is under way: {expected}"
-                yield Problem(user, message)
+            if (user.opcode not in _MAY_USE or is_call) and not is_successor:
+                message = f"{user.name} uses {member.name} while it is in flight"
+                yield Problem(user, message, hint=f"use the result of the {done_of(pair.start)}")
 
 
 def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -94,14 +93,14 @@ def check_use_after_done(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
     for done in pair.dones:
         for user in within.users.get(done, ()):
             if done in within.found.continues.get(user, ()):
-                yield Problem(user, f"{user.name} cannot go on with {done.name}, which waited for {pair.start.name}")
+                yield Problem(user, f"{user.name} continues {done.name}, but {pair.start.name} is already complete")
 
 
 def check_kind(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports updates and dones of another kind than the start: copy-start requires copy-done."""
     for end in (*pair.updates, *pair.dones):
         if not _is_same_kind(pair, end):
-            expected = f"{pair.start.name}, {pair.start.opcode}, wants {done_of(pair.start)}"
+            expected = f"{pair.start.name} ({pair.start.opcode}) requires {done_of(pair.start)}"
             yield Problem(end, f"{end.name} is {end.opcode}, but {expected}")
 
 
@@ -110,7 +109,8 @@ def check_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     for done in pair.dones if not pair.is_fused else ():
         if len(done.operands) > 1:
             others = ", ".join(operand.name for operand in done.operands[1:])
-            yield Problem(done, f"{done.name} takes {others} besides what it waits for; only an update binds operands")
+            operands = "an extra operand" if len(done.operands) == 2 else "extra operands"
+            yield Problem(done, f"{done.name} has {operands}, {others}; only an update can bind operands")
 
 
 def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -118,7 +118,7 @@ def check_channel(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     for done in pair.dones if pair.operation in CHANNEL_STARTS else ():
         for name in _IN_PAIRS:
             if (done.attribute(name) or "") != (pair.start.attribute(name) or ""):
-                yield Problem(done, f"{done.name} and {pair.start.name} differ in {name}")
+                yield Problem(done, f"{done.name} and {pair.start.name} have different {name}")
 
 
 def _escapes(pair: AsyncPair, users: Users) -> bool:
@@ -135,14 +135,14 @@ def _is_forwarded(member: Instruction, users: Users) -> bool:
 
 def _is_carried(member: Instruction, users: Users) -> bool:
     """Returns whether a loop carries a start or an update, possibly inside tuples."""
-    waiting, seen = [member], {member}
-    while waiting:
-        for user in users.get(waiting.pop(), ()):
+    worklist, seen = [member], {member}
+    while worklist:
+        for user in users.get(worklist.pop(), ()):
             if user.opcode == opcodes.WHILE:
                 return True
             if user not in seen and user.opcode in FORWARDING | {opcodes.TUPLE}:
                 seen.add(user)
-                waiting.append(user)
+                worklist.append(user)
     return False
 
 
@@ -157,7 +157,7 @@ def _surplus(successors: Iterable[Instruction]) -> Iterator[Instruction]:
 
 def _is_same_kind(pair: AsyncPair, end: Instruction) -> bool:
     """Returns whether an update or done is of the kind of its start."""
-    if pair.spelling == "native":
+    if pair.form == "native":
         return end.opcode == NATIVE_DONES[pair.start.opcode]
     if pair.is_fused:
         return end.opcode == opcodes.FUSION

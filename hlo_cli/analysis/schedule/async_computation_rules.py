@@ -23,10 +23,10 @@ _GROUP: Final = "_collectives_group"
 def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports starts without a computation, and members whose computation is not structurally equal to the start's."""
     own = pair.computation
-    if pair.spelling != "generic":
+    if pair.form != "generic":
         return
     if own is None:
-        yield Problem(pair.start, f"{pair.start.name} runs nothing: it has no calls")
+        yield Problem(pair.start, f"{pair.start.name} has no called computation")
         return
     for member in pair.members:
         for called in member.called_computations:
@@ -39,34 +39,35 @@ def check_same_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
 def check_exclusive_computation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports callers other than async starts, and, as a note for jaxlib 0.10.2, further async starts."""
     own = pair.computation
-    callers = within.callers.get(own, ()) if own is not None and pair.spelling == "generic" else ()
+    callers = within.callers.get(own, ()) if own is not None and pair.form == "generic" else ()
     starts = [caller for caller in callers if caller.opcode == opcodes.ASYNC_START]
     if own is None or starts[:1] != [pair.start]:
         return
     for caller in callers:
         if not caller.opcode.startswith("async-"):
-            yield Problem(caller, f"{caller.name} cannot run {own.name}, which {pair.start.name} runs asynchronously")
+            yield Problem(caller, f"{caller.name} cannot call {own.name}, which {pair.start.name} runs asynchronously")
     # hlo_verifier.cc of August 2026 lets several starts share a computation; that of jaxlib 0.10.2 does not.
     for start in starts[1:]:
-        message = f"{start.name} runs {own.name}, as {pair.start.name} does"
-        yield Problem(start, message, "note", f"jaxlib 0.10.2 wants a copy of {own.name} for each start")
+        message = f"{start.name} runs {own.name}, which {pair.start.name} also runs"
+        yield Problem(start, message, "note", f"jaxlib 0.10.2 requires a separate copy of {own.name} for each start")
 
 
 def check_thread(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports members and computations with another execution thread than the start."""
-    if pair.spelling == "native" or pair.is_fused:
+    if pair.form == "native" or pair.is_fused:
         return
     for member in (*pair.updates, *pair.dones):
         thread = member.string(_THREAD)
         if thread is not None and thread != pair.thread:
-            runs = f"{pair.start.name} runs in {pair.thread}"
-            yield Problem(member, f"{member.name} names the thread {thread}, but {runs}")
+            message = f"{member.name} specifies thread {thread}, but {pair.start.name} runs on {pair.thread}"
+            yield Problem(member, message)
     own = pair.computation
     # hlo_parser.cc sets the thread of the wrapped computation from the start, so the computation's own text has no
     # effect.
     if own is not None and own.execution_thread not in ("main", pair.thread):
-        message = f"{pair.start.name} runs {own.name} in {pair.thread}, though that names {own.execution_thread}"
-        yield Problem(pair.start, message, "warning", f"XLA goes by {pair.start.name}")
+        other = f"{own.name} is on {own.execution_thread}"
+        message = f"{pair.start.name} runs {own.name} on thread {pair.thread}, but {other}"
+        yield Problem(pair.start, message, "warning", f"XLA uses the thread of {pair.start.name}")
 
 
 def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
@@ -75,17 +76,17 @@ def check_single_operation(pair: AsyncPair, within: AsyncContext) -> Iterator[Pr
     Sends and recvs form such a group without an attribute in older releases.
     """
     own = pair.computation
-    if own is None or pair.spelling != "generic" or pair.thread != "main":
+    if own is None or pair.form != "generic" or pair.thread != "main":
         return
     is_group = any(key == _GROUP for key, _ in pair.start.frontend_attributes.entries)
     others = [
         i for i in own.instructions if i.opcode not in (opcodes.PARAMETER, opcodes.GET_TUPLE_ELEMENT) and not i.is_root
     ]
     if others and not is_group:
-        words = f"takes one operation, not {len(others) + 1}"
-        message = f"{pair.start.name} runs {own.name} in the main thread, which {words}"
+        limit = f"allows one operation, not {len(others) + 1}"
+        message = f"{pair.start.name} runs {own.name} on the main thread, which {limit}"
         if all(other.opcode in CHANNEL_STARTS for other in others):
-            hint = f'XLA of 2026 wants frontend_attributes={{{_GROUP}=""}} at the start'
+            hint = f'XLA in 2026 requires frontend_attributes={{{_GROUP}=""}} on the start'
             yield Problem(pair.start, message, "warning", hint)
         else:
             yield Problem(pair.start, message)

@@ -53,7 +53,7 @@ def deadlocks(module: Module) -> Iterator[Problem]:
     ...       frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1}}"}
     ...   ROOT d = token[] send-done(s), channel_id=1 }'''
     >>> [problem.message for problem in deadlocks(parse_module(text))]
-    ['nothing receives what s sends from 0 to 1']
+    ['s has no matching recv (from 0 to 1)']
     """
     text = module.source.text
     if not module.is_scheduled or (text and _PAIRS_ATTRIBUTE not in text) or target_of(module) == "tpu":
@@ -144,13 +144,13 @@ class _Walk:
         """Processes one instruction."""
         if self.expected and _is_collective(instruction):
             first = next(iter((self.sends if self.expected == "recv" else self.recvs).transfers))
-            message = f"{instruction.name} stands between {first.name} and the {self.expected} that this waits for"
-            yield Problem(instruction, message, "warning", f"put the {self.expected} before {instruction.name}")
+            message = f"{instruction.name} is between {first.name} and its matching {self.expected}"
+            yield Problem(instruction, message, "warning", f"move the {self.expected} before {instruction.name}")
         transfer = _transfer_of(instruction)
         if transfer is None:
             return
         if (words := conflict(transfer.pairs)) is not None:
-            yield Problem(instruction, f"{instruction.name} goes {words}: {_format_pairs(transfer.pairs)}", "warning")
+            yield Problem(instruction, f"{instruction.name} has {words}: {_format_pairs(transfer.pairs)}", "warning")
         is_send = instruction.opcode == opcodes.SEND
         same_kind, others = (self.sends, self.recvs) if is_send else (self.recvs, self.sends)
         if self.expected != instruction.opcode:
@@ -168,11 +168,11 @@ class _Walk:
         for send, text, pairs in self.sends.transfers.values():
             unmatched_recvs[text] -= 1
             if unmatched_recvs[text] < 0:
-                yield Problem(send, f"nothing receives what {send.name} sends {_format_pairs(pairs)}", "warning")
+                yield Problem(send, f"{send.name} has no matching recv ({_format_pairs(pairs)})", "warning")
         for recv, text, pairs in self.recvs.transfers.values():
             unmatched_recvs[text] -= 1
             if unmatched_recvs[text] >= 0:
-                yield Problem(recv, f"nothing sends what {recv.name} receives {_format_pairs(pairs)}", "warning")
+                yield Problem(recv, f"{recv.name} has no matching send ({_format_pairs(pairs)})", "warning")
 
 
 @dataclass(slots=True)
@@ -238,10 +238,13 @@ def _transfer_of(instruction: Instruction) -> Transfer | None:
 def _check_concurrent(transfer: Transfer, same_kind: Unmatched) -> Iterator[Problem]:
     """Reports a send or recv that shares devices with an unmatched one or forms a cycle with it."""
     if (other := same_kind.conflicting(transfer.pairs)) is not None:
-        is_same = other.pairs == transfer.pairs
-        name = other.instruction.name
-        words = f"as {name} does" if is_same else f"while {name} goes {_format_pairs(other.pairs)}"
-        message = f"{transfer.instruction.name} goes {_format_pairs(transfer.pairs)} {words}, which nothing has met"
+        own, name = f"{transfer.instruction.name} ({_format_pairs(transfer.pairs)})", other.instruction.name
+        if other.instruction is transfer.instruction:
+            message = f"{own} is executed again before it is matched"
+        elif other.pairs == transfer.pairs:
+            message = f"{own} has the same pairs as {name}, which is not matched yet"
+        else:
+            message = f"{own} conflicts with {name} ({_format_pairs(other.pairs)}), which is not matched yet"
         yield Problem(transfer.instruction, message, "warning")
 
 
@@ -249,20 +252,20 @@ def conflict(pairs: SourceTargetPairs) -> str | None:
     """Returns how pairs are invalid (repeated source, repeated target, or cycle), None if they are valid.
 
     >>> conflict(((0, 1), (1, 0))), conflict(((0, 1), (1, 2)))
-    ('in a circle', None)
+    ('a cycle', None)
     """
     following, seen = dict(pairs), set[int]()
     if len(following) < len(pairs):
-        return "twice from one device"
+        return "the same source twice"
     if len(set(following.values())) < len(pairs):
-        return "twice to one device"
+        return "the same target twice"
     for first in following:
         at = None if first in seen else following.get(first)
         while at is not None and at != first and at not in seen:
             seen.add(at)
             at = following.get(at)
         if at == first:
-            return "in a circle"
+            return "a cycle"
     return None
 
 

@@ -20,7 +20,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import CHANNEL_STARTS, COLLECTIVES, NATIVE_DONES, NATIVE_ENDS, wrapped_opcode
 
-Spelling = Literal["generic", "sugared", "native", "fusion"]
+Form = Literal["generic", "sugared", "native", "fusion"]
 
 _FUSED_START: Final = "AsyncCollectiveStart"
 _FUSED_DONE: Final = "AsyncCollectiveDone"
@@ -39,7 +39,7 @@ class AsyncPair:
     start: Instruction
     updates: tuple[Instruction, ...]
     dones: tuple[Instruction, ...]
-    spelling: Spelling
+    form: Form
     operation: str
     wrapped: Instruction | None
 
@@ -56,7 +56,7 @@ class AsyncPair:
     @property
     def is_fused(self) -> bool:
         """Whether a TPU compiler wrote it: its start and its done are in fusions."""
-        return self.spelling == "fusion"
+        return self.form == "fusion"
 
     @property
     def thread(self) -> str:
@@ -92,7 +92,7 @@ def async_pairs(module: Module) -> AsyncPairs:
     ...   u = ((f32[4]), f32[2], u32[]) slice-update(s)
     ...   ROOT d = f32[2] slice-done(u) }'''
     >>> pair, = async_pairs(parse_module(text)).pairs
-    >>> pair.operation, pair.spelling, [member.name for member in pair.members]
+    >>> pair.operation, pair.form, [member.name for member in pair.members]
     ('slice', 'sugared', ['s', 'u', 'd'])
     """
     return cached_per_module(_pairs_in, module)
@@ -199,7 +199,7 @@ def _pairs_of_starts(starts: Iterable[Instruction], traced: Mapping[Instruction,
                     worklist.append(end)
         wrapped = _wrapped(start, updates)
         operation = wrapped.opcode if wrapped is not None else _operation(start.opcode)
-        yield AsyncPair(start, tuple(updates), tuple(dones), _spelling(start.opcode), operation, wrapped)
+        yield AsyncPair(start, tuple(updates), tuple(dones), _form(start.opcode), operation, wrapped)
 
 
 def _is_update(end: Instruction) -> bool:
@@ -223,7 +223,7 @@ def _operation(opcode: str) -> str:
     return wrapped_opcode(opcode) or opcode.removesuffix("-start")
 
 
-def _spelling(opcode: str) -> Spelling:
+def _form(opcode: str) -> Form:
     """Returns the form of a start."""
     if opcode in (opcodes.FUSION, opcodes.ASYNC_START):
         return "fusion" if opcode == opcodes.FUSION else "generic"

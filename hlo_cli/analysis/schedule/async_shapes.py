@@ -32,7 +32,9 @@ def check_async_shape(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem
     """Reports starts and updates whose shape is not ((operands), output, contexts…)."""
     for member in _members_with_binding(pair):
         if parts_of(member) is None:
-            yield Problem(member, f"{member.name}: its shape is not ((operands), output, contexts…): {member.shape}")
+            yield Problem(
+                member, f"{member.name}: expected shape ((operands), output, contexts…), found {member.shape}"
+            )
             return
 
 
@@ -56,7 +58,7 @@ def check_bound_operands(pair: AsyncPair, within: AsyncContext) -> Iterator[Prob
 
 def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     """Reports outputs of starts, updates, and dones that differ from the root of the computation."""
-    if pair.spelling == "native":
+    if pair.form == "native":
         of_its_kind = (done for done in pair.dones if done.opcode == NATIVE_DONES[pair.start.opcode])
         for member in (pair.start, *of_its_kind):
             yield from _check_inferred_shape(member, within)
@@ -64,8 +66,8 @@ def check_output(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     wrapped = _wrapped(pair)
     for member, (_, output) in _bound_parts(pair):
         if wrapped is not None and wrapped.root is not None and not is_prefix(output, wrapped.root.shape):
-            gives = f"{wrapped.name} gives {sizes_of(wrapped.root.shape)}"
-            yield Problem(member, f"{member.name}: its output is {sizes_of(output)}, but {gives}")
+            returned = f"{wrapped.name} returns {sizes_of(wrapped.root.shape)}"
+            yield Problem(member, f"{member.name}: its output is {sizes_of(output)}, but {returned}")
     for done, (_, output) in _dones_with_parts(pair, within):
         expected = output if wrapped is None or wrapped.root is None else wrapped.root.shape
         is_late = wrapped is None and expected == _UNBOUND
@@ -79,7 +81,7 @@ def check_bound_prefix(pair: AsyncPair, within: AsyncContext) -> Iterator[Proble
     for member, parts in _bound_parts(pair):
         earlier = _earlier(member, within)
         if earlier is not None and not _extends(earlier, parts):
-            words = "it has less bound than the operation before it, or something else"
+            words = "its shape binds fewer or different operands than the previous operation"
             yield Problem(member, f"{member.name}: {words}")
 
 
@@ -88,8 +90,10 @@ def check_all_bound(pair: AsyncPair, within: AsyncContext) -> Iterator[Problem]:
     wrapped = _wrapped(pair)
     for done, (bound_operands, _) in _dones_with_parts(pair, within):
         if wrapped is not None and len(bound_operands.elements) < len(wrapped.parameters):
-            unbound = ", ".join(p.name for p in islice(wrapped.parameters, len(bound_operands.elements), None))
-            yield Problem(done, f"{done.name}: {unbound} of {wrapped.name} is not bound when it is waited for")
+            unbound = [p.name for p in islice(wrapped.parameters, len(bound_operands.elements), None)]
+            parameters = f"parameter {unbound[0]}" if len(unbound) == 1 else f"parameters {', '.join(unbound)}"
+            verb = "is" if len(unbound) == 1 else "are"
+            yield Problem(done, f"{done.name}: {parameters} of {wrapped.name} {verb} not bound")
 
 
 def parts_of(member: Instruction) -> tuple[TupleShape, Shape] | None:
@@ -106,7 +110,7 @@ def parts_of(member: Instruction) -> tuple[TupleShape, Shape] | None:
 
 def _members_with_binding(pair: AsyncPair) -> tuple[Instruction, ...]:
     """Returns the start and the updates if their form has bound operands in the shape."""
-    return (pair.start, *pair.updates) if pair.spelling in ("generic", "sugared") else ()
+    return (pair.start, *pair.updates) if pair.form in ("generic", "sugared") else ()
 
 
 def _bound_parts(pair: AsyncPair) -> Iterator[tuple[Instruction, tuple[TupleShape, Shape]]]:
@@ -131,7 +135,7 @@ def _dones_with_parts(pair: AsyncPair, within: AsyncContext) -> Iterator[tuple[I
 
 def _wrapped(pair: AsyncPair) -> Computation | None:
     """Returns the computation whose parameters are the operands: that of a generic form or of a sugared call."""
-    return pair.computation if pair.spelling == "generic" or pair.operation in _WITH_COMPUTATION else None
+    return pair.computation if pair.form == "generic" or pair.operation in _WITH_COMPUTATION else None
 
 
 def _earlier(member: Instruction, within: AsyncContext) -> tuple[TupleShape, Shape] | None:
@@ -155,12 +159,12 @@ def _check_operand_shapes(
     if len(operands) != len(bound):
         more = "more " if first else ""
         noun = "operand" if len(bound) == 1 else "operands"
-        words = f"its shape says that it binds {len(bound)} {more}{noun}, but it is given {len(operands)}"
+        words = f"its shape binds {len(bound)} {more}{noun}, but it has {len(operands)}"
         yield Problem(member, f"{member.name}: {words}")
         return
     for position, shape in zip(operands, bound, strict=True):
         if not compatible(member.operand_shape(position), shape):
-            found = f"{sizes_of(member.operand_shape(position))}, but its shape says {sizes_of(shape)}"
+            found = f"{sizes_of(member.operand_shape(position))}, but its shape binds {sizes_of(shape)}"
             yield Problem(member, f"{member.name}: operand {position} is {found}")
 
 

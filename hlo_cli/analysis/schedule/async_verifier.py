@@ -26,19 +26,19 @@ from hlo_cli.source import Diagnostic
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
-        "async-unfinished": chain.check_has_done,
-        "async-taken-twice": chain.check_single_use,
+        "async-no-done": chain.check_has_done,
+        "async-duplicate-use": chain.check_single_use,
         "async-in-flight": chain.check_in_flight_use,
-        "async-over": chain.check_use_after_done,
+        "async-after-done": chain.check_use_after_done,
         "async-kind": chain.check_kind,
         "async-done-operands": chain.check_operands,
         "async-channel": chain.check_channel,
         "async-computation": computation.check_same_computation,
-        "async-shared": computation.check_exclusive_computation,
+        "async-shared-computation": computation.check_exclusive_computation,
         "async-thread": computation.check_thread,
         "async-group": computation.check_single_operation,
         "async-shape": shapes.check_async_shape,
-        "async-rebound": shapes.check_bound_prefix,
+        "async-bound-prefix": shapes.check_bound_prefix,
         "async-operands": shapes.check_bound_operands,
         "async-output": shapes.check_output,
         "async-unbound": shapes.check_all_bound,
@@ -46,7 +46,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     }
 )
 """The rules for pairs, by code."""
-ORPHAN: Final = "async-orphan"
+ORPHAN: Final = "async-no-start"
 """The code for updates and dones without a start."""
 DEADLOCK: Final = "async-deadlock"
 """The code for sends and recvs that cannot be matched."""
@@ -62,7 +62,7 @@ def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
     >>> found = next(verify_async(parse_module(text)))
     >>> print(found.code, found.message)
-    async-unfinished nothing waits for s: it has no copy-done
+    async-no-done s has no copy-done
     """
     return (problem.diagnostic(module.source) for problem in async_problems(module, pairs))
 
@@ -73,7 +73,7 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
     >>> [(problem.at.name, problem.code) for problem in async_problems(parse_module(text))]
-    [('s', 'async-unfinished')]
+    [('s', 'async-no-done')]
     """
     found = pairs or async_pairs(module)
     if module.errors or not _is_checkable(found):
@@ -86,7 +86,7 @@ def _problems(module: Module, found: AsyncPairs) -> dict[Problem, str]:
     """Returns each violation once, with the code of the first rule that reports it."""
     problems: dict[Problem, str] = {}
     for orphan in found.orphans:
-        words = "waits for nothing: its operand is no asynchronous operation"
+        words = "has no start: its operand is not an async operation"
         problems[Problem(orphan, f"{orphan.name} {words}")] = ORPHAN
     if not found.pairs:
         return problems

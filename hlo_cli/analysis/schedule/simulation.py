@@ -51,10 +51,10 @@ class ScheduleSimulation:
     """
 
     seconds: float
-    work_seconds: float
-    between_seconds: Sequence[float]
+    compute_seconds: float
+    interval_compute_seconds: Sequence[float]
     exposed_seconds: Sequence[float]
-    begin_seconds: Sequence[float]
+    start_seconds: Sequence[float]
     wait_seconds: Mapping[int, float]
     axis_seconds: float
     spent_seconds: Mapping[Instruction, float]

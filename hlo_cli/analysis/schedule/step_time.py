@@ -26,12 +26,12 @@ from hlo_cli.ir.instruction import Instruction
 class IntervalTime:
     """The duration of an async pair: on its link, and of all executions together.
 
-    `between_seconds` is the compute between start and done of one execution. `exposed_seconds` is the part of
+    `compute_seconds` is the compute between start and done of one execution. `exposed_seconds` is the part of
     `total_seconds` that is waited for. Both are None if the bandwidth is unknown.
     """
 
     transfer: TransferTime
-    between_seconds: float
+    compute_seconds: float
     total_seconds: float | None
     exposed_seconds: float | None
 
@@ -41,7 +41,7 @@ class IntervalTime:
         return self.total_seconds is not None
 
     @property
-    def hidden_seconds(self) -> float | None:
+    def overlapped_seconds(self) -> float | None:
         """The overlapped part of `total_seconds`."""
         if self.total_seconds is None or self.exposed_seconds is None:
             return None
@@ -53,7 +53,7 @@ class TimeEstimate:
     """The estimated duration of one execution of a module.
 
     `intervals` are the times of the async intervals in order, `synchronous` those of synchronous transfers. `seconds`
-    is the whole duration, `work_seconds` its compute. Loops count with their trip counts, or 1 if unknown:
+    is the whole duration, `compute_seconds` its compute. Loops count with their trip counts, or 1 if unknown:
     `unknown_trip_counts` is the number of such loops. `unknown_kernels` is the number of kernels with unknown cost or
     rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that wait for them.
     Unknown parts count 0, so the total is a lower bound. `simulation` has the times of each step.
@@ -61,7 +61,7 @@ class TimeEstimate:
 
     throughput: ChipSpec
     seconds: float
-    work_seconds: float
+    compute_seconds: float
     intervals: tuple[IntervalTime, ...]
     synchronous: Mapping[Instruction, TransferTime]
     synchronous_seconds: Mapping[Instruction, float | None]
@@ -84,14 +84,14 @@ class TimeEstimate:
         return frozenset((*kernels, *self.unknown_transfers))
 
     @property
-    def is_work_known(self) -> bool:
+    def is_compute_known(self) -> bool:
         """Whether all kernel durations and trip counts are known."""
         return not self.unknown_kernels and not self.unknown_trip_counts
 
     @property
     def is_known(self) -> bool:
         """Whether the whole duration is known; if not, `seconds` is a lower bound."""
-        return self.is_work_known and not self.unknown_transfers
+        return self.is_compute_known and not self.unknown_transfers
 
     @property
     def least_seconds(self) -> float | None:
@@ -157,10 +157,10 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     ...   ROOT d = f32[100] copy-done(s) }'''
     >>> slow = ChipSpec("slow", {"f32": Rate(100.0, "")}, Rate(400.0, ""))
     >>> found = estimate_time(analyze_overlap(parse_module(text)), slow)
-    >>> found.seconds, found.work_seconds, found.exposed_seconds
+    >>> found.seconds, found.compute_seconds, found.exposed_seconds
     (2.0, 2.0, 0.0)
     >>> interval, = found.intervals
-    >>> interval.transfer.link, interval.transfer.seconds, interval.hidden_seconds
+    >>> interval.transfer.link, interval.transfer.seconds, interval.overlapped_seconds
     ('memory', 2.0, 2.0)
     """
     module = overlap.module
@@ -188,7 +188,7 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     ]
     starts = frozenset((*unknown_synchronous, *(pair.start for pair in unknown_pairs)))
     ends = frozenset((*unknown_synchronous, *(done for pair in unknown_pairs for done in pair.dones)))
-    spent = simulated.seconds, simulated.work_seconds
+    spent = simulated.seconds, simulated.compute_seconds
     return TimeEstimate(
         throughput, *spent, intervals, synchronous, totals, kernels, unknown, simulated, unknown_loops, starts, ends
     )
@@ -233,8 +233,8 @@ def _events(
 def _interval_time(transfer: TransferTime, times: int, simulated: ScheduleSimulation, at: int) -> IntervalTime:
     """Returns the duration of an async pair."""
     if transfer.seconds is None:
-        return IntervalTime(transfer, simulated.between_seconds[at], None, None)
+        return IntervalTime(transfer, simulated.interval_compute_seconds[at], None, None)
     total = transfer.seconds * times
     exposed = simulated.exposed_seconds[at]
     is_all = exposed >= total or isclose(exposed, total)  # rounding errors of the clock
-    return IntervalTime(transfer, simulated.between_seconds[at], total, total if is_all else exposed)
+    return IntervalTime(transfer, simulated.interval_compute_seconds[at], total, total if is_all else exposed)

@@ -24,7 +24,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import Shape, TupleShape
 
 STARTED_LATE: Final = frozenset((opcodes.CALL, opcodes.CUSTOM_CALL, opcodes.FUSION))
-"""What may be started before all its operands are known, which the called computation says."""
+"""Opcodes that may start before all their operands are known; the called computation defines their number."""
 
 
 def is_prefix(shape: Shape, whole: Shape) -> bool:
@@ -51,7 +51,7 @@ def async_start(instruction: Instruction) -> Shape:
     if not is_prefix(arguments, parameters):
         fail(
             instruction,
-            f"expected operands like the parameters of {computation.name}, found {sizes_of(arguments)}",
+            f"expected operands matching the parameters of {computation.name}, found {sizes_of(arguments)}",
         )
     _check_result(instruction, elements[1], result)
     return TupleShape((arguments, elements[1], *elements[2:]))
@@ -65,7 +65,7 @@ def async_update(instruction: Instruction) -> Shape:
             found = sizes_of(elements[position])
             fail(
                 instruction,
-                f"expected element {position} to go on from operand 0, found {found}; {described(instruction, 0)}",
+                f"expected element {position} to extend that of operand 0, found {found}; {described(instruction, 0)}",
             )
     bound = before[0].elements if isinstance(before[0], TupleShape) else ()
     added = elements[0].elements[len(bound) :] if isinstance(elements[0], TupleShape) else ()
@@ -73,7 +73,7 @@ def async_update(instruction: Instruction) -> Shape:
     buffers = output_buffers(before[1], elements[1])
     if further not in (tuple(map(sizes_of, added)), tuple(map(sizes_of, (*added, *buffers)))):
         found = sizes_of(elements[0])
-        fail(instruction, f"expected the further operands behind {described(instruction, 0)}, found {found}")
+        fail(instruction, f"expected additional operands after {described(instruction, 0)}, found {found}")
     return instruction.shape
 
 
@@ -140,7 +140,7 @@ def _before(instruction: Instruction) -> tuple[Shape, ...]:
     need_at_least(instruction, 1)
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2 or not isinstance(shape.elements[0], TupleShape):
-        fail(instruction, f"expected what the start of an asynchronous operation gives; {described(instruction, 0)}")
+        fail(instruction, f"expected the result of an async start; {described(instruction, 0)}")
     return shape.elements
 
 

@@ -61,7 +61,7 @@ def fusion(instruction: Instruction) -> Shape:
     computation, result = callee(instruction)
     if len(computation.parameters) > len(instruction.operands):
         found = f"{len(computation.parameters)} of {computation.name}, {len(instruction.operands)} operands"
-        fail(instruction, f"expected no more parameters than operands, found {found}")
+        fail(instruction, f"expected at most as many parameters as operands, found {found}")
     check_arguments(instruction, computation)
     return result
 
@@ -85,7 +85,7 @@ def while_loop(instruction: Instruction) -> Shape:
         fail(instruction, f"expected pred[] as the result of {condition.name}, found {sizes_of(decision)}")
     if not compatible(result, instruction.operand_shape(0)):
         found = sizes_of(result)
-        fail(instruction, f"expected the operand's shape as the result of {body.name}, found {found}")
+        fail(instruction, f"expected the result of {body.name} to have the operand's shape, found {found}")
     return instruction.operand_shape(0)
 
 
@@ -94,7 +94,7 @@ def conditional(instruction: Instruction) -> Shape:
     need_at_least(instruction, 1)
     chooser, branches = need_scalar(instruction, 0), instruction.called_computations
     if chooser.element_type not in (PRED, S32):
-        fail(instruction, f"expected pred[] or s32[] to choose a branch; {described(instruction, 0)}")
+        fail(instruction, f"expected a pred[] or s32[] branch index; {described(instruction, 0)}")
     if not branches or (chooser.element_type is PRED and len(branches) != 2):
         fail(
             instruction,
@@ -102,14 +102,16 @@ def conditional(instruction: Instruction) -> Shape:
         )
     if len(instruction.operands) != len(branches) + 1:
         count = len(instruction.operands) - 1
-        fail(instruction, f"expected an operand for each of {len(branches)} branches, found {count}")
+        fail(instruction, f"expected {len(branches)} operands, one per branch, found {count}")
     results = [callee(instruction, position)[1] for position in range(len(branches))]
     for position, branch in enumerate(branches):
         parameters_of(instruction, branch, 1)
         check_arguments(instruction, branch, position + 1)
         if not compatible(results[position], results[0]):
             found = f"{sizes_of(results[position])} of {branch.name}"
-            fail(instruction, f"expected branches of one result, found {sizes_of(results[0])} and {found}")
+            fail(
+                instruction, f"expected all branches to return the same shape, found {sizes_of(results[0])} and {found}"
+            )
     return results[0]
 
 

@@ -52,7 +52,7 @@ def reduce_scatter(instruction: Instruction, group: int | None) -> Shape:
     if result is not None and result.rank == shapes[0].rank and result.dimensions[along] > 0:
         parts, rest = divmod(size, result.dimensions[along])
         if rest and UNBOUNDED not in (size, result.dimensions[along]):
-            written = f"{size} does not divide into parts of {result.dimensions[along]}"
+            written = f"{size} is not divisible by {result.dimensions[along]}"
             fail(instruction, f"{written} in dimension {along}; {described(instruction, 0)}")
         _check_parts(instruction, parts, group, (size, result.dimensions[along]))
     else:
@@ -67,19 +67,19 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
     if instruction.integers("dimensions"):
         along = only_dimension(instruction, shapes[0].rank)
         if len(shapes) > 1:
-            fail(instruction, f"expected one operand where dimensions are given, found {len(shapes)}")
+            fail(instruction, f"expected one operand with dimensions, found {len(shapes)}")
         size = shapes[0].dimensions[along]
         if group and size != UNBOUNDED and size % group:
-            fail(instruction, f"dimension {along} does not divide into {group} parts; {described(instruction, 0)}")
+            fail(instruction, f"dimension {along} is not divisible by {group}; {described(instruction, 0)}")
         return shapes[0]
     # replica_count and num_partitions default to 1, so a group of one device may just be unknown
     if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
-        fail(instruction, f"expected an operand for each of {group} devices, found {len(shapes)}")
+        fail(instruction, f"expected {group} operands, one per device, found {len(shapes)}")
     for position, shape in enumerate(shapes):
         same_layout = shape.layout.minor_to_major == shapes[0].layout.minor_to_major
         if not compatible(shape, shapes[0]) or not same_layout:
             names = described(instruction, 0, position)
-            fail(instruction, f"expected operands of one shape and layout; {names}")
+            fail(instruction, f"expected operands of the same shape and layout; {names}")
     return TupleShape(tuple(shapes))
 
 
@@ -124,10 +124,8 @@ def second_of_operand(instruction: Instruction) -> Shape:
     """Returns the result of a start: element 1 of operand 0."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2:
-        fail(
-            instruction,
-            f"expected what {instruction.written_opcode.removesuffix('done')}start gives; {described(instruction, 0)}",
-        )
+        start = f"{instruction.written_opcode.removesuffix('done')}start"
+        fail(instruction, f"expected the result of {start}; {described(instruction, 0)}")
     return shape.elements[1]
 
 
@@ -139,7 +137,7 @@ def ragged_all_to_all(instruction: Instruction) -> ArrayShape:
         if shape.rank not in (1, 2):
             fail(instruction, f"expected rank 1 or 2 of operand {position}; {described(instruction, position)}")
         if not compatible(shape, rows):
-            fail(instruction, f"expected operands 2 to 5 of one shape; {described(instruction, 2, position)}")
+            fail(instruction, f"expected operands 2 to 5 of the same shape; {described(instruction, 2, position)}")
     return result
 
 
@@ -166,13 +164,13 @@ def _first_array(shape: Shape) -> ArrayShape | None:
 def _check_parts(instruction: Instruction, parts: int, group: int | None, sizes: tuple[int, int]) -> None:
     """Checks that the factor equals the group size; a group size of 1 may be a default and is not checked."""
     if group not in (None, 1, parts) and UNBOUNDED not in sizes:
-        fail(instruction, f"expected a factor of {group}, the size of its groups, between {sizes[0]} and {sizes[1]}")
+        fail(instruction, f"expected a factor of {group}, the group size, between {sizes[0]} and {sizes[1]}")
 
 
 def _need_group_size(instruction: Instruction, group: int | None) -> int:
     """Returns the group size; fails if it is unknown."""
     if group is None or (group == 1 and not isinstance(instruction.shape, UnknownShape)):
-        fail(instruction, "nothing says how many devices take part; the result shape must be written")
+        fail(instruction, "the number of devices is unknown, so the result shape must be given")
     return group
 
 
@@ -188,7 +186,7 @@ def _divide(instruction: Instruction, position: int, along: int, parts: int) -> 
     """Returns an operand with one dimension divided."""
     shape = array(instruction, position)
     if along >= shape.rank or (shape.dimensions[along] != UNBOUNDED and shape.dimensions[along] % max(parts, 1)):
-        fail(instruction, f"dimension {along} does not divide into {parts} parts; {described(instruction, position)}")
+        fail(instruction, f"dimension {along} is not divisible by {parts}; {described(instruction, position)}")
     return _resize(shape, along, shape.dimensions[along] // max(parts, 1))
 
 
@@ -204,8 +202,8 @@ def _input_and_output(instruction: Instruction) -> tuple[Shape, Shape]:
     """Returns input and output of a collective-permute with slices; both offsets follow as operands."""
     shapes = operand_shapes(instruction)
     if len(shapes) != 4:
-        fail(instruction, f"expected input, output and the offsets into both, found {len(shapes)} operands")
+        fail(instruction, f"expected input, output, and offsets for both, found {len(shapes)} operands")
     lengths = [len(shape.elements) if isinstance(shape, TupleShape) else 0 for shape in shapes[:2]]
     if lengths[0] != lengths[1]:
-        fail(instruction, f"expected two arrays, or tuples of one length; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected two arrays or two tuples of the same length; {described(instruction, 0, 1)}")
     return shapes[0], shapes[1]

@@ -86,9 +86,7 @@ def shape_difference(
     if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and not _is_known(expected):
         return None
     if instruction.written_opcode == "scan" and layout_sensitive and not instruction.flag("is_associative"):
-        fail(
-            instruction, "expected a loop by now: only a scan with is_associative=true is left once layouts are settled"
-        )
+        fail(instruction, "scan must be lowered before layout assignment unless is_associative=true")
     # hlo_verifier.cc never sees the declared shape of these: the loader creates them from their operands.
     if instruction.written_opcode in REBUILT:
         return None
@@ -151,7 +149,7 @@ def precision_difference(instruction: Instruction) -> str | None:
 
     >>> from hlo_cli import parse_module
     >>> precision_difference(parse_module("r = f32[4] add(f32[4] a, bf16[4] b)").entry.root)
-    'expected operands of one float type, found bf16 and f32'
+    'expected operands of the same float type, found bf16 and f32'
     """
     if instruction.written_opcode in _APPLYING and (found := _reducer_difference(instruction)):
         return found
@@ -163,7 +161,7 @@ def precision_difference(instruction: Instruction) -> str | None:
             array = leaf.array if isinstance(leaf, BufferShape) else leaf
             if isinstance(array, ArrayShape) and array.element_type.kind == "float":
                 types.add(array.element_type.name)
-    return f"expected operands of one float type, found {' and '.join(sorted(types))}" if len(types) > 1 else None
+    return f"expected operands of the same float type, found {' and '.join(sorted(types))}" if len(types) > 1 else None
 
 
 def _reducer_difference(instruction: Instruction) -> str | None:
@@ -180,7 +178,7 @@ def _reducer_difference(instruction: Instruction) -> str | None:
             continue
         if operand.element_type is not parameter.shape.element_type:
             types = f"{operand.element_type}, found {parameter.shape.element_type}"
-            return f"expected parameter {position} of {called[0].name} to be of operand {operand_number}'s type {types}"
+            return f"expected parameter {position} of {called[0].name} to have operand {operand_number}'s type, {types}"
     return None
 
 
@@ -232,10 +230,11 @@ def _bitcast_difference(instruction: Instruction, written: Shape) -> str | None:
     if not isinstance(operand, ArrayShape) or not isinstance(written, ArrayShape):
         return None
     if operand.logical_bytes != written.logical_bytes and operand.padded_bytes != written.padded_bytes:
-        return f"expected {operand.padded_bytes} bytes, as {operand} takes, found {written.padded_bytes} of {written}"
+        found = f"{written.padded_bytes} of {written}"
+        return f"expected the size of {operand}, {operand.padded_bytes} bytes, found {found}"
     crosses = (operand.memory_space == MemorySpace.HOST) != (written.memory_space == MemorySpace.HOST)
     if crosses and not _is_constant(instruction.operands[0]):
-        return f"expected the memory space of {operand}, found that of {written}"
+        return f"expected the memory space of {operand}, found {written}"
     return None
 
 

@@ -80,7 +80,7 @@ def reshape(instruction: Instruction) -> ArrayShape:
     is_open = UNBOUNDED in (*shape.dimensions, *result.dimensions)
     if shape.elements != result.elements and not is_open:
         found = f"the result has {result.elements} elements, the operand {shape.elements}"
-        fail(instruction, f"expected as many elements as before; {found}; {described(instruction, 0)}")
+        fail(instruction, f"expected the same number of elements; {found}; {described(instruction, 0)}")
     return array_of(shape.element_type, result.dimensions, result.dynamic_dimensions)
 
 
@@ -140,7 +140,7 @@ def concatenate(instruction: Instruction) -> ArrayShape:
         if shape.rank != first.rank or not same_sizes(_without(shape, along), _without(first, along)):
             fail(
                 instruction,
-                f"expected sizes that differ in dimension {along} alone; {described(instruction, 0, position)}",
+                f"expected sizes to match except in dimension {along}; {described(instruction, 0, position)}",
             )
         _append(dimensions, dynamic, shape, along)
     element_type = wider(first.element_type, shapes[-1].element_type)  # XLA ignores the types of the others
@@ -159,20 +159,20 @@ def _sliced_size(instruction: Instruction, size: int, part: SliceDimension, dime
     if part.stride < 1:
         fail(instruction, f"expected a stride of at least 1 in dimension {dimension}, found {part.stride}")
     if not 0 <= part.start <= part.limit or (size != UNBOUNDED and part.limit > size):
-        fail(instruction, f"expected a range within dimension {dimension}, which has size {size}, found {text}")
+        fail(instruction, f"expected a range within dimension {dimension} (size {size}), found {text}")
     return -(-(part.limit - part.start) // part.stride)
 
 
 def _padded_size(instruction: Instruction, size: int, part: PaddingDimension, dimension: int) -> int:
     """Returns the size of a padded dimension."""
     if part.interior_padding < 0:
-        fail(instruction, f"expected no negative padding between elements of dimension {dimension}")
+        fail(instruction, f"expected nonnegative interior padding in dimension {dimension}")
     if size == UNBOUNDED:
         return size
     inner = max(size - 1, 0) * part.interior_padding
     padded = size + part.edge_padding_low + part.edge_padding_high + inner
     if padded < 0:
-        fail(instruction, f"the padding leaves {padded} elements of dimension {dimension}, which has size {size}")
+        fail(instruction, f"negative padding leaves {padded} elements in dimension {dimension} (size {size})")
     return padded
 
 

@@ -26,7 +26,7 @@ def dot(instruction: Instruction) -> ArrayShape:
     f32[2,5]{1,0}
     """
     numbers = dot_dimension_numbers(instruction)
-    assert numbers is not None, "the rule is called for dots alone"
+    assert numbers is not None, "the rule applies only to dots"
     return _dot(instruction, array(instruction, 0), array(instruction, 1), numbers, 1)
 
 
@@ -36,7 +36,7 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
     Both scales are the last operands; up to jaxlib 0.10.2, each follows its operand.
     """
     numbers = dot_dimension_numbers(instruction)
-    assert numbers is not None, "the rule is called for dots alone"
+    assert numbers is not None, "the rule applies only to dots"
     contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)
     if len(contracted[0]) != 1:
         fail(instruction, f"expected one contracting dimension, found {len(contracted[0])}")
@@ -48,7 +48,7 @@ def scaled_dot(instruction: Instruction) -> ArrayShape:
     right_scale = _check_scale(instruction, right, scales[1], contracted[1][0])
     if not left_scale and not right_scale:
         found = described(instruction, *scales)
-        fail(instruction, f"expected a scale of rank 1 or more for at least one operand; {found}")
+        fail(instruction, f"expected a scale for at least one operand; {found}")
     return result
 
 
@@ -58,14 +58,14 @@ def ragged_dot(instruction: Instruction) -> ArrayShape:
     If the ragged dimension is contracting, the groups are the first dimension of the result.
     """
     numbers = ragged_dot_dimension_numbers(instruction)
-    assert numbers is not None, "the rule is called for ragged dots alone"
+    assert numbers is not None, "the rule applies only to ragged dots"
     lhs, rhs, sizes = array(instruction, 0), array(instruction, 1), array(instruction, 2)
     if len(numbers.lhs_ragged_dimensions) != 1:
         fail(instruction, f"expected one ragged dimension, found {len(numbers.lhs_ragged_dimensions)}")
     need_dimensions(instruction, numbers.lhs_ragged_dimensions, lhs.rank, "lhs_ragged_dims")
     need_dimensions(instruction, numbers.rhs_group_dimensions, rhs.rank, "rhs_group_dims")
     if not sizes.rank:
-        fail(instruction, f"expected the sizes of groups; {described(instruction, 2)}")
+        fail(instruction, f"expected group sizes; {described(instruction, 2)}")
     groups = sizes.dimensions[-1]
     if sizes.rank > 1 and sizes.dimensions[:-1] != _sizes_before_ragged(numbers, lhs):
         found = f"expected sizes for {list(_sizes_before_ragged(numbers, lhs))} rows of groups, or for all at once"
@@ -112,10 +112,8 @@ def _check_pairs(
         ("batch", numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
     ):
         if len(left_dims) != len(right_dims):
-            fail(
-                instruction,
-                f"expected as many {what} dimensions left as right, found {len(left_dims)} and {len(right_dims)}",
-            )
+            found = f"{len(left_dims)} and {len(right_dims)}"
+            fail(instruction, f"expected the same number of {what} dimensions on both sides, found {found}")
         for a, b in zip(left_dims, right_dims, strict=True):
             sizes = (lhs.dimensions[a], rhs.dimensions[b])
             if sizes[0] != sizes[1] and UNBOUNDED not in sizes:
@@ -129,7 +127,7 @@ def _sizes(shape: ArrayShape, dimensions: tuple[int, ...]) -> list[int]:
 
 
 def _check_scale(instruction: Instruction, position: int, at: int, contracted: int) -> bool:
-    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar that stands for no scale."""
+    """Checks the scale at operand `at`; returns whether it is an array, not a bf16 scalar, which means no scale."""
     shape, scale = array(instruction, position), array(instruction, at)
     is_missing = shape.element_type is scale.element_type and shape.element_type.name == "bf16"
     if is_missing and all(size == 1 for size in scale.dimensions):

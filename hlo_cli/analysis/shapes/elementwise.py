@@ -115,7 +115,7 @@ def clamp(instruction: Instruction) -> ArrayShape:
     for position in (0, 2):
         need_same_type(instruction, position, 1)
         if shapes[position].dimensions and not same_sizes(shapes[position].dimensions, shapes[1].dimensions):
-            fail(instruction, f"expected bounds of the operand's sizes; {described(instruction, position, 1)}")
+            fail(instruction, f"expected bounds with the operand's sizes; {described(instruction, position, 1)}")
     return shapes[1]
 
 
@@ -125,9 +125,11 @@ def select(instruction: Instruction) -> ArrayShape:
     need_same_type(instruction, 1, 2)
     first, second = array(instruction, 1), array(instruction, 2)
     if not same_sizes(first.dimensions, second.dimensions):
-        fail(instruction, f"expected choices of the same sizes; {described(instruction, 1, 2)}")
+        fail(instruction, f"expected on_true and on_false with the same sizes; {described(instruction, 1, 2)}")
     if predicate.dimensions and not same_sizes(predicate.dimensions, first.dimensions):
-        fail(instruction, f"expected a scalar or the choices' sizes as operand 0; {described(instruction, 0, 1)}")
+        fail(
+            instruction, f"expected a scalar predicate or one with the sizes of on_true; {described(instruction, 0, 1)}"
+        )
     # shape_inference.cc, InferSelectShape: the result is made from the predicate's shape, unless that is a scalar.
     element_type, layout_source = wider(first.element_type, second.element_type), predicate if predicate.rank else first
     layout = replace(layout_source.layout, element_size_in_bits=first.layout.element_size_in_bits)

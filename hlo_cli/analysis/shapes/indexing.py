@@ -79,7 +79,7 @@ def gather(instruction: Instruction) -> ArrayShape:
     """
     shape, indices = array(instruction, 0), need_kind(instruction, 1, INTEGERS)
     numbers, sizes = gather_dimension_numbers(instruction), instruction.integers("slice_sizes")
-    assert numbers is not None, "the rule is called for gathers alone"
+    assert numbers is not None, "the rule applies only to gathers"
     batch = _index_batch_dimensions(
         instruction, indices, numbers.index_vector_dim, numbers.start_index_map, "start_index_map"
     )
@@ -92,7 +92,7 @@ def gather(instruction: Instruction) -> ArrayShape:
         if sizes[d] > 1:
             fail(
                 instruction,
-                f"expected a slice size of at most 1 in dimension {d}, which the result lacks, found {sizes[d]}",
+                f"expected slice size 0 or 1 in collapsed dimension {d}, found {sizes[d]}",
             )
     offset = iter([(sizes[d], _is_whole_dynamic(shape, d, sizes[d])) for d in range(shape.rank) if d not in dropped])
     outer = iter([(indices.dimensions[d], indices.dynamic_dimensions[d]) for d in batch])
@@ -105,12 +105,12 @@ def scatter(instruction: Instruction) -> Shape:
     """Returns the shapes of the operands that are updated."""
     count = len(instruction.operands)
     if count < 3 or count % 2 == 0:
-        fail(instruction, f"expected N operands, indices and N updates, found {count} operands")
+        fail(instruction, f"expected N operands, indices, and N updates, found {count} operands")
     shapes, inputs = arrays(instruction), count // 2
     indices = need_kind(instruction, inputs, INTEGERS)
     need_same_sizes(instruction, range(inputs))
     numbers = scatter_dimension_numbers(instruction)
-    assert numbers is not None, "the rule is called for scatters alone"
+    assert numbers is not None, "the rule applies only to scatters"
     into = numbers.scatter_dims_to_operand_dims
     batch = _index_batch_dimensions(
         instruction, indices, numbers.index_vector_dim, into, "scatter_dims_to_operand_dims"
@@ -134,7 +134,7 @@ def _check_starts(instruction: Instruction, shape: ArrayShape, first: int) -> No
         fail(instruction, f"expected {shape.rank} indices, found {len(starts)}; {described(instruction, 0)}")
     for position, start in enumerate(starts, first):
         if start.dimensions or start.element_type is not starts[0].element_type:
-            fail(instruction, f"expected scalars of one type as indices; {described(instruction, first, position)}")
+            fail(instruction, f"expected scalar indices of the same type; {described(instruction, first, position)}")
 
 
 def _check_sizes(
@@ -157,10 +157,10 @@ def _index_batch_dimensions(
 ) -> list[int]:
     """Returns the dimensions of the indices except the index vector dimension, which may be implicit."""
     if not 0 <= vector <= indices.rank:
-        fail(instruction, f"expected index_vector_dim of 0 to {indices.rank}, found {vector}")
+        fail(instruction, f"expected index_vector_dim from 0 to {indices.rank}, found {vector}")
     length = indices.dimensions[vector] if vector < indices.rank else 1
     if len(mapped) != length and length != UNBOUNDED:
-        fail(instruction, f"expected {length} numbers in {name}, as many as an index has, found {len(mapped)}")
+        fail(instruction, f"expected {length} numbers in {name}, one per index component, found {len(mapped)}")
     return [d for d in range(indices.rank) if d != vector]
 
 
@@ -212,14 +212,14 @@ def _check_batching(
     need_dimensions(instruction, of_indices[1], indices.rank, of_indices[0])
     if len(of_operand[1]) != len(of_indices[1]):
         counts = f"found {len(of_operand[1])} and {len(of_indices[1])}"
-        fail(instruction, f"expected as many numbers in {of_operand[0]} as in {of_indices[0]}, {counts}")
+        fail(instruction, f"expected {of_operand[0]} and {of_indices[0]} to have the same length, {counts}")
 
 
 def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int], dropped: Sequence[int]) -> None:
     """Checks that every operand dimension is either a slice dimension or a dropped one."""
     if len(kept) + len(dropped) != shape.rank:
-        parts = f"{len(kept)} dimensions of slices and {len(dropped)} others"
-        fail(instruction, f"expected them to be {shape.rank} together, found {parts}; {described(instruction, 0)}")
+        parts = f"{len(kept)} slice and {len(dropped)} dropped dimensions"
+        fail(instruction, f"expected {shape.rank} dimensions in total, found {parts}; {described(instruction, 0)}")
 
 
 def _check_update(
@@ -242,7 +242,7 @@ def _check_update(
     for d, of_indices in zip(outer, batch, strict=True):
         sizes = (update.dimensions[d], indices.dimensions[of_indices])
         if sizes[0] != sizes[1] and UNBOUNDED not in sizes:
-            found = f"expected {sizes[1]} in dimension {d} of the updates, as the indices have, found {sizes[0]}"
+            found = f"expected {sizes[1]} in dimension {d} of the updates to match the indices, found {sizes[0]}"
             fail(instruction, f"{found}; {described(instruction, position)}")
 
 
@@ -250,4 +250,4 @@ def _need_sorted(instruction: Instruction, dimensions: Sequence[int], rank: int,
     """Checks that dimensions are valid and sorted."""
     need_dimensions(instruction, dimensions, rank, what)
     if list(dimensions) != sorted(dimensions):
-        fail(instruction, f"expected {what} to rise, found {list(dimensions)}")
+        fail(instruction, f"expected {what} in ascending order, found {list(dimensions)}")

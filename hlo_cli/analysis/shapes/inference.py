@@ -187,7 +187,7 @@ def _sugared(instruction: Instruction, module: Module | None) -> Shape:
         return calls.as_declared(instruction)
     wrapped = wrapped_opcode(opcode)
     if wrapped is None:
-        fail(instruction, "the opcode is not known, and with it the shape of its result")
+        fail(instruction, "unknown opcode, so the result shape is unknown")
     if opcode.endswith("-start"):
         return asynchronous.start_of(instruction, wrapped, lambda inner: infer_shape(inner, module))
     return (

@@ -53,7 +53,7 @@ def triangular_solve(instruction: Instruction) -> ArrayShape:
     """Returns the shape of operand 1, the right-hand sides; operand 0 holds one triangular matrix for each."""
     a, b = need_kind(instruction, 0, ("float", "complex")), array(instruction, 1)
     if a.element_type is not b.element_type:
-        fail(instruction, f"expected operands of one element type; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected operands of the same element type; {described(instruction, 0, 1)}")
     _check_square(instruction, a)
     if a.rank != b.rank:
         fail(instruction, f"expected operands of the same rank; {described(instruction, 0, 1)}")
@@ -61,9 +61,9 @@ def triangular_solve(instruction: Instruction) -> ArrayShape:
     if a.dimensions[-1] != shared and UNBOUNDED not in (a.dimensions[-1], shared):
         fail(instruction, f"expected {a.dimensions[-1]} unknowns, found {shared}; {described(instruction, 0, 1)}")
     if not same_sizes(a.dimensions[:-2], b.dimensions[:-2]):
-        fail(instruction, f"expected as many matrices as right-hand sides; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected matching batch dimensions; {described(instruction, 0, 1)}")
     if instruction.value("transpose_a") in (None, Transpose.INVALID):
-        fail(instruction, "expected transpose_a to say NO_TRANSPOSE, TRANSPOSE or ADJOINT")
+        fail(instruction, "expected transpose_a to be NO_TRANSPOSE, TRANSPOSE, or ADJOINT")
     return b
 
 
@@ -82,7 +82,7 @@ def batch_norm_grad(instruction: Instruction) -> TupleShape:
     """Returns the gradients of operand, scale, and offset."""
     shape, feature = _batch_norm_shapes(instruction, (1, 2, 3))
     if not same_sizes(array(instruction, 4).dimensions, shape.dimensions):
-        fail(instruction, f"expected a gradient of the operand's sizes; {described(instruction, 0, 4)}")
+        fail(instruction, f"expected a gradient with the operand's sizes; {described(instruction, 0, 4)}")
     need_same_type(instruction, 0, 4)
     return TupleShape((shape, feature, feature))
 
@@ -93,7 +93,7 @@ def topk(instruction: Instruction) -> TupleShape:
     if not shape.rank:
         fail(instruction, f"expected at least one dimension; {described(instruction, 0)}")
     if k is None or (shape.dimensions[-1] != UNBOUNDED and not 0 <= k <= shape.dimensions[-1]):
-        fail(instruction, f"expected k of at most the last dimension, found {k}; {described(instruction, 0)}")
+        fail(instruction, f"expected k ≤ size of the last dimension, found {k}; {described(instruction, 0)}")
     dimensions, dynamic = (*shape.dimensions[:-1], k), (*shape.dynamic_dimensions[:-1], False)
     return TupleShape((array_of(shape.element_type, dimensions, dynamic), array_of(S32, dimensions, dynamic)))
 
@@ -109,7 +109,7 @@ def _check_lengths(instruction: Instruction, shape: ArrayShape, expected: tuple[
     """Checks the sizes of the last dimensions."""
     if not same_sizes(shape.dimensions[-len(expected) :], expected):
         sizes = ",".join(map(str, expected))
-        fail(instruction, f"expected last dimensions of [{sizes}], as fft_length says; {described(instruction, 0)}")
+        fail(instruction, f"expected last dimensions [{sizes}] to match fft_length; {described(instruction, 0)}")
 
 
 def _with_last(shape: ArrayShape, element_type: PrimitiveType, size: int) -> ArrayShape:
@@ -140,7 +140,7 @@ def _batch_norm_shapes(
     for position in (*features, *any_rank):
         sizes = need_kind(instruction, position, ("float",)).dimensions
         if not same_sizes(sizes[:1] if position in any_rank else sizes, (shape.dimensions[along],)):
-            number = f"expected {shape.dimensions[along]} numbers, one for each feature"
+            number = f"expected {shape.dimensions[along]} values, one per feature"
             fail(instruction, f"{number}; {described(instruction, position)}")
     dynamic = (shape.dynamic_dimensions[along],)
     return shape, array_of(shape.element_type, (shape.dimensions[along],), dynamic)

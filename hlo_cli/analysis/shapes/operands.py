@@ -81,7 +81,7 @@ def operand_shapes(instruction: Instruction) -> tuple[Shape, ...]:
 def declared(instruction: Instruction) -> Shape:
     """Returns the declared shape, for results that cannot be inferred."""
     if isinstance(instruction.shape, UnknownShape):
-        fail(instruction, "its result shape does not follow from its operands; it must be written")
+        fail(instruction, "the result shape cannot be inferred and must be given")
     return instruction.shape
 
 
@@ -89,7 +89,7 @@ def declared_array(instruction: Instruction) -> ArrayShape:
     """Returns the declared shape, which must be an array."""
     shape = declared(instruction)
     if not isinstance(shape, ArrayShape):
-        fail(instruction, f"expected an array as the result; the written shape is {sizes_of(shape)}")
+        fail(instruction, f"expected an array as the result; the given shape is {sizes_of(shape)}")
     return shape
 
 
@@ -98,9 +98,7 @@ def declared_tuple(instruction: Instruction, least: int) -> tuple[Shape, ...]:
     shape = declared(instruction)
     if not isinstance(shape, TupleShape) or len(shape.elements) < least:
         written = sizes_of(shape)
-        fail(
-            instruction, f"expected a tuple of at least {least} elements as the result; the written shape is {written}"
-        )
+        fail(instruction, f"expected a tuple of at least {least} elements as the result; the given shape is {written}")
     return shape.elements
 
 
@@ -161,7 +159,7 @@ def need_kind(instruction: Instruction, position: int, kinds: Collection[str]) -
 def need_same_type(instruction: Instruction, first: int, second: int) -> None:
     """Checks that two operands have the same element type; all float types count as equal."""
     if not same_type_but_precision(array(instruction, first).element_type, array(instruction, second).element_type):
-        fail(instruction, f"expected operands of one element type; {described(instruction, first, second)}")
+        fail(instruction, f"expected operands of the same element type; {described(instruction, first, second)}")
 
 
 def need_scalar(instruction: Instruction, position: int) -> ArrayShape:
@@ -183,9 +181,9 @@ def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: i
     seen: set[int] = set()
     for dimension in dimensions:
         if not 0 <= dimension < rank:
-            fail(instruction, f"{what} names dimension {dimension}; the array has {rank}")
+            fail(instruction, f"dimension {dimension} in {what} is out of range (rank {rank})")
         if dimension in seen:
-            fail(instruction, f"{what} names dimension {dimension} twice")
+            fail(instruction, f"duplicate dimension {dimension} in {what}")
         seen.add(dimension)
 
 
@@ -207,7 +205,7 @@ def callee(instruction: Instruction, position: int = 0) -> tuple[Computation, Sh
         fail(instruction, f"expected {position + 1} called computations, found {len(called)}")
     root = called[position].root
     if root is None:
-        fail(instruction, f"{called[position].name}, which it calls, has no result")
+        fail(instruction, f"called computation {called[position].name} has no result")
     return called[position], root.shape
 
 

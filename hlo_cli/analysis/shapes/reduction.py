@@ -63,7 +63,7 @@ def map_shape(instruction: Instruction) -> ArrayShape:
     need_same_sizes(instruction, [position for position, shape in enumerate(shapes) if shape.rank])
     first, mapped = max(shapes, key=lambda shape: shape.rank), instruction.integers("dimensions")
     if mapped != tuple(range(first.rank)) and isinstance(instruction.shape, UnknownShape):
-        fail(instruction, f"expected all {first.rank} dimensions in their order, found {len(mapped)} in dimensions")
+        fail(instruction, f"expected all {first.rank} dimensions in order, found {len(mapped)} in dimensions")
     computation, result = callee(instruction)
     parameters = parameters_of(instruction, computation, len(shapes))
     for position, parameter in enumerate(parameters):
@@ -79,7 +79,7 @@ def map_shape(instruction: Instruction) -> ArrayShape:
 
 
 def sort(instruction: Instruction) -> Shape:
-    """Returns the operands; the comparator takes two scalars of each."""
+    """Returns the operands; the comparator has two scalars of each as parameters."""
     need_at_least(instruction, 1)
     shapes = arrays(instruction)
     need_same_sizes(instruction, range(len(shapes)))
@@ -101,7 +101,7 @@ def reducer_types(
 ) -> tuple[list[PrimitiveType], bool]:
     """Returns the element types of a reducer's results, and whether it returns a tuple.
 
-    For N inputs, a reducer takes N accumulators, then N elements, and returns N results.
+    For N inputs, a reducer has the parameters: N accumulators, then N elements, and returns N results.
     """
     computation, result = callee(instruction, position)
     parameters = parameters_of(instruction, computation, 2 * len(inputs))
@@ -129,7 +129,7 @@ def input_count(instruction: Instruction) -> int:
     """Returns the number of inputs, each of which has an initial value."""
     count = len(instruction.operands)
     if count == 0 or count % 2:
-        fail(instruction, f"expected an initial value for every input, found {count} operands")
+        fail(instruction, f"expected one initial value per input, found {count} operands")
     return count // 2
 
 
@@ -160,7 +160,8 @@ def scan(instruction: Instruction) -> Shape:
             name = operand_name(instruction, inputs + i)
             found = ", ".join(map(sizes_of, carried))
             fail(
-                instruction, f"expected one shape for carry {i} as parameter, result and operand {name}, found {found}"
+                instruction,
+                f"expected the same shape for carry {i} as parameter, result, and operand {name}, found {found}",
             )
     made = [_with_scanned_dimension(instruction, shape, along[0], size) for shape in results[:outputs]]
     shapes = (*made, *results[outputs:])
@@ -174,7 +175,7 @@ def _scanned_size(
     if not inputs:
         written = instruction.shape.elements[0] if isinstance(instruction.shape, TupleShape) else instruction.shape
         if not isinstance(written, ArrayShape) or not 0 <= along < written.rank:
-            fail(instruction, "nothing says how long the scan is: it has no inputs and no result with its dimension")
+            fail(instruction, "cannot determine the scan length: no input or result has the scan dimension")
         return written.dimensions[along]
     for position, shape in enumerate(inputs):
         need_dimensions(instruction, (along,), shape.rank, "dimensions")
@@ -185,7 +186,8 @@ def _scanned_size(
             fail(instruction, f"{expected}; {described(instruction, position)}")
         if shape.dimensions[along] != inputs[0].dimensions[along]:
             fail(
-                instruction, f"expected inputs of one size in dimension {along}; {described(instruction, 0, position)}"
+                instruction,
+                f"expected inputs of the same size in dimension {along}; {described(instruction, 0, position)}",
             )
     return inputs[0].dimensions[along]
 
@@ -193,7 +195,7 @@ def _scanned_size(
 def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, size: int) -> ArrayShape:
     """Returns an output with the scanned dimension added."""
     if not isinstance(shape, ArrayShape) or not 0 <= along <= shape.rank:
-        fail(instruction, f"no result can have dimension {along} put into {sizes_of(shape)}")
+        fail(instruction, f"cannot insert dimension {along} into {sizes_of(shape)}")
     dimensions = (*shape.dimensions[:along], size, *shape.dimensions[along:])
     dynamic = (*shape.dynamic_dimensions[:along], False, *shape.dynamic_dimensions[along:])
     order = [d + (d >= along) for d in shape.layout.minor_to_major]
@@ -206,4 +208,4 @@ def _with_scanned_dimension(instruction: Instruction, shape: Shape, along: int, 
 def _fail_unlike_result(instruction: Instruction, what: str, found: Shape, result: Shape) -> None:
     """Fails because a shape differs from the result of the reducer."""
     shapes = sizes_of(found), sizes_of(result)
-    fail(instruction, f"{what} is {shapes[0]}, but what is applied returns {shapes[1]}")
+    fail(instruction, f"{what} is {shapes[0]}, but the applied computation returns {shapes[1]}")

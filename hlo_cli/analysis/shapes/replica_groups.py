@@ -33,7 +33,7 @@ def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
     is_global = instruction.flag("use_global_device_ids")
     if not has_channel:
         if is_global:
-            message = f"{instruction.opcode} %{instruction.name}: use_global_device_ids=true needs a channel_id"
+            message = f"{instruction.opcode} %{instruction.name}: use_global_device_ids=true requires a channel_id"
             raise HloError(message, instruction.span)
         return CollectiveOpGroupMode.CROSS_REPLICA
     return CollectiveOpGroupMode.FLATTENED_ID if is_global else CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION

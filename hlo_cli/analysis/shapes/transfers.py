@@ -28,7 +28,7 @@ def copy_done(instruction: Instruction) -> Shape:
     """Returns the destination: element 0 of copy-start. It differs from element 1 only in layout."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or len(shape.elements) != 3:
-        fail(instruction, f"expected what copy-start gives; {described(instruction, 0)}")
+        fail(instruction, f"expected the result of copy-start; {described(instruction, 0)}")
     if not compatible(shape.elements[0], shape.elements[1]):
         fail(instruction, f"expected a copy of the same shape; {described(instruction, 0)}")
     return shape.elements[0]
@@ -78,7 +78,7 @@ def recv_done(instruction: Instruction) -> TupleShape:
     """Returns the received data and a token."""
     shape = instruction.operand_shape(0)
     if not isinstance(shape, TupleShape) or not shape.elements:
-        fail(instruction, f"expected what recv gives; {described(instruction, 0)}")
+        fail(instruction, f"expected the result of recv; {described(instruction, 0)}")
     return TupleShape((shape.elements[0], TOKEN))
 
 

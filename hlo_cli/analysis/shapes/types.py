@@ -48,12 +48,12 @@ def bitcast_convert(instruction: Instruction) -> ArrayShape:
     shape, result = array(instruction, 0), declared_array(instruction)
     old, new = shape.element_type, result.element_type
     if (old.kind == "complex") != (new.kind == "complex"):
-        fail(instruction, f"complex numbers and others do not convert by their bits: {old} to {new}")
+        fail(instruction, f"cannot bitcast-convert between complex and non-complex types: {old} to {new}")
     from_bits, to_bits = _stored_bits(old), _stored_bits(new)
     if from_bits == to_bits:
         return with_type(shape, new)
     if max(from_bits, to_bits) % min(from_bits, to_bits):
-        fail(instruction, f"the width of one type must be a multiple of the other's: {old} to {new}")
+        fail(instruction, f"one type's width must be a multiple of the other's: {old} to {new}")
     if from_bits > to_bits:
         dimensions, dynamic = (*shape.dimensions, from_bits // to_bits), (*shape.dynamic_dimensions, False)
         return array_of(new, dimensions, dynamic)
@@ -84,7 +84,7 @@ def stochastic_convert(instruction: Instruction) -> ArrayShape:
     """Returns the operand with the declared type; the random bits must be as wide as its floats."""
     shape, random = need_kind(instruction, 0, ("float",)), need_kind(instruction, 1, ("unsigned",))
     if random.element_type.bits != shape.element_type.bits:
-        fail(instruction, f"expected random bits as wide as the floats; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected random bits with the width of the float type; {described(instruction, 0, 1)}")
     if not same_sizes(shape.dimensions, random.dimensions):
         fail(instruction, f"expected operands of the same sizes; {described(instruction, 0, 1)}")
     return with_type(shape, declared_array(instruction).element_type)
@@ -94,9 +94,9 @@ def iota(instruction: Instruction) -> ArrayShape:
     """Returns the declared shape, which must have the iota dimension and a numeric type."""
     shape, along = declared_array(instruction), instruction.integer("iota_dimension")
     if along is None or not 0 <= along < shape.rank:
-        fail(instruction, f"expected a dimension of the result in iota_dimension, found {along}; it has {shape.rank}")
+        fail(instruction, f"expected iota_dimension below {shape.rank}, the rank of the result, found {along}")
     if shape.element_type.kind == "pred":
-        fail(instruction, "expected numbers as the result, found pred")
+        fail(instruction, "expected a numeric result type, found pred")
     return shape
 
 
@@ -105,7 +105,7 @@ def rng(instruction: Instruction) -> ArrayShape:
     need_at_least(instruction, 2)
     first, second = need_scalar(instruction, 0), need_scalar(instruction, 1)
     if first.element_type is not second.element_type:
-        fail(instruction, f"expected parameters of one type; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected parameters of the same type; {described(instruction, 0, 1)}")
     if instruction.value("distribution") == RandomDistribution.NORMAL:
         need_kind(instruction, 0, ("float",))
     else:
@@ -123,7 +123,7 @@ def rng_bit_generator(instruction: Instruction) -> Shape:
     elements = declared_tuple(instruction, 2)
     state = array(instruction, 0)
     if len(elements) != 2 or not compatible(elements[0], state):
-        fail(instruction, f"expected a state like the operand and data as the result; {described(instruction, 0)}")
+        fail(instruction, f"expected a tuple of the new state and the data as the result; {described(instruction, 0)}")
     return TupleShape((state, elements[1]))
 
 
@@ -142,7 +142,7 @@ def get_dimension_size(instruction: Instruction) -> ArrayShape:
     shape = array(instruction, 0)
     size = shape.dimensions[only_dimension(instruction, shape.rank)]
     if size > _INT32_MAX:
-        fail(instruction, f"the size {size} is too large for s32; {described(instruction, 0)}")
+        fail(instruction, f"size {size} does not fit s32; {described(instruction, 0)}")
     return array_of(S32, ())
 
 

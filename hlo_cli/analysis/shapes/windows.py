@@ -67,7 +67,7 @@ def select_and_scatter(instruction: Instruction) -> ArrayShape:
     expected = window_positions(instruction, operand.dimensions, window.dimensions)
     if not same_sizes(source.dimensions, expected):
         sizes = ",".join(map(str, expected))
-        fail(instruction, f"expected a source of the window's places, [{sizes}]; {described(instruction, 1)}")
+        fail(instruction, f"expected a source of shape [{sizes}], one value per window; {described(instruction, 1)}")
     return operand
 
 
@@ -83,7 +83,7 @@ def convolution(instruction: Instruction) -> ArrayShape:
     lhs, rhs = array(instruction, 0), array(instruction, 1)
     numbers = convolution_dimension_numbers(instruction)
     if numbers is None:
-        fail(instruction, "expected labels of the dimensions in dim_labels, as b01f_01io->b01f")
+        fail(instruction, "expected dim_labels, such as b01f_01io->b01f")
     window = (instruction.window or Window(())).dimensions
     _check_labels(instruction, numbers, lhs, rhs, window)
     _check_groups(instruction, numbers, lhs, rhs)
@@ -138,7 +138,7 @@ def _check_labels(
     """Checks that every dimension has one label, and that the kernel has the size of the window."""
     spatial = len(numbers.input_spatial_dimensions)
     if lhs.rank != rhs.rank or lhs.rank != spatial + 2:
-        ranks = f"expected operands of {spatial + 2} dimensions, as dim_labels={numbers} says"
+        ranks = f"expected operands of rank {spatial + 2} to match dim_labels={numbers}"
         fail(instruction, f"{ranks}; {described(instruction, 0, 1)}")
     inputs = (numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions)
     kernel = (
@@ -149,7 +149,7 @@ def _check_labels(
     outputs = (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions)
     for labeled in (inputs, kernel, outputs):
         if sorted(labeled) != list(range(lhs.rank)):
-            fail(instruction, f"expected a label for each of {lhs.rank} dimensions, found dim_labels={numbers}")
+            fail(instruction, f"expected one label for each of {lhs.rank} dimensions, found dim_labels={numbers}")
     sizes = tuple(rhs.dimensions[d] for d in numbers.kernel_spatial_dimensions)
     if not same_sizes(sizes, tuple(dimension.size for dimension in window)):
         found = "x".join(str(dimension.size) for dimension in window) or "nothing"
@@ -162,22 +162,25 @@ def _check_groups(
     """Checks that group counts divide batches and features."""
     features, batches = _group_count(instruction, "feature"), _group_count(instruction, "batch")
     if features < 1 or batches < 1:
-        fail(instruction, f"expected group counts of at least 1, found {features} of features and {batches} of batches")
+        fail(instruction, f"group counts must be at least 1, found {features} of features and {batches} of batches")
     if features > 1 and batches > 1:
-        fail(instruction, f"only one of batch_group_count={batches} and feature_group_count={features} may be above 1")
+        fail(
+            instruction,
+            f"only one of batch_group_count={batches} and feature_group_count={features} may be greater than 1",
+        )
     batch = lhs.dimensions[numbers.input_batch_dimension]
     input_features = lhs.dimensions[numbers.input_feature_dimension]
     kernel_features = rhs.dimensions[numbers.kernel_input_feature_dimension]
     output_features = rhs.dimensions[numbers.kernel_output_feature_dimension]
     if input_features != UNBOUNDED and input_features % features:
-        fail(instruction, f"{input_features} features of the input do not divide into feature_group_count={features}")
+        fail(instruction, f"{input_features} input features are not divisible by feature_group_count={features}")
     if UNBOUNDED not in (input_features, kernel_features) and input_features // features != kernel_features:
         fail(
             instruction, f"expected {input_features // features} input features in the kernel, found {kernel_features}"
         )
     if output_features != UNBOUNDED and output_features % features:
-        fail(instruction, f"{output_features} features of the kernel do not divide into feature_group_count={features}")
+        fail(instruction, f"{output_features} output features are not divisible by feature_group_count={features}")
     if output_features != UNBOUNDED and output_features % batches:
-        fail(instruction, f"{output_features} features of the kernel do not divide into batch_group_count={batches}")
+        fail(instruction, f"{output_features} output features are not divisible by batch_group_count={batches}")
     if batch != UNBOUNDED and batch % batches:
-        fail(instruction, f"a batch of {batch} does not divide into batch_group_count={batches}")
+        fail(instruction, f"batch size {batch} is not divisible by batch_group_count={batches}")

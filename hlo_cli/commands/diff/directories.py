@@ -32,7 +32,7 @@ Given: TypeAlias = "ModuleRef | Input"
 Side: TypeAlias = "Mapping[str, Given]"
 """The modules of one side, by the keys that identify them on both sides."""
 
-_NO_HLO = "there is no HLO in it"
+_NO_HLO = "contains no HLO"
 _COLUMNS = (
     Column("change", "", "change"),
     Column("module", "module", "name", role="name"),
@@ -40,7 +40,7 @@ _COLUMNS = (
     Column("added", "added", "count"),
     Column("removed", "removed", "count"),
     Column("moved", "moved", "count", from_width=120),
-    Column("answer", "what", from_width=120, rank=1),
+    Column("summary", "summary", from_width=120, rank=1),
 )
 
 
@@ -99,18 +99,18 @@ def report_of_many(
 ) -> tuple[Report, bool, tuple[Diagnostic, ...]]:
     """One row for each module that differs; HloError if no module is on both sides."""
     if view.name == "text":
-        raise HloError("--text shows two modules, and there are more", hint="--module chooses one")
+        raise HloError("--text supports only one pair of modules", hint="select one with --module NAME")
     both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
     if not both:
         raise HloError(
-            f"no module is in both: {_some(ones)} on one side, {_some(twos)} on the other",
-            hint="--module chooses one; name the files to compare modules of different names",
+            f"no module name is in both inputs: {_some(ones)} only in OLD, {_some(twos)} only in NEW",
+            hint="use --module, or pass two files to compare modules with different names",
         )
     work = in_order(_Comparer(view, Reader(_module, reading.strict)), both, jobs=processes(jobs, len(both)), lost=_lost)
     found = [each for several in watched(work, len(both), "modules", quiet=reading.quiet) for each in several]
     missing = [name for name in sorted(set(ones) ^ set(twos)) if _is_dump(ones.get(name) or twos[name])]
     if not (found or missing):
-        raise HloError(f"there is no such module in {' and '.join(arguments)}")
+        raise HloError(f"module not found in {' or '.join(arguments)}")
     alone = [each for each in found if each.change in ("-", "+")]
     alone += [Compared(name, "-" if name in ones else "+") for name in missing]
     compared = [each for each in found if each.change not in ("-", "+")]
@@ -121,17 +121,29 @@ def report_of_many(
     problems = tuple(Diagnostic("error", f"{each.name}: {problem}") for each in found for problem in each.problems)
     modules = format_count(len(compared), "modules")
     verb = "differs" if len(differing) == 1 else "differ"
-    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No difference in {modules}"
+    words = f"{len(differing):,} of {modules} {verb}" if differing else f"No differences ({modules})"
     table = Table("modules", _COLUMNS, tuple(rows), noun="modules")
-    numbers = {"modules": len(compared), "differing": len(differing), "alone": len(alone), "problems": len(problems)}
+    numbers = {
+        "modules": len(compared),
+        "differing": len(differing),
+        "in_one_input": len(alone),
+        "problems": len(problems),
+    }
     report = Report(
         "diff",
-        words + (f"; {len(alone):,} on one side only" if alone else ""),
+        words + (f"; {len(alone):,} in only one input" if alone else ""),
         numbers=numbers,
         parts=(table.select(["module"]) if view.name == "name-only" else table,),
         next=tuple(f"hlo diff {' '.join(each.paths)}" for each in differing[:1]),
+        notes=_remarks(ones, twos),
     )
     return report, bool(rows), problems
+
+
+def _remarks(*sides: Side) -> tuple[Diagnostic, ...]:
+    """The notes on dumps in directories that are not read, each once."""
+    remarks = dict.fromkeys(given.remark for side in sides for given in side.values())
+    return tuple(Diagnostic("note", remark) for remark in remarks if remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +222,7 @@ def _is_dump(given: Given) -> bool:
 
 
 def _lost(job: Job) -> tuple[Compared, ...]:
-    return (Compared(job.name, problems=("the process that compared it ended; there may not be enough memory",)),)
+    return (Compared(job.name, problems=("worker process died, possibly out of memory",)),)
 
 
 def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
@@ -224,4 +236,4 @@ def _name(folder: str, piece: ModuleRef, *, numbered: bool) -> str:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+    return ", ".join(listed[:3]) + (f", and {len(listed) - 3:,} more" if len(listed) > 3 else "")

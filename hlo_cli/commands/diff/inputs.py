@@ -62,11 +62,12 @@ def _namesake(many: Many, wanted: str | None, place: str) -> Input:
     if not found and wanted is not None:
         read = [each for given in named.values() for each in _read_if_whole(given) if each.module == wanted]
     if len(read) != 1:
-        what = f"no module {wanted}" if not read else f"{len(read)} modules {wanted}"
-        raise HloError(
-            f"there is one module on the other side, and {place} holds {len(named):,} with {what} among them",
-            hint="--module chooses one; or name a file",
-        )
+        message = f"module '{wanted}' not found in {place} ({format_count(len(named), 'modules')})"
+        if read:
+            message = f"{len(read):,} modules in {place} are named '{wanted}'"
+        elif wanted is None:
+            message = f"expected one module in {place}, found {len(named):,}"
+        raise HloError(message, hint="select one with --module NAME, or pass a file")
     return replace(read[0], module_choice=f"{wanted}, one of {len(named):,} modules in {place}")
 
 
@@ -92,13 +93,18 @@ def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None
     """The stages of both sides; HloError if there are not two sides."""
     first, between, second = (reading.stage or "").partition("..")
     if len(arguments) == 1 and not between:
-        raise HloError("there is one dump, and nothing to compare it with", hint=f"hlo diff {arguments[0]} NEW")
+        raise HloError("expected two dumps, got one", hint=f"run `hlo diff {arguments[0]} NEW`")
     if len(arguments) not in (1, 2):
-        raise HloError(f"expected OLD and NEW, found {format_count(len(arguments), 'inputs')}", hint="hlo diff OLD NEW")
+        raise HloError(
+            f"expected OLD and NEW, got {format_count(len(arguments), 'inputs')}", hint="run `hlo diff OLD NEW`"
+        )
     if list(arguments).count("-") > 1:
-        raise HloError("standard input can be read only once", hint="give one of both as a file")
+        raise HloError("cannot read stdin more than once", hint="pass one of them as a file")
     if between and not (first and second):
-        raise HloError("--stage names two stages", hint="--stage before_optimizations..after_optimizations")
+        raise HloError(
+            "--stage needs a range A..B to compare one dump",
+            hint="for example --stage before_optimizations..after_optimizations",
+        )
     return (first, second) if between else (reading.stage, reading.stage)
 
 

@@ -19,7 +19,7 @@ from hlo_cli.source import HloError
 from hlo_cli.transform.normalize import normalize
 
 _AS_TEXT: Final = ("table", "screen", "hlo")
-_ALWAYS_LEFT_OUT: Final = frozenset(("metadata", "schedule"))
+_ALWAYS_OMITTED: Final = frozenset(("metadata", "schedule"))
 _PARTS_OF_SHAPES: Final = frozenset(("layout", "tiling", "memory_space"))
 _ATTRIBUTES: Final = frozenset(("sharding", "backend_config"))
 _COLUMNS: Final = (
@@ -48,7 +48,7 @@ def write_normalized(
     rows = ((module.name, module.instruction_count, digest, text),)
     report = Report(
         "diff-normalized",
-        f"{format_count(module.instruction_count, 'instructions')}; sha256 of their text: {digest}",
+        f"{format_count(module.instruction_count, 'instructions')}, sha256 {digest}",
         numbers={"module": module.name, "instructions": module.instruction_count, "sha256": digest},
         parts=(
             Table("modules", _COLUMNS, rows, noun="modules", person=False),
@@ -62,16 +62,18 @@ def write_normalized(
 
 def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
     """Raises HloError for kinds of changes that no text can omit, such as opcodes and operands."""
-    left_out = _PARTS_OF_SHAPES | _ATTRIBUTES | _ALWAYS_LEFT_OUT
+    omissible = _PARTS_OF_SHAPES | _ATTRIBUTES | _ALWAYS_OMITTED
     for word in ignored:
-        if word in kinds and word not in left_out:
-            hint = f"--normalize leaves out {', '.join(sorted(left_out))}, or an attribute by its name"
-            raise HloError(f"no text can be written without {word}", hint=hint)
+        if word in kinds and word not in omissible:
+            hint = f"--normalize supports --ignore with {', '.join(sorted(omissible))}, or an attribute name"
+            raise HloError(f"'{word}' cannot be omitted", hint=hint)
 
 
 def _check(arguments: Sequence[str], output: OutputOptions) -> None:
     if len(arguments) > 1:
-        raise HloError(f"--normalize writes one module, and there are {len(arguments)} inputs", hint="give one dump")
+        raise HloError(
+            f"--normalize needs exactly one input, got {len(arguments)}", hint="run `hlo diff DUMP --normalize`"
+        )
     known = (*_AS_TEXT, *(each.name for each in FORMATS if each.holds_text))
     if output.format not in known:
-        raise HloError(f"--normalize writes no {output.format}", hint=f"formats: {', '.join(known)}")
+        raise HloError(f"--normalize does not support --format {output.format}", hint=f"available: {', '.join(known)}")

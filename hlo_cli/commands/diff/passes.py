@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.commands.diff.inputs import Found, side_of
-from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.inputs.directory import dumps_in
+from hlo_cli.inputs.directory import read_directory
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.report.cell import Row
@@ -23,7 +22,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
 _STAGE = re.compile(r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?")
-_HOW = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*' makes them"
+_HOW = "create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
 _COLUMNS = (
     Column("number", "", "line"),
     Column("pass", "pass", role="name"),
@@ -32,7 +31,7 @@ _COLUMNS = (
     Column("changed", "changed", "count"),
     Column("added", "added", "count"),
     Column("removed", "removed", "count"),
-    Column("what", "what", rank=2),
+    Column("change_kinds", "change", rank=2),
     Column("pipeline", "pipeline", rank=1, from_width=120),
     Column("stage", "stage", person=False),
 )
@@ -50,7 +49,7 @@ class _Step:
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:
     """One row for each pass that changed something, and the number of those that did not."""
     if len(arguments) != 1 or not os.path.isdir(arguments[0]):
-        raise HloError("--passes is about the dumps of one directory", hint=_HOW)
+        raise HloError("--passes needs a directory of per-pass dumps", hint=_HOW)
     steps: list[_Step] = []
     errors: list[Diagnostic] = []
     last = None
@@ -68,7 +67,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
         _COLUMNS,
         tuple(_row(step, view) for step in changing),
         noun="passes",
-        footnote=_still(steps, changing),
+        footnote=_unchanged(steps, changing),
     )
     report = Report(
         "diff", _answer(steps, changing), numbers=numbers, parts=(table,), next=_next(arguments[0], changing)
@@ -78,7 +77,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
 
 def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     """The dumps of one module, in the order in which they were made."""
-    dumps, _ = dumps_in(folder)
+    dumps = list(read_directory(folder).dumps)
     if reading.module is not None:
         kept = matching_stages(reading.module, [dump.names for _, dump in dumps])
         if not kept:
@@ -91,12 +90,12 @@ def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     if (several := sum(len(group) > 1 for group in groups.values())) > 1:
         name = largest[0][1].label or largest[0][1].group
         raise HloError(
-            f"--passes is about one module, and {folder} holds dumps of {several:,}",
-            hint=f"--module {name} selects the one with most dumps",
+            f"--passes needs the dumps of one module, and {folder} has {several:,} modules",
+            hint=f"select one with --module, such as --module {name} (the most dumps)",
         )
     found = sorted(largest, key=lambda each: each[1].order)
     if len(found) < 2:
-        raise HloError(f"there are no dumps of passes in {folder}", hint=_HOW)
+        raise HloError(f"no per-pass dumps in {folder}", hint=_HOW)
     return found
 
 
@@ -134,20 +133,33 @@ def _named(step: _Step) -> tuple[int | None, str, str | None]:
 
 def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
     if not changing:
-        return f"None of {format_count(len(steps), 'passes')} changed anything"
+        return f"No changes in {format_count(len(steps), 'passes')}"
     first, last = steps[0].comparison.before.instruction_count, steps[-1].comparison.after.instruction_count
     most = max(changing, key=lambda step: _size(step.comparison))
-    words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed something"
-    return f"{words}: {first:,} instructions → {last:,}; most {_named(most)[1]}: {answer_of(most.comparison)}"
+    words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed the module"
+    words += f" ({first:,} → {last:,} instructions)"
+    return f"{words}. Largest change: {_named(most)[1]} ({_counts(most.comparison)})"
+
+
+def _counts(comparison: ModuleDiff) -> str:
+    """The changes by kind, without those that are zero."""
+    counts = {
+        "changed": len(comparison.changed),
+        "added": len(comparison.added),
+        "removed": len(comparison.removed),
+        "moved": len(comparison.moved),
+        "in the header": len(comparison.header),
+    }
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
 
 
 def _size(comparison: ModuleDiff) -> int:
     return len(comparison.changed) + len(comparison.added) + len(comparison.removed)
 
 
-def _still(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
-    still = len(steps) - len(changing)
-    return f"{format_count(still, 'passes')} without change" if still else ""
+def _unchanged(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
+    unchanged = len(steps) - len(changing)
+    return f"{format_count(unchanged, 'passes')} without changes" if unchanged else ""
 
 
 def _next(folder: str, changing: Sequence[_Step]) -> tuple[str, ...]:

@@ -36,9 +36,9 @@ def report_of_diff(
     """The answer, the numbers before and after, and the changes in the selected view."""
     differs = view.differs(comparison)
     parts: tuple[Part, ...] = (change_table(comparison, view),)
-    figures: Mapping[str, Cell] = {}
+    metrics: Mapping[str, Cell] = {}
     if differs and view.name == "changes":
-        parts, figures = _in_full(comparison, view)
+        parts, metrics = _in_full(comparison, view)
     elif differs:
         parts = (_in_brief(comparison, before, after, view),)
     return Report(
@@ -51,7 +51,7 @@ def report_of_diff(
             "removed": len(comparison.removed),
             "moved": len(comparison.moved),
             "header": len(comparison.header),
-            **figures,
+            **metrics,
         },
         parts=parts,
         next=_next(arguments, view) if differs else (),
@@ -84,34 +84,26 @@ def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: V
 
 
 def answer_of(comparison: ModuleDiff) -> str:
-    """The sentence on whether the modules differ, and on the most frequent changes."""
+    """The numbers of matched, changed, added, removed, and moved instructions, with the most frequent changes."""
     changed, matched = len(comparison.changed), comparison.matched
     instructions = format_count(matched, "instructions")
     kinds = _kinds(comparison)
     if not changed:
-        words = f"{instructions} match unchanged"
-    elif changed == matched:
-        all_alike = matched in kinds.values()
-        words = f"{instructions} match and all changed{'' if all_alike else ':'} {_kinds_in_words(kinds, matched)}"
+        words = f"{instructions} matched, 0 changed"
     else:
-        words = f"{instructions} match, {changed:,} of them changed: {_kinds_in_words(kinds, matched)}"
-    others = {"added": len(comparison.added), "removed": len(comparison.removed), "moved": len(comparison.moved)}
-    if not comparison.moved:
-        others.pop("moved")
-    if any(others.values()):
-        tail = ", ".join(f"{number:,} {word}" for word, number in others.items() if number)
-    else:
-        tail = "none added, removed or moved"
-    header = f"; the header changed: {', '.join(c.name for c in comparison.header)}" if comparison.header else ""
-    return f"{words}; {tail}{header}"
+        amount = "all" if changed == matched else f"{changed:,}"
+        words = f"{instructions} matched, {amount} changed ({_describe_kinds(kinds, matched)})"
+    moved = f", {len(comparison.moved):,} moved" if comparison.moved else ""
+    header = f"; header changed: {', '.join(c.name for c in comparison.header)}" if comparison.header else ""
+    return f"{words}; {len(comparison.added):,} added, {len(comparison.removed):,} removed{moved}{header}"
 
 
 def _nothing(comparison: ModuleDiff, view: View) -> str:
-    words = f"No difference in {format_count(comparison.matched, 'instructions')}"
+    words = f"No differences ({format_count(comparison.matched, 'instructions')})"
     if view.ignored:
-        words += f", {', '.join(view.ignored).replace('_', ' ')} aside"
+        words += f"; ignoring {', '.join(view.ignored).replace('_', ' ')}"
     if comparison.moved:
-        words += f"; {len(comparison.moved):,} stand elsewhere in the schedule"
+        words += f"; {len(comparison.moved):,} at a different schedule position"
     return words
 
 
@@ -121,21 +113,21 @@ def _kinds(comparison: ModuleDiff) -> Counter[str]:
     return Counter({kind: found[kind] for kind in sorted(found, key=KINDS.index)})
 
 
-def _kinds_in_words(kinds: Counter[str], of: int) -> str:
+def _describe_kinds(kinds: Counter[str], of: int) -> str:
     def words(kind: str, number: int) -> str:
         return kind.replace("_", " ") + (f" {number:,}" if number < of else "")
 
     ranked = kinds.most_common()
-    listed = [words(*each) for each in ranked[:_KINDS]]
-    more = f" and {format_count(len(ranked) - _KINDS, 'more kinds')}" if len(ranked) > _KINDS else ""
+    listed = [words(*each) for each in ranked[:_MAX_KINDS]]
+    more = f", and {format_count(len(ranked) - _MAX_KINDS, 'other kinds')}" if len(ranked) > _MAX_KINDS else ""
     return ", ".join(listed) + more
 
 
-_KINDS = 3
+_MAX_KINDS = 3
 
 
 def _kind_table(comparison: ModuleDiff) -> Table:
-    columns = (Column("kind", "changed"), Column("instructions", "instructions", "count"))
+    columns = (Column("kind", "change"), Column("instructions", "instructions", "count"))
     rows = tuple((kind.replace("_", " "), number) for kind, number in _kinds(comparison).most_common())
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 

@@ -1,4 +1,4 @@
-"""The numbers of two modules side by side: bytes and counts."""
+"""Tables that compare the metrics of two modules: bytes and counts."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None
     return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
 
 
-def record_of(figures: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:
+def record_of(metrics: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:
     """All numbers of a module, for programs."""
-    numbers: dict[str, Cell] = {f.name: getattr(figures, f.name) for f in fields(figures) if f.name != "peak_bytes"}
-    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in figures.peak_bytes.items()}}
+    numbers: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
+    return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
 
 
 def _table(name: str, unit: str, rows: tuple[Row, ...]) -> Table:
     suffix = "_bytes" if unit == "bytes" else ""
     columns = (
-        Column("what", ""),
+        Column("metric", "metric"),
         Column(f"before{suffix}", "before", "bytes" if suffix else "count"),
         Column(f"after{suffix}", "after", "bytes" if suffix else "count", like=f"before{suffix}"),
         Column("ratio", "", "ratio", person=any(row[3] is not None for row in rows)),
     )
-    return Table(name, columns, rows, noun="numbers", main=False)
+    return Table(name, columns, rows, noun="metrics", main=False)
 
 
 def _byte_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
     yield from _row("arguments", old.argument_bytes, new.argument_bytes)
     yield from _row("all values", old.value_bytes, new.value_bytes)
     yield from _row("padding", old.padding_bytes, new.padding_bytes)
-    yield from _row("read and written", old.bytes_accessed, new.bytes_accessed)
+    yield from _row("bytes accessed", old.bytes_accessed, new.bytes_accessed)
 
 
 def _peak_rows(old: ModuleMetrics, new: ModuleMetrics, target: Target | None) -> Iterator[Row]:
     for space in sorted({*old.peak_bytes, *new.peak_bytes}):
         name = space_name(space, target)
-        yield from _row(f"peak of {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
+        yield from _row(f"peak {name}", old.peak_bytes.get(space, 0), new.peak_bytes.get(space, 0))
 
 
 def _count_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
@@ -57,8 +57,8 @@ def _count_rows(old: ModuleMetrics, new: ModuleMetrics) -> Iterator[Row]:
     yield from _row("instructions", old.instructions, new.instructions)
 
 
-def _row(what: str, before: int, after: int) -> Iterator[Row]:
+def _row(metric: str, before: int, after: int) -> Iterator[Row]:
     """The row, if the two numbers differ; their ratio if neither is zero."""
     ratio: Cell = after / before if before and after else None
     if before != after:
-        yield what, before, after, ratio
+        yield metric, before, after, ratio

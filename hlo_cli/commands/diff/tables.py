@@ -23,11 +23,11 @@ _COLUMNS = (
     Column("shape", "shape", "shape"),
     Column("before_bytes", "before", "bytes", exact=True, rank=4),
     Column("after_bytes", "after", "bytes", exact=True, rank=4),
-    Column("kinds", "what"),
-    Column("computation", "in", "name", rank=1, from_width=120),
+    Column("change_kinds", "change"),
+    Column("computation", "computation", "name", rank=1, from_width=120),
     Column("details", "from → to", rank=0, from_width=200),
-    Column("name_before", "before", "name", person=False),
-    Column("computation_before", "in before", "name", person=False),
+    Column("name_before", "name before", "name", person=False),
+    Column("computation_before", "computation before", "name", person=False),
     Column("changes", "changes", person=False),
 )
 
@@ -121,19 +121,19 @@ def _shape(before: Shape, after: Shape) -> str:
     )
 
 
-_WORDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend_config": "backend_config"}
+_SHORT_KINDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "backend_config": "backend_config"}
 
 
 def _word(change: Change) -> str:
     """The change in a word or two: attributes by their names."""
     if change.kind in ("attributes", "fusion"):
         return change.name
-    return _WORDS.get(change.kind, change.kind)
+    return _SHORT_KINDS.get(change.kind, change.kind)
 
 
 def header_table(comparison: ModuleDiff) -> Table:
     """The fields of the header that differ."""
-    columns = (Column("field", "header", role="name"), Column("before", "before"), Column("after", "after"))
+    columns = (Column("field", "header field", role="name"), Column("before", "before"), Column("after", "after"))
     rows = tuple((c.name, c.before or None, c.after or None) for c in comparison.header)
     return Table("header_fields", columns, rows, noun="fields", main=False, limit=8)
 

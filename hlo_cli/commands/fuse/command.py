@@ -170,7 +170,7 @@ def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> i
 def _check_sound(problems: Sequence[Diagnostic]) -> None:
     """Raises HloError if a module has errors, as its fusion decisions would be undefined."""
     if any(each.severity == "error" for each in problems):
-        raise HloError.of((Diagnostic("error", "a module with errors is not fused or taken apart"), *problems))
+        raise HloError.of((Diagnostic("error", "cannot run fusion on a module with errors"), *problems))
 
 
 def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:

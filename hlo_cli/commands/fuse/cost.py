@@ -23,7 +23,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 
-_XLA_FIGURES = "XLA's own figures: summed as float32 in its order, with -1 for each custom call"
+_XLA_VALUES = "exact XLA values: float32 sums in XLA's order, with -1 for each custom call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def report_of_costs(
     test = None if where is None else instructions_where(where, module)
     chosen, passed_over = chosen_among(test, candidates, "instructions")
     table = _table(found, chosen, is_summed=not is_everywhere)
-    looked = Passage("nothing", (f"None of {format_count(len(candidates), 'instructions')} is so.",))
+    no_rows = Passage("nothing", (f"No matches among {format_count(len(candidates), 'instructions')}.",))
     total = computation_cost(found.computation, rules=rules)
     return Report(
         "fuse",
@@ -84,7 +84,7 @@ def report_of_costs(
             "properties": dict(total.properties),
             **model_of(timing),
         },
-        parts=(table,) if table.rows else (looked, table),
+        parts=(table,) if table.rows else (no_rows, table),
         next=_next(found, chosen, argument),
         notes=(*passed_over, *notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
         input=input_facts(loaded),
@@ -92,15 +92,13 @@ def report_of_costs(
 
 
 def _answer(found: _Counted, total: Cost) -> str:
-    what = found.loaded.module.name if found.computation.is_entry else found.computation.name
-    moved = round(total.bytes_accessed)
-    traffic = format_bytes(moved) if moved >= 0 else f"{moved:,} B"
-    least = " at least" if total.unknown and not found.as_xla else ""
-    words = f"{what} costs{least} {round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals and"
-    words += f" {traffic} of traffic"
-    if total.unknown:
-        words += f", and {format_count(total.unknown, 'operations')} of unknown cost"
-    return words
+    name = found.loaded.module.name if found.computation.is_entry else found.computation.name
+    accessed = round(total.bytes_accessed)
+    size = format_bytes(accessed) if accessed >= 0 else f"{accessed:,} B"
+    bound = "at least " if total.unknown and not found.as_xla else ""
+    words = f"{name}: {bound}{round(total.flops):,} flops, {round(total.transcendentals):,} transcendentals,"
+    words += f" {size} accessed"
+    return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
 
 
 def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -> Table:
@@ -109,24 +107,26 @@ def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -
     columns = (
         Column("flops", "flops", "count", total=total),
         Column("transcendentals", "transc.", "count", total=total),
-        Column("bytes", "moved", "bytes", total=total),
-        Column("output_bytes", "out", "bytes", total=total),
-        Column("operand_bytes", "read of operands", from_width=200, align="right", rank=6),
-        Column("utilization", "used of operands", align="right", from_width=200, rank=3),
-        Column("intensity", "flop/B", "count", from_width=120),
+        Column("bytes", "accessed", "bytes", total=total),
+        Column("output_bytes", "output", "bytes", total=total),
+        Column("operand_bytes", "operand bytes", from_width=200, align="right", rank=6),
+        Column("operand_utilization", "utilization", align="right", from_width=200, rank=3),
+        Column("intensity", "flops/B", "count", from_width=120),
         *columns_for(found.timing),
-        Column("unknown_costs", "unknown", "count", total=total, person=any(found.costs[i].unknown for i in chosen)),
+        Column(
+            "unknown_costs", "unknown cost", "count", total=total, person=any(found.costs[i].unknown for i in chosen)
+        ),
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", rank=7),
         Column("shape", "shape", "shape", from_width=120, rank=5),
-        Column("computation", "in", "name", person=not is_summed, rank=5),
+        Column("computation", "computation", "name", person=not is_summed, rank=5),
         Column("source", "source", "source", rank=4),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("properties", "properties", person=False),
     )
     ranked = sorted(chosen, key=lambda each: _rank(found.costs[each], each.name))
     rows = tuple(_row(found, instruction, origins) for instruction in ranked)
-    footnote = _XLA_FIGURES if found.as_xla else ""
+    footnote = _XLA_VALUES if found.as_xla else ""
     return Table("costs", columns, rows, noun="instructions", footnote=footnote)
 
 

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP NAME --custom-calls`: one custom call: its buffers as CPUs and GPUs pass them, its configuration."""
+"""`hlo fuse DUMP NAME --custom-calls`: a custom call with its buffers and configuration."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 
 _CALLED_BY: Final = {
-    CustomCallApiVersion.ORIGINAL: "pointers; a failure cannot be told",
-    CustomCallApiVersion.STATUS_RETURNING: "pointers and a status",
-    CustomCallApiVersion.STATUS_RETURNING_UNIFIED: "pointers, configuration and a status, on CPUs too",
-    CustomCallApiVersion.TYPED_FFI: "XLA's FFI, which checks types and ranks",
+    CustomCallApiVersion.ORIGINAL: "untyped pointers, no error status",
+    CustomCallApiVersion.STATUS_RETURNING: "untyped pointers with a status",
+    CustomCallApiVersion.STATUS_RETURNING_UNIFIED: "untyped pointers, opaque config, and status, also on CPU",
+    CustomCallApiVersion.TYPED_FFI: "typed FFI, checks types and ranks",
 }
 _SCHEDULES: Final = {
-    CustomCallSchedule.LATEST: "as late as it can be",
-    CustomCallSchedule.EARLIEST: "as early as it can be",
+    CustomCallSchedule.LATEST: "scheduled as late as possible",
+    CustomCallSchedule.EARLIEST: "scheduled as early as possible",
 }
 _DIGITS: Final = 12
 
 
 def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
     """The report of one decoded custom call."""
-    said, layouts = call.spec, call.spec.operand_layout_constraints
-    name = Identifiers().unique_name(said.target)
+    spec, layouts = call.spec, call.spec.operand_layout_constraints
+    name = Identifiers().unique_name(spec.target)
     platforms = ("cpu", "gpu") if _passes_pointers(loaded, call) else ()
     return Report(
         "fuse",
-        f"{said.target}: {_answer(loaded, call)}{_temps_in_words(call)}",
+        f"{spec.target}: {_answer(loaded, call)}{_describe_unused(call)}",
         numbers={
             "custom_call": call.instruction.name,
-            "target": said.target,
-            "family": call.target.category,
-            "api_version": str(said.api_version),
-            "payload": call.config.kind,
-            "payload_bytes": call.config.bytes,
-            "payload_sha256": call.config.digest or None,
+            "target": spec.target,
+            "category": call.target.category,
+            "api_version": str(spec.api_version),
+            "config": call.config.kind,
+            "config_bytes": call.config.bytes,
+            "config_sha256": call.config.digest or None,
             "operand_buffers": len(call.arguments),
             "result_buffers": len(call.results),
             "read_bytes": sum(buffer.bytes for buffer in call.arguments),
             "result_bytes": sum(buffer.bytes for buffer in call.results),
-            "temp_bytes": sum(buffer.bytes for buffer in call.temps),
-            "has_side_effect": said.has_side_effect,
-            "schedule": str(said.schedule),
+            "temporary_bytes": sum(buffer.bytes for buffer in call.temps),
+            "has_side_effect": spec.has_side_effect,
+            "schedule": str(spec.schedule),
             "opaque": call.config.opaque or None,
             "operand_layout_constraints": tuple(map(str, layouts)) if layouts is not None else None,
-            "output_to_operand_aliasing": tuple(map(_alias, said.output_to_operand_aliasing)),
+            "output_to_operand_aliasing": tuple(map(_alias, spec.output_to_operand_aliasing)),
             "called_computations": tuple(computation.name for computation in call.instruction.called_computations),
             **{f"{platform}_signature": c_signature(call, name, platform) for platform in platforms},
         },
@@ -77,10 +77,11 @@ def report_of_call(loaded: Loaded, call: DecodedCall, argument: str) -> Report:
 
 
 def alias_text(call: DecodedCall) -> str:
-    """The elements of the result that overwrite operands, and which operands."""
+    """The outputs that alias operands, and the operands."""
     pairs = call.spec.output_to_operand_aliasing
     return ", ".join(
-        f"{index_text(alias.output_index)} over operand {alias.operand_number}" + index_suffix(alias.operand_index)
+        f"output {index_text(alias.output_index)} aliases operand {alias.operand_number}"
+        + index_suffix(alias.operand_index)
         for alias in pairs
     )
 
@@ -98,8 +99,8 @@ def _parts(loaded: Loaded, call: DecodedCall) -> Iterator[Part]:
 
 
 _TUPLES: Final = (
-    "CPU is how XLA's page on custom calls has it, each tuple a table of pointers. Releases whose CPU runs thunks, "
-    "jaxlib 0.10.2 among them, pass all leaves in one table: CPU thunks."
+    "CPU: the documented calling convention (one pointer table per tuple). CPU thunks: releases that use the thunk "
+    "runtime, such as jaxlib 0.10.2, pass all leaves in one flat table."
 )
 
 
@@ -111,15 +112,13 @@ def _passes_pointers(loaded: Loaded, call: DecodedCall) -> bool:
 
 
 def _answer(loaded: Loaded, call: DecodedCall) -> str:
-    family, words = call.target.category, call.target.description
-    if family == "annotation":
-        return f"an annotation, {words}"
-    if family in ("library", "compiler"):
+    category, words = call.target.category, call.target.description
+    if category in ("library", "compiler", "annotation"):
         return words
     if call.is_typed:
         typed = call.config.attributes.entries if call.config.attributes is not None else ()
         counts = (len(call.arguments), "arguments"), (len(call.results), "results"), (len(typed), "attributes")
-        return f"FFI, {', '.join(format_count(*each) for each in counts if each[0])}"
+        return f"typed FFI with {', '.join(format_count(*each) for each in counts if each[0]) or 'no arguments'}"
     if not _passes_pointers(loaded, call):
         bodies = [field.program for field in call.config.programs if field.program is not None]
         size = "".join(f", {format_bytes(body.bytes)} of {body.kind}" for body in bodies[:1])
@@ -129,14 +128,14 @@ def _answer(loaded: Loaded, call: DecodedCall) -> str:
     return f"on GPU {listed}, on CPU (out, ins)"
 
 
-def _temps_in_words(call: DecodedCall) -> str:
+def _describe_unused(call: DecodedCall) -> str:
     indices = [index_text(buffer.index) for buffer in call.temps]
     if not indices:
         return ""
     if len(indices) == len(call.results):
-        return "; no one reads its result"
-    listed = ", ".join(indices[:3]) + (f" and {len(indices) - 3:,} more" if len(indices) > 3 else "")
-    return f"; result {listed} is a temp" if len(indices) == 1 else f"; results {listed} are temps"
+        return "; result unused"
+    listed = ", ".join(indices[:3]) + (f", and {len(indices) - 3:,} more" if len(indices) > 3 else "")
+    return f"; result {listed} is temporary" if len(indices) == 1 else f"; results {listed} are temporary"
 
 
 def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
@@ -149,10 +148,10 @@ def _buffers_table(loaded: Loaded, call: DecodedCall) -> Table:
         Column("shape", "shape", "shape"),
         Column("bytes", "bytes", "bytes", exact=True),
         Column("use", "use"),
-        Column("shares", "same memory as", person=any(buffer.shares is not None for buffer in call.buffers)),
+        Column("aliases", "aliases", person=any(buffer.alias_of is not None for buffer in call.buffers)),
         Column("cpu", "CPU", person=pointers),
         Column("cpu_thunks", "CPU thunks", person=pointers and call.has_nested_tuples),
-        Column("ffi_type", "type", person=call.is_typed, rank=4),
+        Column("ffi_type", "FFI type", person=call.is_typed, rank=4),
     )
     rows = tuple(_buffer_row(call, buffer) for buffer in call.buffers)
     return Table("buffers", columns, rows, noun="buffers", limit=24)
@@ -169,7 +168,7 @@ def _buffer_row(call: DecodedCall, buffer: CustomCallBuffer) -> Row:
         str(buffer.shape),
         buffer.bytes,
         buffer.use,
-        None if buffer.shares is None else _place_of(call, call.buffers[buffer.shares]),
+        None if buffer.alias_of is None else _place_of(call, call.buffers[buffer.alias_of]),
         None if typed else cpu_place(buffer, nested=True, is_tuple=is_tuple),
         None if typed else cpu_place(buffer, nested=False, is_tuple=is_tuple),
         buffer_type(buffer.shape).replace("ffi::", "") if typed and buffer.ffi is not None else None,
@@ -183,26 +182,26 @@ def _ffi_place(buffer: CustomCallBuffer) -> str | None:
 
 
 def _place_of(call: DecodedCall, buffer: CustomCallBuffer) -> str | None:
-    """The location of an operand's buffer, in the words of the rest of the table."""
+    """The operand of a buffer, in the form that the table uses."""
     return _ffi_place(buffer) if call.is_typed else call.value(buffer) + index_suffix(buffer.index)
 
 
 def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
-    said, instruction = call.spec, call.instruction
+    spec, instruction = call.spec, call.instruction
     yield Fact("call", remark=f"{instruction.name} in {instruction.computation.name}")
     yield Fact("target", remark=call.target.description)
     if call.is_typed or _passes_pointers(loaded, call):
-        yield Fact("api", remark=f"{said.api_version}: {_CALLED_BY[said.api_version]}")
+        yield Fact("api", remark=f"{spec.api_version}: {_CALLED_BY[spec.api_version]}")
     yield from (Fact(label, remark=words) for label, words in describe_library_call(instruction))
-    yield Fact("configuration", remark=_payload_in_words(call))
+    yield Fact("config", remark=_describe_config(call))
     for field in call.config.programs:
-        yield from _body_facts(field)
-    yield Fact("layouts", remark=_layouts_in_words(call))
-    if said.output_to_operand_aliasing:
-        yield Fact("overwrites", remark=alias_text(call))
-    if said.has_side_effect:
-        yield Fact("effects", remark="side effects: it runs even if no one reads its result")
-    if (when := _SCHEDULES.get(said.schedule)) is not None:
+        yield from _program_facts(field)
+    yield Fact("layouts", remark=_describe_layouts(call))
+    if spec.output_to_operand_aliasing:
+        yield Fact("aliasing", remark=alias_text(call))
+    if spec.has_side_effect:
+        yield Fact("side effects", remark="has side effects: kept even if unused")
+    if (when := _SCHEDULES.get(spec.schedule)) is not None:
         yield Fact("schedule", remark=when)
     if instruction.called_computations:
         yield Fact("calls", remark=", ".join(computation.name for computation in instruction.called_computations))
@@ -210,7 +209,7 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
     yield from (Fact(label, remark=words) for label, words in origins if words)
 
 
-def _payload_in_words(call: DecodedCall) -> str:
+def _describe_config(call: DecodedCall) -> str:
     payload = call.config
     if payload.kind == "none":
         return "empty" if payload.bytes else "none"
@@ -220,12 +219,12 @@ def _payload_in_words(call: DecodedCall) -> str:
     return f"{what}, {format_bytes(payload.bytes)}{held}, sha256 {payload.digest[:_DIGITS]}{opaque}"
 
 
-def _body_facts(field: ConfigField) -> Iterator[Fact]:
+def _program_facts(field: ConfigField) -> Iterator[Fact]:
     body = field.program
     if body is None:
         return
     version = "" if body.version is None else f" version {body.version}"
-    packed = f", packed as {body.packing}" if body.packing else ""
+    packed = f", encoded as {body.packing}" if body.packing else ""
     label = field.path.rpartition(".")[2] or "program"
     yield Fact(label, remark=f"{body.kind}{version}, {body.bytes:,} bytes{packed}, sha256 {body.digest[:_DIGITS]}")
     if body.producer:
@@ -235,21 +234,21 @@ def _body_facts(field: ConfigField) -> Iterator[Fact]:
         yield Fact("operations", remark=", ".join(short))
 
 
-def _layouts_in_words(call: DecodedCall) -> str:
+def _describe_layouts(call: DecodedCall) -> str:
     if call.spec.operand_layout_constraints is None:
-        return "not fixed: operands come in any order of dimensions"
+        return "unconstrained"
     if not call.layout_changes:
-        return "fixed, as the operands have them"
-    changes = [f"operand {n} should be {want}, is {there}" for n, want, there in call.layout_changes]
-    return f"fixed: {'; '.join(changes)}"
+        return "constrained; operands match"
+    changes = [f"operand {n} must be {want}, but is {there}" for n, want, there in call.layout_changes]
+    return f"constrained: {'; '.join(changes)}"
 
 
 def _fields_table(call: DecodedCall) -> Table:
     columns = (
-        Column("path", "attribute" if call.is_typed else "configuration"),
+        Column("path", "attribute" if call.is_typed else "config"),
         Column("value", "value"),
         Column("type", "type", person=call.config.attributes is not None),
-        Column("ffi_type", "passed as", person=call.is_typed),
+        Column("ffi_type", "FFI type", person=call.is_typed),
         Column("format", "format", person=False),
         Column("bytes", "bytes", "bytes", person=False),
         Column("sha256", "sha256", person=False),
@@ -258,11 +257,11 @@ def _fields_table(call: DecodedCall) -> Table:
         Column("operations", "operations", person=False),
     )
     typed = dict(call.config.attributes.entries) if call.config.attributes is not None else {}
-    passed = {name: attribute_type(value) or "refused by XLA" for name, value in typed.items()}
+    passed = {name: attribute_type(value) or "rejected by XLA" for name, value in typed.items()}
     fields = [field for field in call.config.fields if not field.is_empty]
     rows = tuple(_field_row(field, passed.get(field.path)) for field in fields)
     empty = len(call.config.fields) - len(fields)
-    footnote = f"{format_count(empty, 'values')} {'is' if empty == 1 else 'are'} empty" if empty else ""
+    footnote = f"{format_count(empty, 'empty values')} not shown" if empty else ""
     return Table(
         "config_fields", columns, rows, noun="values", main=False, limit=12, person=bool(rows), footnote=footnote
     )

@@ -25,13 +25,13 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import HloError, nearest
 
-_FAMILIES: Final[dict[Category, tuple[str, str]]] = {
+_CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
     "library": ("library call", "library calls"),
-    "kernel": ("kernel", "kernels"),
-    "handler": ("registered function", "registered functions"),
-    "compiler": ("operation of the compiler", "operations of the compiler"),
+    "kernel": ("custom kernel", "custom kernels"),
+    "handler": ("registered handler", "registered handlers"),
+    "compiler": ("compiler intrinsic", "compiler intrinsics"),
     "annotation": ("annotation", "annotations"),
-    "unknown": ("unknown", "unknown"),
+    "unknown": ("unknown target", "unknown targets"),
 }
 
 
@@ -46,15 +46,15 @@ def report_of_custom_calls(
         return report_of_call(loaded, calls[0], argument)
     everything = _calls_table(loaded, calls)
     table = everything if where is None else rows_where(where, everything)
-    families = Counter(call.target.category for call in calls)
+    categories = Counter(call.target.category for call in calls)
     return Report(
         "fuse",
-        _answer(loaded, calls, families),
+        _answer(loaded, calls, categories),
         numbers={
             "custom_calls": len(calls),
             "targets": len({call.spec.target for call in calls}),
-            **{f"{family}_calls": families[family] for family in _FAMILIES},
-            "temp_bytes": sum(buffer.bytes for call in calls for buffer in call.temps),
+            **{f"{category}_calls": categories[category] for category in _CATEGORIES},
+            "temporary_bytes": sum(buffer.bytes for call in calls for buffer in call.temps),
         },
         parts=_parts(loaded, calls, table, everything),
         next=_next(calls, argument),
@@ -65,8 +65,14 @@ def report_of_custom_calls(
 
 def write_c(loaded: Loaded, output: OutputOptions, *, name: str | None, within: Computation | None) -> int:
     """Writes C for the functions of all custom calls, or of one call."""
-    if output.format not in ("table", "screen") or output.columns or output.sort or output.top is not None:
-        raise HloError("--c-signature prints C", hint="leave out --c-signature for tables and JSON")
+    tabular = {
+        "--format": output.format not in ("table", "screen"),
+        "--columns": bool(output.columns),
+        "--sort": bool(output.sort),
+        "--top": output.top is not None,
+    }
+    if option := next((option for option, given in tabular.items() if given), None):
+        raise HloError(f"{option} cannot be used with --c-signature", hint=f"remove {option}; --c-signature prints C")
     from hlo_cli.analysis.custom_calls.c_names import escape_comment
     from hlo_cli.analysis.custom_calls.source_text import source_of
 
@@ -92,31 +98,33 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
             return call
     names = [call.instruction.name for call in calls]
     is_there = any(instruction.name == bare for instruction in loaded.module.instructions)
-    what = f"{bare} is no custom call" if is_there else f"no custom call {bare} in {loaded.module.name}"
+    what = f"{bare} is not a custom call" if is_there else f"custom call '{bare}' not found in {loaded.module.name}"
     close = None if is_there else nearest(bare, names)
-    listed = f"there are {', '.join(dict.fromkeys(names[:5]))}" if names else None
-    raise HloError(what, hint=f"did you mean {close}?" if close else listed)
+    listed = f"available: {', '.join(dict.fromkeys(names[:5]))}" + (", …" if len(names) > 5 else "") if names else None
+    raise HloError(what, hint=f"did you mean '{close}'?" if close else listed)
 
 
-def _answer(loaded: Loaded, calls: Sequence[DecodedCall], families: Counter[Category]) -> str:
+def _answer(loaded: Loaded, calls: Sequence[DecodedCall], categories: Counter[Category]) -> str:
     if not calls:
         return f"No custom calls in {format_count(loaded.module.instruction_count, 'instructions')}"
     kinds = [
-        f"{families[family]:,} {words[families[family] > 1]}" for family, words in _FAMILIES.items() if families[family]
+        f"{categories[category]:,} {words[categories[category] > 1]}"
+        for category, words in _CATEGORIES.items()
+        if categories[category]
     ]
     targets = {call.spec.target for call in calls}
     if len(targets) == 1:
-        return f"{format_count(len(calls), 'custom calls')} of {calls[0].spec.target}: {calls[0].target.description}"
-    return f"{format_count(len(calls), 'custom calls')} of {format_count(len(targets), 'targets')}: {', '.join(kinds)}"
+        return f"{format_count(len(calls), 'custom calls')} to {calls[0].spec.target} ({calls[0].target.description})"
+    return f"{format_count(len(calls), 'custom calls')} to {format_count(len(targets), 'targets')}: {', '.join(kinds)}"
 
 
 def _parts(loaded: Loaded, calls: Sequence[DecodedCall], table: Table, everything: Table) -> tuple[Part, ...]:
     if not everything.rows:
-        compiled = "The compiler left nothing to libraries or to kernels that came with the program."
-        before = "This is before the compiler chooses what libraries do."
+        compiled = "The module is scheduled, and the compiler inserted no custom calls."
+        before = "Compilers insert library calls later, during optimization."
         return Passage("nothing", (compiled if loaded.module.is_scheduled else before,)), table
     if not table.rows:
-        return Passage("nothing", (f"None of {format_count(len(everything.rows), 'custom calls')} is so.",)), table
+        return Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'custom calls')}.",)), table
     targets = _targets_table(calls)
     return (targets, replace(table, limit=10)) if targets.person else (table, targets)
 
@@ -129,11 +137,11 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         Column("calls", "calls", "count", total="sum"),
         Column("read_bytes", "read", "bytes", total="sum", rank=2),
         Column("written_bytes", "written", "bytes", total="sum", rank=2),
-        Column("temp_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
+        Column("temporary_bytes", "temporary", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
         Column("target", "target", "name", role="name"),
         Column("api_version", "api", person=False),
-        Column("family", "family", person=False),
-        Column("what", "what it is"),
+        Column("category", "category", person=False),
+        Column("description", "description"),
     )
     rows = sorted((_target_row(*key, each) for key, each in groups.items()), key=lambda row: (-_int(row[0]), str(row)))
     several = len(rows) > 1 and len(calls) > len(rows)
@@ -164,25 +172,27 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
     columns = (
         Column("instruction", "custom call", "name", role="name"),
         Column("target", "target"),
-        Column("family", "family", person=False),
-        Column("what", "what it is", rank=1),
+        Column("category", "category", person=False),
+        Column("description", "description", rank=1),
         Column("api_version", "api", person=not plain, rank=5),
-        Column("payload", "configuration", rank=4),
-        Column("payload_bytes", "configuration", "bytes", person=False),
-        Column("payload_digest", "sha256", person=False),
-        Column("bodies", "programs", "count", person=False),
-        Column("operand_buffers", "in", "count"),
-        Column("result_buffers", "out", "count"),
+        Column("config", "config", rank=4),
+        Column("config_bytes", "config", "bytes", person=False),
+        Column("config_sha256", "sha256", person=False),
+        Column("embedded_programs", "programs", "count", person=False),
+        Column("operand_buffers", "inputs", "count"),
+        Column("result_buffers", "outputs", "count"),
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
-        Column("temp_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
-        Column("has_side_effect", "effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2),
-        Column("aliasing", "overwrites", person=False),
+        Column("temporary_bytes", "temporary", "bytes", total="sum", person=any(call.temps for call in calls)),
+        Column(
+            "has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2
+        ),
+        Column("aliasing", "aliasing", person=False),
         Column("schedule", "schedule", person=False),
-        Column("fixed_layouts", "fixed layouts", "flag", person=False),
+        Column("has_layout_constraints", "layout constraints", "flag", person=False),
         Column("called_computations", "calls", person=False),
         Column("shape", "shape", "shape", from_width=200),
-        Column("computation", "in", "name", person=False),
+        Column("computation", "computation", "name", person=False),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("source", "source", "source", from_width=120, rank=4),
     )
@@ -191,13 +201,13 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
 
 
 def _call_row(call: DecodedCall, origins: Origins) -> Row:
-    said, instruction = call.spec, call.instruction
+    spec, instruction = call.spec, call.instruction
     return (
         instruction.name,
-        said.target,
+        spec.target,
         call.target.category,
         call.target.description,
-        said.api_version.removeprefix("API_VERSION_"),
+        spec.api_version.removeprefix("API_VERSION_"),
         call.config.kind,
         call.config.bytes,
         call.config.digest or None,
@@ -205,10 +215,10 @@ def _call_row(call: DecodedCall, origins: Origins) -> Row:
         len(call.arguments),
         len(call.results),
         *_sizes(call),
-        said.has_side_effect,
+        spec.has_side_effect,
         alias_text(call) or None,
-        said.schedule.removeprefix("SCHEDULE_"),
-        said.operand_layout_constraints is not None,
+        spec.schedule.removeprefix("SCHEDULE_"),
+        spec.operand_layout_constraints is not None,
         ", ".join(computation.name for computation in instruction.called_computations) or None,
         str(instruction.shape),
         instruction.computation.name,

@@ -30,13 +30,13 @@ def report_of_dots(
     found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
     everything = _table(loaded, found, times_run_of(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
-    looked = Passage("nothing", (f"Looked through {format_count(loaded.module.instruction_count, 'instructions')}.",))
-    none = Passage("nothing", (f"None of {format_count(len(found), 'products')} is so.",))
+    checked = Passage("nothing", (f"Checked {format_count(loaded.module.instruction_count, 'instructions')}.",))
+    no_matches = Passage("nothing", (f"No matches among {format_count(len(found), 'matmuls')}.",))
     return Report(
         "fuse",
         _answer(found),
-        numbers={"products": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
-        parts=(table,) if table.rows else (none if found else looked, table),
+        numbers={"matmuls": len(found), "flops": sum(each.flops for each in found), **model_of(timing)},
+        parts=(table,) if table.rows else (no_matches if found else checked, table),
         notes=(*notes_of(loaded), *(notes_on_costs(loaded, timing, counts_loops=True) if found else ())),
         input=input_facts(loaded),
     )
@@ -49,13 +49,13 @@ def _place(matmul: Matmul) -> Computation:
 
 def _answer(found: Sequence[Matmul]) -> str:
     if not found:
-        return "No matrix is multiplied here"
+        return "No matmuls"
     convolutions = sum(each.kind in ("convolution", "cuDNN") for each in found)
-    numbers = ((len(found) - convolutions, "matrix products"), (convolutions, "convolutions"))
+    numbers = ((len(found) - convolutions, "matmuls"), (convolutions, "convolutions"))
     words = " and ".join(format_count(number, noun) for number, noun in numbers if number)
     if fused := sum(each.fusion is not None for each in found):
         words += (
-            f", {fused:,} in fusions" if fused < len(found) else ", all in fusions" if fused > 1 else ", in a fusion"
+            f" ({fused:,} in fusions)" if fused < len(found) else " (all in fusions)" if fused > 1 else " (in a fusion)"
         )
     return f"{words}: {sum(each.flops for each in found):,} flops"
 
@@ -67,29 +67,29 @@ def _table(
     repeats = any(times.get(_place(each), 0) != 1 for each in found)
     columns = (
         Column("flops", "flops", "count", total="sum"),
-        Column("times", "times", "count", person=repeats),
+        Column("execution_count", "executions", "count", person=repeats),
         Column("batch", "batch", "count", person=any(each.batch != 1 for each in found)),
         Column("m", "m", "count"),
         Column("n", "n", "count"),
         Column("k", "k", "count"),
         Column("types", "types"),
-        Column("intensity", "flop/B", "count", from_width=120),
+        Column("intensity", "flops/B", "count", from_width=120),
         *columns_for(timing),
         Column("kind", "kind", rank=6),
-        Column("product", "product", "name", role="name"),
+        Column("instruction", "instruction", "name", role="name"),
         Column("fusion", "fusion", "name", from_width=120, rank=6),
         Column("lhs", "lhs", "shape", from_width=200, rank=3),
         Column("rhs", "rhs", "shape", from_width=200, rank=3),
         Column("result", "result", "shape", from_width=200, rank=3),
         Column("dimensions", "dimensions", from_width=200, rank=2),
-        Column("bytes", "moved", "bytes", person=False),
+        Column("bytes", "accessed", "bytes", person=False),
         Column("source", "source", "source", rank=4),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("computation", "in", "name", person=False),
+        Column("computation", "computation", "name", person=False),
     )
     ranked = sorted(found, key=lambda each: (-each.flops * (times.get(_place(each)) or 1), each.instruction.name))
     rows = tuple(_row(each, times.get(_place(each), 0), origins, timing) for each in ranked)
-    return Table("dots", columns, rows, noun="products")
+    return Table("dots", columns, rows, noun="matmuls")
 
 
 def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> Row:

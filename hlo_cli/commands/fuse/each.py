@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions
-from hlo_cli.commands.fuse.fusion_table import report_of_fusions
+from hlo_cli.commands.fuse.fusion_table import avoided_traffic, report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
@@ -19,7 +19,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column, Share
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 
 _COLUMNS: Final = (
@@ -30,9 +30,9 @@ _COLUMNS: Final = (
     Column("unfused_bytes", "unfused", "bytes", total="sum", from_width=120),
     Column("saved_share", "saved", "percent", total=Share("saved_bytes", "unfused_bytes")),
     Column("flops", "flops", "count", total="sum", from_width=120),
-    Column("bytes", "moved", "bytes", total="sum", from_width=120),
+    Column("bytes", "accessed", "bytes", total="sum", from_width=120),
 )
-_TIMES: Final = (Column("seconds", "est.", "seconds", total="sum"),)
+_TIMES: Final = (Column("estimated_seconds", "est.", "seconds", total="sum"),)
 _BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
@@ -48,15 +48,15 @@ class _Ask:
         loaded = Loaded(module, given)
         report = report_of_fusions(loaded, within=None, where=None, timing=self.timing, argument="")
         saved, unfused = (number_of(report.numbers[name]) or 0 for name in ("saved_bytes", "unfused_bytes"))
-        ways = next(table for table in report.tables if table.name == "kernel_kinds")
-        seconds = _total_seconds(ways) if self.timing is not None else None
+        kinds = next(table for table in report.tables if table.name == "kernel_kinds")
+        seconds = _total_seconds(kinds) if self.timing is not None else None
         share = saved / unfused if unfused else None
         launches = report.numbers["launches"]
         numbers = {
             **report.numbers,
             "launches": UNKNOWN if launches is None else launches,
             "saved_share": share,
-            "seconds": seconds,
+            "estimated_seconds": seconds,
         }
         broken = tuple(each.excerpt() for each in verify_fusions(module))
         return Seen(stage_of(loaded) == "optimized", numbers, broken)
@@ -88,9 +88,9 @@ def fuse_each(
     )
 
 
-def _total_seconds(ways: Table) -> Cell:
+def _total_seconds(kinds: Table) -> Cell:
     """The total time of all kernels, each counted once, as in the table of one module."""
-    return ways.total_of(tuple(ways.rows))[ways.column_index("seconds")]
+    return kinds.total_of(tuple(kinds.rows))[kinds.column_index("estimated_seconds")]
 
 
 def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
@@ -107,7 +107,7 @@ def _answer(seen: Sequence[Seen]) -> str:
         f"{format_count(len(seen), 'modules')}: {format_count(kernels, 'kernels')}, {format_count(fusions, 'fusions')}"
     )
     if fusions and unfused:
-        words += f"; fusing keeps {format_bytes(saved)} ({format_percent(saved / unfused)}%) inside"
+        words += f"; {avoided_traffic(saved, unfused)}"
     if failing := sum(bool(each.broken) for each in seen):
-        words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
+        words += f"; {failing:,} with malformed fusions"
     return words

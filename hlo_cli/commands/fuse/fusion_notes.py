@@ -13,7 +13,7 @@ from hlo_cli.report.numbers import format_count
 
 _SIGNS: Final = {"EQ": "=", "NE": "≠", "GE": "≥", "GT": ">", "LE": "≤", "LT": "<"}
 _IN_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "×", "divide": "/"}
-_LONGEST: Final = 12
+_MAX_INLINE_LENGTH: Final = 12
 """The longest constant that is quoted."""
 
 
@@ -39,9 +39,9 @@ def operand_note(instruction: Instruction) -> str:
         case opcodes.FUSION:
             return f"fusion, {instruction.attribute('kind') or ''}"
         case opcodes.REDUCE:
-            return f"over {index_text(instruction.integers('dimensions'))}"
+            return _reduced_dimensions(instruction)
         case opcodes.TRANSPOSE:
-            return _layout_change(instruction) or f"dimensions {index_text(instruction.integers('dimensions'))}"
+            return _layout_change(instruction) or f"permutation {index_text(instruction.integers('dimensions'))}"
         case opcodes.CUSTOM_CALL:
             return instruction.string("custom_call_target") or ""
     return _layout_change(instruction) or _with_constant(instruction, _IN_SIGNS.get(instruction.opcode, ""))
@@ -52,7 +52,7 @@ def is_inline_constant(operand: Instruction) -> bool:
     if operand.opcode != opcodes.CONSTANT:
         return False
     literal = operand.raw[0]
-    return len(literal) <= _LONGEST and "{" not in literal
+    return len(literal) <= _MAX_INLINE_LENGTH and "{" not in literal
 
 
 def repeated_operations(instructions: Iterable[Instruction]) -> str:
@@ -61,7 +61,7 @@ def repeated_operations(instructions: Iterable[Instruction]) -> str:
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { a = f32[8] parameter(0)  b = f32[32,8] broadcast(a), dimensions={1}  ROOT n = negate(b) }"
     >>> repeated_operations(parse_module(text).entry.instructions)
-    '1 broadcast, × 32 at b'
+    '1 broadcast, × 32 (b)'
     """
     found = tuple(instructions)
     widest = max(((repeats, i.name) for i in found if (repeats := _repeats(i)) > 1), default=None)
@@ -70,11 +70,11 @@ def repeated_operations(instructions: Iterable[Instruction]) -> str:
     if widest is not None:
         number = sum(_repeats(i) > 1 for i in found)
         words.append(
-            f"{format_count(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} at {widest[1]}"
+            f"{format_count(number, 'broadcasts')}, {'up to ' if number > 1 else ''}× {widest[0]:,} ({widest[1]})"
         )
     if laid:
         name, change = laid[0]
-        words.append(f"{format_count(len(laid), 'changes')} of layout, {change.removeprefix('layout ')} at {name}")
+        words.append(f"{format_count(len(laid), 'layout changes')}, {change.removeprefix('layout ')} ({name})")
     return "; ".join(words)
 
 
@@ -124,6 +124,13 @@ def _layout_change(instruction: Instruction) -> str:
         return ""
     before, after = given.layout.minor_to_major, shape.layout.minor_to_major
     return f"layout {index_text(before)} → {index_text(after)}" if before != after and before and after else ""
+
+
+def _reduced_dimensions(reduce: Instruction) -> str:
+    """`over dimensions 0, 2` of a reduce; empty if it reduces none."""
+    reduced = reduce.integers("dimensions")
+    noun = "dimension" if len(reduced) == 1 else "dimensions"
+    return f"over {noun} {', '.join(map(str, reduced))}" if reduced else ""
 
 
 def _type_of(convert: Instruction) -> str:

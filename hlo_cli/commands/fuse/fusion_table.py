@@ -27,12 +27,10 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
 
-_NAMED = 3
+_MAX_OPCODES = 3
 """The most opcodes of kernels that the answer names."""
 
-_SAVED = Diagnostic(
-    "note", "saved is what the operations of a fusion would move one by one, less what the fusion moves"
-)
+_SAVED = Diagnostic("note", "saved is the memory traffic of the operations without fusion, minus that of the fusion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class _Found:
     is_compiled: bool
 
     def times(self, instruction: Instruction) -> int | None:
-        """How often an instruction runs; 0 for instructions in applied or dead computations."""
+        """The number of executions of an instruction; 0 for instructions in applied or dead computations."""
         kernel = self.kernels.get(instruction)
         return kernel.times if kernel is not None else 0
 
@@ -62,7 +60,7 @@ def report_of_fusions(
     listed = {i: k for i, k in kernels.items() if within is None or i.computation is within}
     fusions = fusions_of(module, costs=costs)
     if fusion := next((each for each in fusions if each.body is within), None):
-        raise HloError(f"{fusion.body.name} is what {fusion.name} does at once", hint=f"hlo fuse DUMP {fusion.name}")
+        raise HloError(f"{fusion.body.name} is the body of {fusion.name}", hint=f"run `hlo fuse DUMP {fusion.name}`")
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
     found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
@@ -82,45 +80,60 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     launched = tuple(found.kernels.values())
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
     costs = {**found.costs, **costs_among(calls, rules=RUN)}
-    ways = kernel_kinds_table(launched, costs, found.timing)
+    kinds = kernel_kinds_table(launched, costs, found.timing)
     every = kernels_table(launched, costs, found.timing)
     if not everything.rows:
-        return Passage("nothing", (_why_nothing(found),)), table, replace(ways, person=found.is_compiled), every
+        return Passage("nothing", (_why_nothing(found),)), table, replace(kinds, person=found.is_compiled), every
     if not table.rows:
-        return Passage("nothing", (f"None of {format_count(len(everything.rows), 'fusions')} is so.",)), table, every
-    return table, ways, every
+        return Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'fusions')}.",)), table, every
+    return table, kinds, every
 
 
 def _why_nothing(found: _Found) -> str:
     if not found.is_compiled:
-        return "Compilers fuse while they optimize, and this is before that."
-    return f"Looked through {format_count(found.loaded.module.instruction_count, 'instructions')}."
+        return "The module is not optimized yet, so it has no fusions."
+    return f"Checked {format_count(found.loaded.module.instruction_count, 'instructions')}."
 
 
 def _answer(found: _Found) -> str:
     kernels = [kernel for kernel in found.kernels.values() if not kernel.is_transfer]
     opcodes = Counter(kernel.instruction.opcode.removesuffix("-start") for kernel in kernels).most_common()
-    named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_NAMED]]
-    rest = sum(number for _, number in opcodes[_NAMED:])
-    named += [f"{rest:,} more"] if rest else []
+    named = [format_count(number, plural(opcode)) for opcode, number in opcodes[:_MAX_OPCODES]]
+    rest = sum(number for _, number in opcodes[_MAX_OPCODES:])
+    named += [format_count(rest, "others")] if rest else []
     if not found.fusions and not found.is_compiled:
-        return f"Nothing is fused yet in {format_count(len(kernels), 'operations')}{_in_detail(named)}"
-    words = f"{format_count(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernel"
+        return f"No fusions yet in {format_count(len(kernels), 'operations')}{_in_detail(named)}"
+    words = f"{format_count(len(kernels), 'kernels')}{_in_detail(named)}" if kernels else "No kernels"
     launches = _launches(kernels)
     if launches != len(kernels):
-        words += "; how often loops launch them is not known" if launches is None else f"; {launches:,} launches"
+        words += (
+            "; launch count unknown (loops without a known trip count)"
+            if launches is None
+            else f"; {format_count(launches, 'launches')}"
+        )
     if not found.fusions:
-        return f"{words}; nothing is fused"
+        return f"{words}; no fusions"
     saved = sum(fusion.saved_bytes for fusion in found.fusions)
     whole = sum(fusion.unfused_bytes for fusion in found.fusions)
+    return f"{words}; {avoided_traffic(saved, whole)}"
+
+
+def avoided_traffic(saved: int, unfused: int) -> str:
+    """The memory traffic that fusion avoids, out of that of the unfused operations.
+
+    >>> avoided_traffic(1024, 4096), avoided_traffic(0, 4096)
+    ('fusion avoids 1 KiB (25%) of memory traffic', 'fusion avoids no memory traffic')
+    >>> avoided_traffic(-1024, 4096)
+    "by XLA's cost analysis, fusion adds 1 KiB of memory traffic"
+    """
     if saved < 0:
-        return f"{words}; as XLA counts, fusing moves {format_bytes(-saved)} more"
-    inside = f"{format_bytes(saved)} ({format_percent(saved / whole)}%)" if saved else "nothing"
-    return f"{words}; fusing keeps {inside} inside"
+        return f"by XLA's cost analysis, fusion adds {format_bytes(-saved)} of memory traffic"
+    amount = f"{format_bytes(saved)} ({format_percent(saved / unfused)}%) of" if saved else "no"
+    return f"fusion avoids {amount} memory traffic"
 
 
 def _in_detail(named: Sequence[str]) -> str:
-    return f": {', '.join(named)}" if named else ""
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _launches(kernels: Sequence[Kernel]) -> int | None:
@@ -155,30 +168,30 @@ def _table(found: _Found) -> Table:
     columns = (
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum"),
         Column("read_bytes", "read", "bytes", total="sum"),
-        Column("written_bytes", "write", "bytes", total="sum"),
+        Column("written_bytes", "written", "bytes", total="sum"),
         Column("flops", "flops", "count", total="sum"),
         Column("transcendentals", "transc.", "count", total="sum", from_width=120, rank=5),
-        Column("intensity", "flop/B", "count", from_width=120, rank=5),
+        Column("intensity", "flops/B", "count", from_width=120, rank=5),
         *columns_for(found.timing),
-        Column("times", "times", "count", person=repeats, rank=7),
+        Column("execution_count", "executions", "count", person=repeats, rank=7),
         Column("estimated_cycles", "cycles", "count", total="sum", person=cycles, rank=7),
         Column("kind", "kind", rank=6),
         Column("operations", "ops", "count", total="sum"),
         Column("hero", "hero", from_width=120),
         Column("operands", "in", "count", from_width=120, rank=5),
         Column("outputs", "out", "count", from_width=120, rank=5),
-        Column("by", "by", from_width=120, rank=7),
+        Column("provider", "provider", from_width=120, rank=7),
         Column("fusion", "fusion", "name", role="name"),
         Column("details", "details", from_width=120, rank=2),
         Column("source", "source", "source", rank=4),
         Column("op_name", "op_name", "op_name", from_width=120, rank=3),
         Column("fused", "fused operations", from_width=200, rank=1),
-        Column("how", "how", person=False),
-        Column("unknown_costs", "unknown", "count", person=False),
-        Column("bytes", "moved", "bytes", person=False),
+        Column("kernel_kind", "kernel kind", person=False),
+        Column("unknown_costs", "unknown cost", "count", person=False),
+        Column("bytes", "accessed", "bytes", person=False),
         Column("unfused_bytes", "unfused", "bytes", person=False),
-        Column("called_computation", "calls", "name", person=False),
-        Column("computation", "in", "name", person=False),
+        Column("called_computation", "body", "name", person=False),
+        Column("computation", "computation", "name", person=False),
         Column("op_names", "op_names", person=False),
         Column("sources", "sources", person=False),
     )
@@ -193,10 +206,10 @@ def _on_negative(fusions: Sequence[Fusion]) -> str:
     """The reason why some fusions have negative savings; empty if there are none."""
     if not (number := sum(fusion.saved_bytes < 0 for fusion in fusions)):
         return ""
-    verb = "saves" if number == 1 else "save"
+    verb = "has" if number == 1 else "have"
     return (
-        f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} less than 0:"
-        " where a gather or slice takes a part, XLA counts the part if it stands alone, the whole operand in a fusion"
+        f"{number:,} of {format_count(len(fusions), 'fusions')} {verb} a negative saving: XLA's cost analysis counts"
+        " only the accessed part of a gather or slice operand outside a fusion, but the whole operand inside one"
     )
 
 

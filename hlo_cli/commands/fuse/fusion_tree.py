@@ -28,16 +28,16 @@ from hlo_cli.source import HloError
 _COLUMNS: Final = (
     Column("instruction", "instruction", "name"),
     Column("type", "shape", "shape", rank=6, machine=False),
-    Column("what", "", rank=7, machine=False),
+    Column("description", "", rank=7, machine=False),
     Column("shape", "shape", "shape", person=False),
-    Column("remark", "remark", person=False),
+    Column("note", "note", person=False),
     Column("outside", "outside", "name", person=False),
     Column("bytes", "", "bytes"),
     Column("opcode", "opcode", from_width=120, rank=3),
     Column("source", "source", "source", rank=2),
     Column("op_name", "op_name", "op_name", from_width=120, rank=1),
 )
-_AGAIN: Final = "as above"
+_AGAIN: Final = "(shown above)"
 
 
 def report_of_fusion(loaded: Loaded, name: str, *, timing: TimingColumns | None, argument: str = "") -> Report:
@@ -78,46 +78,46 @@ def _named(module: Module, name: str) -> Instruction:
     if found.opcode == opcodes.FUSION and found.called_computations:
         return found
     if found.opcode == opcodes.FUSION:
-        raise HloError(f"{found.name} calls no computation: what it holds is not in the text")
+        raise HloError(f"the body of {found.name} is not in the text")
     around = next((i for i in called.values() if found.computation in i.called_computations), None)
-    hint = (
-        f"it is inside of {around.name}"
-        if around is not None
-        else "hlo parse DUMP --explain NAME explains every instruction"
-    )
-    raise HloError(f"{found.name} is no fusion but {found.opcode}", hint=hint)
+    hint = f"it is part of {around.name}" if around is not None else f"run `hlo parse DUMP --explain {found.name}`"
+    raise HloError(f"{found.name} is {found.opcode}, not a fusion", hint=hint)
 
 
 def _answer(fusion: Fusion) -> str:
     """The traffic that the fusion avoids, in sizes of one unit."""
     sizes = f"reads {format_bytes(fusion.read_bytes)}, writes {format_bytes(fusion.written_bytes)}"
     saved = fusion.saved_bytes
-    inside = f"keeps {format_bytes(saved)} inside" if saved > 0 else "keeps nothing inside"
+    avoided = f"avoids {format_bytes(saved)} of traffic" if saved > 0 else "avoids no traffic"
     number = len(fusion.operations)
-    return f"1 kernel{f' in place of {number:,}' if number > 1 else ''}: {sizes}, {inside}"
+    return f"1 kernel{f' instead of {number:,}' if number > 1 else ''}: {sizes}, {avoided}"
 
 
 def _facts(module: Module, fusion: Fusion, timing: TimingColumns | None) -> tuple[Fact, ...]:
-    cost, way = fusion.cost, backend_of(fusion.instruction, target_of(module))
-    made = ", ".join(word for word in (fusion.kind, way.provider if way.provider != "?" else "", way.details) if word)
-    work = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
+    cost, backend = fusion.cost, backend_of(fusion.instruction, target_of(module))
+    made = ", ".join(
+        word
+        for word in (fusion.kind, backend.provider if backend.provider != "unknown" else "", backend.details)
+        if word
+    )
+    words = f"{count(cost.flops)} flops, {count(cost.transcendentals)} transcendentals"
     if cost.intensity is not None:
-        work += f", {format_scaled(cost.intensity, decimals=1)} flops a byte"
+        words += f", {format_scaled(cost.intensity, decimals=1)} flops/byte"
     if cost.unknown:
-        work += f", {format_count(cost.unknown, 'operations')} of unknown cost"
+        words += f", {format_count(cost.unknown, 'operations')} of unknown cost"
     facts = [
         Fact("kernel", remark=made),
         Fact("hero", remark=", ".join(f"{hero.name} ({hero.opcode})" for hero in fusion.heroes)),
-        Fact("work", remark=work),
+        Fact("cost", remark=words),
     ]
     if timing is not None:
-        facts.append(Fact("time", remark=timing.in_words(fusion.instruction, cost)))
+        facts.append(Fact("time", remark=timing.describe(fusion.instruction, cost)))
     if len(fusion.body.instructions) > ROWS_FOR_A_PERSON:
-        said = (
+        summary = (
             Fact("reads", remark=_read(fusion)),
-            Fact("hides", remark=repeated_operations(fusion.body.instructions)),
+            Fact("contains", remark=repeated_operations(fusion.body.instructions)),
         )
-        facts += [fact for fact in said if fact.remark]
+        facts += [fact for fact in summary if fact.remark]
     return tuple(facts)
 
 
@@ -127,7 +127,7 @@ def _read(fusion: Fusion) -> str:
     if not read:
         return ""
     most = max(read, key=read.__getitem__)
-    return f"{format_count(len(read), 'operands')}, most of {most}: {format_bytes(read[most])}"
+    return f"{format_count(len(read), 'operands')}; largest {most}, {format_bytes(read[most])}"
 
 
 def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def _next(fusion: Fusion, argument: str) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Drawn:
+class _Pending:
     """An unfinished row: its instruction, the branches added so far, and the operands left to add."""
 
     instruction: Instruction
@@ -148,10 +148,10 @@ class _Drawn:
 
 
 def _tree(module: Module, fusion: Fusion) -> Tree:
-    """Every instruction once, from the root to the parameters; repeated ones are shown as `as above`."""
+    """Every instruction once, from the root to the parameters; repeated ones are marked `(shown above)`."""
     rows = _Rows(module, fusion)
     root = fusion.body.root
-    stack = [_Drawn(root, [], rows.coming(root))] if root is not None else []
+    stack = [_Pending(root, [], rows.coming(root))] if root is not None else []
     seen = {root}
     roots: list[Branch] = []
     while stack:
@@ -162,7 +162,7 @@ def _tree(module: Module, fusion: Fusion) -> Tree:
                 top.below.append(Branch(rows.again(operand)))
             else:
                 seen.add(operand)
-                stack.append(_Drawn(operand, [], rows.coming(operand)))
+                stack.append(_Pending(operand, [], rows.coming(operand)))
             continue
         stack.pop()
         done = Branch(rows.row(top.instruction), tuple(top.below))
@@ -193,14 +193,14 @@ class _Rows:
         """The row of an instruction, with the bytes read or written there."""
         op_name, source = self._origins.of(instruction)
         shape, outside = instruction.shape, self._outside(instruction)
-        words = ("written" if instruction in self._written else "", operand_note(instruction))
-        remark = ", ".join(word for word in words if word) or None
+        notes = ("output" if instruction in self._written else "", operand_note(instruction))
+        note = ", ".join(each for each in notes if each) or None
         return (
             instruction.name,
             None if isinstance(shape, TupleShape) else str(shape).partition("{")[0],
-            outside or remark,
+            outside or note,
             str(shape),
-            remark,
+            note,
             outside,
             self._bytes(instruction),
             instruction.opcode,

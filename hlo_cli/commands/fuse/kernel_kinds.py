@@ -17,9 +17,9 @@ from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
-_ON_CALLS: Final = (
-    "custom calls count with what the text tells: the sizes of products, the bytes of operands and results;"
-    " XLA's cost analysis has no figures for them"
+_CUSTOM_CALLS: Final = (
+    "custom calls: flops are derived from matmul sizes and bytes from operand and result shapes, because XLA's cost"
+    " analysis does not cover them"
 )
 
 
@@ -27,39 +27,41 @@ def kernel_kinds_table(
     kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
 ) -> Table:
     """One row for each kind of kernel, with the total cost of its kernels, each counted once."""
-    ways: dict[tuple[str, str], list[Kernel]] = {}
+    groups: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
-        ways.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
+        groups.setdefault((kernel.backend.kind, kernel.backend.provider), []).append(kernel)
     repeats = any(kernel.times != 1 for kernel in kernels)
     columns = (
-        Column("how", "how"),
-        Column("by", "by"),
+        Column("kernel_kind", "kernel kind"),
+        Column("provider", "provider"),
         Column("kernels", "kernels", "count", total="sum"),
         Column("transfers", "transfers", "count", total="sum", person=any(k.is_transfer for k in kernels), rank=6),
         Column("launches", "launches", "count", total="sum", person=repeats),
         Column("flops", "flops", "count", total="sum"),
-        Column("bytes", "moved", "bytes", total="sum"),
+        Column("bytes", "accessed", "bytes", total="sum"),
         *(column for column in columns_for(timing) if column.total),
-        Column("unknown_costs", "unknown", "count", person=any(costs[k.instruction].unknown for k in kernels)),
+        Column("unknown_costs", "unknown cost", "count", person=any(costs[k.instruction].unknown for k in kernels)),
         Column("opcodes", "operations", rank=3),
     )
-    rows = [_way_row(how, by, made, costs, timing) for (how, by), made in ways.items()]
-    rows.sort(key=lambda row: (row[0] == "transfer", -len(ways[str(row[0]), str(row[1])]), str(row[:2])))
-    footnote = _ON_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
-    return Table("kernel_kinds", columns, tuple(rows), noun="ways", main=False, person=bool(rows), footnote=footnote)
+    rows = [_kind_row(kind, provider, made, costs, timing) for (kind, provider), made in groups.items()]
+    rows.sort(key=lambda row: (row[0] == "transfer", -len(groups[str(row[0]), str(row[1])]), str(row[:2])))
+    footnote = _CUSTOM_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
+    return Table(
+        "kernel_kinds", columns, tuple(rows), noun="kernel kinds", main=False, person=bool(rows), footnote=footnote
+    )
 
 
-def _way_row(
-    how: str, by: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
+def _kind_row(
+    kind: str, provider: str, made: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None
 ) -> Row:
     opcodes = Counter(kernel.instruction.opcode for kernel in made)
     times = [kernel.times for kernel in made]
     known = [each for each in times if each is not None]
     return (
-        how,
-        by,
-        None if how == "transfer" else len(made),
-        len(made) if how == "transfer" else None,
+        kind,
+        provider,
+        None if kind == "transfer" else len(made),
+        len(made) if kind == "transfer" else None,
         sum(known) if len(known) == len(times) else UNKNOWN,
         sum(round(costs[kernel.instruction].flops) for kernel in made),
         sum(round(costs[kernel.instruction].bytes_accessed) for kernel in made),
@@ -89,14 +91,14 @@ def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], 
     columns = (
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", "opcode"),
-        Column("how", "how"),
-        Column("by", "by"),
+        Column("kernel_kind", "kernel kind"),
+        Column("provider", "provider"),
         Column("details", "details"),
-        Column("times", "times", "count"),
+        Column("execution_count", "executions", "count"),
         Column("flops", "flops", "count"),
-        Column("bytes", "moved", "bytes"),
+        Column("bytes", "accessed", "bytes"),
         *columns_for(timing),
-        Column("computation", "in", "name"),
+        Column("computation", "computation", "name"),
     )
     rows = tuple(_kernel_row(kernel, costs[kernel.instruction], timing) for kernel in kernels)
     return Table("kernels", columns, rows, noun="kernels", main=False, person=False)

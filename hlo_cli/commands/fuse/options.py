@@ -9,7 +9,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError
 
-SWITCHES: Final = ("multi-output", "no-copies", "guard-softmax", "wrap-transpose", "no-wrap")
+SWITCHES: Final = ("multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # rooflines need a chip
     from hlo_cli.analysis.cost.roofline import Roofline
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 
-_OTHER_WIRES: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
-_MODEL: Final = "costs are counted as XLA's cost analysis counts them"
+_OTHER_LINKS: Final = COLLECTIVES | HOST_FEEDS | CHANNEL_STARTS
+_MODEL: Final = "costs follow XLA's cost analysis"
 _COLUMNS = (
-    Column("bound", "bound"),
-    Column("seconds", "est.", "seconds", total="sum"),
-    Column("at_least_seconds", "at least", "seconds", total="sum", person=False),
+    Column("bottleneck", "bottleneck"),
+    Column("estimated_seconds", "est.", "seconds", total="sum"),
+    Column("minimum_seconds", "at least", "seconds", total="sum", person=False),
 )
 
 
@@ -44,16 +44,16 @@ class TimingColumns:
             return UNKNOWN, UNKNOWN, UNKNOWN
         return found.bound, found.seconds, found.at_least_seconds
 
-    def in_words(self, instruction: Instruction, cost: Cost) -> str:
-        """The time of an operation at its roofline, its bound, and the minimum time."""
+    def describe(self, instruction: Instruction, cost: Cost) -> str:
+        """The estimated and the minimum time of an operation, and its bottleneck."""
         found = self._roofline(instruction, cost)
         if found is None:
-            return "not known"
-        words = f"{format_seconds(found.seconds)}, bound by {found.bound}"
+            return "unknown"
+        bottleneck = "no cost" if found.bound == "free" else f"{found.bound}-bound"
         if found.at_least_seconds == found.seconds:
-            return f"at least {words}"
-        least = f", at least {format_seconds(found.at_least_seconds)}" if found.at_least_seconds else ""
-        return f"about {words}{least}"
+            return f"at least {format_seconds(found.seconds)} ({bottleneck})"
+        least = f"; at least {format_seconds(found.at_least_seconds)}" if found.at_least_seconds else ""
+        return f"about {format_seconds(found.seconds)} ({bottleneck}){least}"
 
     def _roofline(self, instruction: Instruction, cost: Cost, element_type: str | None = None) -> Roofline | None:
         """The roofline; None if unknown, and for collectives and sends, which use other links than memory."""
@@ -61,7 +61,7 @@ class TimingColumns:
 
         opcode = wrapped_opcode(instruction.opcode) or instruction.opcode.removesuffix("-start")
         found = roofline(cost, self.throughput, element_type or compute_type(instruction))
-        return None if found.bound == "unknown" or opcode in _OTHER_WIRES else found
+        return None if found.bound == "unknown" or opcode in _OTHER_LINKS else found
 
 
 def columns_for(timing: TimingColumns | None) -> tuple[Column, ...]:
@@ -80,9 +80,9 @@ def notes_on_costs(
     """Notes on how times are estimated and how costs are counted."""
     times = time_notes(timing.throughput, loaded.module) if timing is not None else ()
     has_loops = counts_loops and any(instruction.opcode == opcodes.WHILE for instruction in loaded.module.instructions)
-    how = [
-        *(["bytes without the padding of tiles"] if target_of(loaded.module) == "tpu" else []),
-        *(["what a loop runs once"] if has_loops else []),
+    assumptions = [
+        *(["bytes exclude tile padding"] if target_of(loaded.module) == "tpu" else []),
+        *(["loop bodies are counted once"] if has_loops else []),
     ]
-    words = f"{_MODEL}: {', '.join(how)}" if how else _MODEL
+    words = f"{_MODEL}; {', and '.join(assumptions)}" if assumptions else _MODEL
     return (*times, Diagnostic("note", words))

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: the module with other fusions, as a diff."""
+"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: the module with changed fusions, as a diff."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _BEFORE_THE_PASS: Final = "before_fusion"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The changed module, the decisions on its pairs, and remarks.
+    """The changed module, the decisions on its pairs, and notes.
 
     `copies` are the instructions added to keep operands until their last read.
     """
 
     module: Module
-    joined: tuple[FusionDecision, ...] = ()
-    apart: tuple[FusionDecision, ...] = ()
-    remarks: tuple[str, ...] = ()
+    fused: tuple[FusionDecision, ...] = ()
+    rejected: tuple[FusionDecision, ...] = ()
+    notes: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
 
 
 def rules_of(switches: Sequence[str]) -> FusionRules:
     """The fusion rules with the given switches."""
     return FusionRules(
-        may_duplicate=not {"no-copies", "multi-output"} & set(switches),
+        may_duplicate=not {"no-duplication", "multi-output"} & set(switches),
         multi_output="multi-output" in switches,
         guard_softmax="guard-softmax" in switches,
         wrap="no-wrap" not in switches,
@@ -59,7 +59,7 @@ def rules_of(switches: Sequence[str]) -> FusionRules:
 
 def what_if(module: Module, options: RefusionOptions) -> Result:
     """Unfuses, fuses by hand, then fuses by the rules, as far as the options select each."""
-    remarks: list[str] = []
+    notes: list[str] = []
     copies: list[str] = []
     if options.unfuse:
         kept = unfused(module, None if options.unfuse == ("all",) else options.unfuse)
@@ -69,7 +69,7 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
     for producer in producers:
         rule = deciding_rule(module, producer, consumer)
         if not rule.fuses:
-            remarks.append(f"the CPU compiler would not: {rule.explain(producer, consumer)}")
+            notes.append(f"the CPU compiler would not fuse these: {rule.explain(producer, consumer)}")
         before = {instruction.name for instruction in module.instructions}
         place = module.instruction(consumer)
         kept = fused_pair(module, producer, consumer, keep=options.keep)
@@ -78,10 +78,10 @@ def what_if(module: Module, options: RefusionOptions) -> Result:
         if place.opcode != opcodes.FUSION:
             consumer = next(i.name for i in module.instructions if i.opcode == opcodes.FUSION and i.name not in before)
     if not options.apply:
-        return Result(module, remarks=tuple(remarks), copies=tuple(copies))
-    fused = fuse(module, rules_of(options.switches))
-    copies += fused.copies
-    return Result(fused.module, fused.fused, fused.rejected, tuple(remarks), tuple(copies))
+        return Result(module, notes=tuple(notes), copies=tuple(copies))
+    decided = fuse(module, rules_of(options.switches))
+    copies += decided.copies
+    return Result(decided.module, decided.fused, decided.rejected, tuple(notes), tuple(copies))
 
 
 def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
@@ -90,22 +90,22 @@ def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
     if not names:
         return (), ""
     if len(names) < 2:
-        raise HloError("--fuse takes a producer and its consumer", hint=f"--fuse {names[0]},CONSUMER")
+        raise HloError("--fuse needs two names: PRODUCER,CONSUMER", hint=f"write --fuse {names[0]},CONSUMER")
     return tuple(names[-2::-1]), names[-1]
 
 
 def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, *, argument: str) -> Report:
-    """Kernels and bytes before and after, the rules that keep pairs apart, and the diff."""
+    """Kernels and memory traffic before and after, the rules that prevent fusions, and the diff."""
     old, new = loaded.module, result.module
     path = loaded.input.path or "-"
-    before, after = _moved(old), _moved(new)
+    before, after = _kernel_totals(old), _kernel_totals(new)
     diff = module_diff(old, new, old_name=path, new_name=f"{path}, {options.option}")
     parts: list[Part] = [_compared(before, after)]
     if options.apply:
-        parts += [_rules_table(result.apart), _decisions_table((*result.joined, *result.apart))]
+        parts += [_rules_table(result.rejected), _decisions_table((*result.fused, *result.rejected))]
     if not diff.hunks:
-        parts.append(Passage("nothing", ("No two instructions become one, and none becomes several.",)))
-    notes = (*(Diagnostic("note", words) for words in _remarks(loaded, result, options)), *notes_of(loaded))
+        parts.append(Passage("nothing", ("No instructions were fused or expanded.",)))
+    notes = (*(Diagnostic("note", words) for words in _notes(loaded, result, options)), *notes_of(loaded))
     return Report(
         "fuse",
         _answer(before, after, has_changed=bool(diff.hunks)),
@@ -116,7 +116,7 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
             "bytes_after": after[1],
             "fusions_before": before[2],
             "fusions_after": after[2],
-            "is_where_the_cpu_compiler_fuses": options.apply and _is_before_the_pass(loaded),
+            "is_input_of_cpu_fusion": options.apply and _is_before_the_pass(loaded),
         },
         parts=(*parts, diff),
         next=_next(argument, options) if diff.hunks else (),
@@ -125,63 +125,61 @@ def report_of_what_if(loaded: Loaded, result: Result, options: RefusionOptions, 
     )
 
 
-def _remarks(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
-    return (*_label(loaded, options), *result.remarks, *copies_note(result.copies))
+def _notes(loaded: Loaded, result: Result, options: RefusionOptions) -> Iterable[str]:
+    return (*_label(loaded, options), *result.notes, *copies_note(result.copies))
 
 
-_Moved = tuple[int, int, int]
+_Totals = tuple[int, int, int]
 
 
-def _moved(module: Module) -> _Moved:
+def _kernel_totals(module: Module) -> _Totals:
     """The number of kernels, the bytes that they access when each runs once, and the number of fusions."""
     kernels = [kernel.instruction for kernel in kernels_of(module) if not kernel.is_transfer]
     costs = costs_among(kernels)
-    moved = sum(round(cost.bytes_accessed) for cost in costs.values())
-    return len(kernels), moved, sum(kernel.opcode == opcodes.FUSION for kernel in kernels)
+    accessed = sum(round(cost.bytes_accessed) for cost in costs.values())
+    return len(kernels), accessed, sum(kernel.opcode == opcodes.FUSION for kernel in kernels)
 
 
-def _answer(before: _Moved, after: _Moved, *, has_changed: bool) -> str:
+def _answer(before: _Totals, after: _Totals, *, has_changed: bool) -> str:
     if not has_changed:
-        return f"Nothing changes: {format_count(before[0], 'kernels')}, {format_bytes(before[1])} read and written"
-    return f"{_kernels(before[0], after[0])}; {_bytes(before[1], after[1])}"
+        return f"No change: {format_count(before[0], 'kernels')}, {format_bytes(before[1])} of memory traffic"
+    return f"Kernels: {_kernels(before[0], after[0])}; memory traffic: {_bytes(before[1], after[1])}"
 
 
 def _kernels(before: int, after: int) -> str:
-    if before == after:
-        return f"{format_count(after, 'kernels')} as before"
-    return f"{format_count(after, 'kernels')} instead of {before:,}"
+    return f"{after:,} (unchanged)" if before == after else f"{before:,} → {after:,}"
 
 
 def _bytes(before: int, after: int) -> str:
     if before == after:
-        return f"they read and write {format_bytes(after)} as before"
+        return f"{format_bytes(after)} (unchanged)"
     words = "less" if after < before else "more"
     if format_bytes(before) == format_bytes(after):
-        return f"they read and write {format_bytes(after)}, {format_bytes(abs(before - after))} {words} than before"
-    change = f", {format_percent(abs(before - after) / before)}% {words}" if before else ""
-    return f"they read and write {format_bytes(after)} instead of {format_bytes(before)}{change}"
+        return f"{format_bytes(after)} ({format_bytes(abs(before - after))} {words})"
+    change = f" ({format_percent(abs(before - after) / before)}% {words})" if before else ""
+    return f"{format_bytes(before)} → {format_bytes(after)}{change}"
 
 
-def _compared(before: _Moved, after: _Moved) -> Table:
+def _compared(before: _Totals, after: _Totals) -> Table:
     columns = (
-        Column("when", "when"),
+        Column("when", ""),
         Column("kernels", "kernels", "count"),
         Column("fusions", "fusions", "count"),
-        Column("bytes", "moved", "bytes"),
+        Column("bytes", "accessed", "bytes"),
     )
     rows = (("before", before[0], before[2], before[1]), ("after", after[0], after[2], after[1]))
     return Table("totals", columns, rows, noun="rows", main=False)
 
 
-def _rules_table(apart: Iterable[FusionDecision]) -> Table:
-    """The number of pairs that each rule keeps apart."""
-    kernels = [d for d in apart if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
+def _rules_table(rejected: Iterable[FusionDecision]) -> Table:
+    """The number of pairs that each rule prevents from being fused."""
+    kernels = [d for d in rejected if NO_KERNELS.isdisjoint((d.producer.opcode, d.consumer.opcode))]
     pairs = Counter(decision.rule for decision in kernels)
     example = {decision.rule: decision for decision in reversed(kernels)}
     columns = (
         Column("pairs", "pairs", "count"),
-        Column("rule", "rule"),
-        Column("example", "for example"),
+        Column("rule", "rule", "name"),
+        Column("example", "example"),
     )
     rows: list[Row] = [(number, rule.name, example[rule].words) for rule, number in pairs.most_common()]
     return Table("rules", columns, tuple(rows), noun="rules", title="not fused", main=False)
@@ -192,10 +190,10 @@ def _decisions_table(decisions: Sequence[FusionDecision]) -> Table:
     columns = (
         Column("producer", "producer", "name", role="name"),
         Column("consumer", "consumer", "name", role="name"),
-        Column("fused", "fused"),
-        Column("rule", "rule"),
-        Column("why", "why"),
-        Column("computation", "in", "name"),
+        Column("is_fused", "fused", "flag"),
+        Column("rule", "rule", "name"),
+        Column("reason", "reason"),
+        Column("computation", "computation", "name"),
     )
     rows = tuple(
         (d.producer.name, d.consumer.name, d.rule.fuses, d.rule.name, d.words, d.consumer.computation.name)
@@ -214,14 +212,14 @@ def _is_before_the_pass(loaded: Loaded) -> bool:
 def _label(loaded: Loaded, options: RefusionOptions) -> Iterable[str]:
     """Notes on how reliable the answer is."""
     if options.apply and _is_before_the_pass(loaded):
-        yield "by its name this is what the CPU compiler fuses: jaxlib 0.10.2 makes the same fusions"
+        yield "by its file name, this is the input of the CPU fusion pass; jaxlib 0.10.2 produces the same fusions"
     elif options.apply:
         target = target_of(loaded.module)
-        of = f"for a module that was compiled for {target.upper()}s" if target in ("tpu", "gpu") else "for this text"
-        yield f"as-is what-if, CPU rules: what the CPU compiler's fusion pass would make {of}, if it came now"
+        module = f"a module compiled for {target.upper()}" if target in ("tpu", "gpu") else "this module as it is"
+        yield f"what-if result: the CPU compiler's fusion rules applied to {module}"
     if options.apply and "multi-output" in options.switches:
-        yield "kernels of several results that save the same are made in an order that no text shows"
-    yield "bytes are those of XLA's cost analysis, each kernel counted once"
+        yield "XLA may form multi-output fusions with equal savings in a different order"
+    yield "bytes are from XLA's cost analysis; each kernel counts once"
 
 
 def _next(argument: str, options: RefusionOptions) -> tuple[str, ...]:

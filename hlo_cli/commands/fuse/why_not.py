@@ -19,13 +19,13 @@ from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 _COLUMNS = (
-    Column("saved_bytes", "would save", "bytes", role="saving"),
+    Column("possible_saving_bytes", "saving", "bytes", role="saving"),
     Column("producer", "producer", "name", role="name"),
     Column("consumer", "consumer", "name", role="name"),
-    Column("rule", "rule"),
-    Column("why", "why not", rank=2),
-    Column("would_fuse", "would fuse", person=False),
-    Column("computation", "in", "name", from_width=120),
+    Column("rule", "rule", "name"),
+    Column("reason", "reason", rank=2),
+    Column("is_fusible", "fusible", "flag", person=False),
+    Column("computation", "computation", "name", from_width=120),
 )
 
 
@@ -35,7 +35,7 @@ def report_of_why_not(
     """One row for each pair, the largest saving first."""
     pairs = [p for p in unfused_pairs(loaded.module, rules) if within is None or p.consumer.computation is within]
     pairs.sort(key=lambda pair: (-pair.saved_bytes, pair.producer.name, pair.consumer.name))
-    rows = tuple(_row(pair, _why(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
+    rows = tuple(_row(pair, _reason(pair, is_compiled=loaded.module.is_scheduled)) for pair in pairs)
     everything = Table("pairs", _COLUMNS, rows, noun="pairs")
     table = everything if where is None else rows_where(where, everything)
     parts: tuple[Part, ...] = (table,) if table.rows else (Passage("nothing", (_nothing(everything),)), table)
@@ -44,7 +44,7 @@ def report_of_why_not(
         _answer(pairs),
         numbers={
             "pairs": len(pairs),
-            "pairs_that_would_fuse": sum(pair.rule.fuses for pair in pairs),
+            "fusible_pairs": sum(pair.rule.fuses for pair in pairs),
             **{f"rule_{name}": number for name, number in sorted(Counter(p.rule.name for p in pairs).items())},
         },
         parts=parts,
@@ -54,48 +54,48 @@ def report_of_why_not(
     )
 
 
-def _row(pair: UnfusedPair, why: str) -> tuple[int, str, str, str, str, bool, str]:
+def _row(pair: UnfusedPair, reason: str) -> tuple[int, str, str, str, str, bool, str]:
     names = pair.producer.name, pair.consumer.name
-    return pair.saved_bytes, *names, pair.rule.name, why, pair.rule.fuses, pair.consumer.computation.name
+    return pair.saved_bytes, *names, pair.rule.name, reason, pair.rule.fuses, pair.consumer.computation.name
 
 
-def _why(pair: UnfusedPair, *, is_compiled: bool) -> str:
-    """The rule that keeps a pair apart; without one, what is known of the reason."""
+def _reason(pair: UnfusedPair, *, is_compiled: bool) -> str:
+    """The rule that prevents the fusion; without one, the likely reason."""
     if not pair.rule.fuses:
         return pair.words
     if not is_compiled:
-        return "none of these rules: they can be fused"
+        return "no rule prevents it"
     if opcodes.COPY in (pair.producer.opcode, pair.consumer.opcode):
-        return "none of these rules: copies such as these are made after the compiler has fused"
-    return "none of these rules: they stood otherwise when the compiler fused, before later steps"
+        return "no rule prevents it; the copy was inserted after fusion"
+    return "no rule prevents it; the code was different when the fusion pass ran"
 
 
 def _answer(pairs: list[UnfusedPair]) -> str:
     if not pairs:
-        return "No kernel takes what another one makes"
-    apart = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
+        return "No kernel reads the result of another kernel"
+    rejected = Counter(pair.rule.name for pair in pairs if not pair.rule.fuses).most_common()
     would = sum(pair.rule.fuses for pair in pairs)
-    words = f"{format_count(len(pairs), 'pairs of neighbours')} are not fused"
-    if would:
-        words += f"; {would:,} could be"
-    if apart:
-        words += f"; {apart[0][1]:,} for the rule {apart[0][0]}"
+    verb = "is" if len(pairs) == 1 else "are"
+    words = f"{format_count(len(pairs), 'producer–consumer pairs')} {verb} not fused"
+    words += f"; {would:,} could be" if would else ""
+    if rejected:
+        words += f". Most common reason: {rejected[0][0]} ({rejected[0][1]:,})"
     best = max(pairs, key=lambda pair: pair.saved_bytes)
-    return words + (f"; at most {format_bytes(best.saved_bytes)} each" if best.saved_bytes > 0 else "")
+    return words + (f". Largest possible saving: {format_bytes(best.saved_bytes)}" if best.saved_bytes > 0 else "")
 
 
 def _nothing(everything: Table) -> str:
     if everything.rows:
-        return f"None of {format_count(len(everything.rows), 'pairs')} is so."
-    return "Every kernel reads parameters, constants and what no kernel makes."
+        return f"No matches among {format_count(len(everything.rows), 'pairs')}."
+    return "All kernels read only parameters and constants."
 
 
 def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     target = target_of(loaded.module)
-    of = f", though this was compiled for {target.upper()}s" if target in ("tpu", "gpu") else ""
+    mismatch = f", but this module was compiled for {target.upper()}" if target in ("tpu", "gpu") else ""
     return (
-        Diagnostic("note", f"rules are those of the CPU compiler of jaxlib 0.10.2{of}"),
-        Diagnostic("note", "a saving is what XLA's cost analysis counts, for one pair at a time"),
+        Diagnostic("note", f"rules are those of the CPU compiler in jaxlib 0.10.2{mismatch}"),
+        Diagnostic("note", "savings are from XLA's cost analysis, for each pair separately"),
     )
 
 

@@ -25,6 +25,8 @@ _TOPICS: Final = (
     Topic("layout", "Concepts", "Read a shape with its layout: dimension order, tiles, memory space"),
     Topic("tiling", "Concepts", "Compute where tiles put an element, and what padding costs"),
     Topic("addresses", "Concepts", "Map between elements, linear indices, bytes, and tiles"),
+    Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
+    Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
     Topic("chips", "Reference", "Supported chips and how times are estimated"),

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hlo_cli._version import __version__
 from hlo_cli.commands.help.blocks import Block, CodeBlock, GridTable, Heading, ItemList, Page, Paragraph, Spans, plain
 
 
-def render(page: Page) -> str:
-    r"""The page as roff, in section 7 of the manual.
+def render(page: Page, section: int = 7) -> str:
+    r"""The page as roff, in a section of the manual: 1 for commands, 7 for topics.
 
     >>> from hlo_cli.commands.help.blocks import Span
-    >>> print(render(Page("dump", (Heading(1, (Span("Dumps"),)), Paragraph((Span("Use "), Span("-o", "code")))))))
-    .TH HLO-DUMP 7 "" "hlo" "hlo manual"
+    >>> page = Page("dump", (Heading(1, (Span("Dumps"),)), Paragraph((Span("Use "), Span("-o", "code")))))
+    >>> print(*render(page).splitlines()[1:], sep="\n")
     .SH NAME
     hlo\-dump \- Dumps
     .PP
     Use \fB\-o\fR
-    <BLANKLINE>
     """
-    head = [f'.TH HLO-{page.name.upper()} 7 "" "hlo" "hlo manual"', ".SH NAME"]
-    head.append(f"{_escaped(f'hlo-{page.name} - {page.title}')}")
-    body = (line for block in page.blocks if block != page.blocks[0] for line in _lines(block))
+    name = "hlo" if page.name == "hlo" else f"hlo-{page.name}"
+    head = [f'.TH {name.upper()} {section} "" "hlo {__version__}" "hlo manual"', ".SH NAME"]
+    head.append(_escaped(f"{name} - {page.title}"))
+    body = (line for block in page.blocks[1:] for line in _lines(block))
     return "\n".join([*head, *body]) + "\n"
 
 
 def _lines(block: Block) -> Iterator[str]:
     match block:
         case Heading(level, spans):
-            yield f".{'SH' if level <= 2 else 'SS'} {_escaped(plain(spans))}"
+            text = _escaped(plain(spans))
+            yield f".SH {text.upper()}" if level <= 2 else f".SS {text}"
         case Paragraph(spans):
             yield ".PP"
             yield _line(_text(spans))

@@ -78,7 +78,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options.check_for_shapes()
         return _explain([text for text in texts if text is not None], options, output)
     if any(text is not None for text in texts):
-        raise HloError("shapes and dumps cannot be mixed", hint="use only one of them")
+        raise HloError("cannot mix shapes and dumps", hint="run a separate command for each")
     options.check_for_dump()
     from hlo_cli.commands.shared.load import load, what_was_read
     from hlo_cli.commands.shared.selection import Many
@@ -88,7 +88,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.layout.each import layout_each
 
         return layout_each(loaded, reading, options.jobs, output)
-    report = _sum_up(loaded, options, reading.again(inputs), output)
+    report = _summarize(loaded, options, reading.again(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -104,7 +104,7 @@ def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions
     return write_report(report_of_shapes(texts, draw=options.draw, generation=options.generation), output)
 
 
-def _sum_up(loaded: Loaded, options: LayoutOptions, argument: str, output: OutputOptions) -> Report:
+def _summarize(loaded: Loaded, options: LayoutOptions, argument: str, output: OutputOptions) -> Report:
     from hlo_cli.analysis.layout.padding import Grouping
     from hlo_cli.commands.layout.dump import report_of_dump
 

@@ -34,8 +34,8 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
 
-_WORTH_ADVICE = 2
-"""The most shapes that get a line of advice."""
+_MAX_ADVICE = 2
+"""The largest number of shapes that get a line of advice."""
 
 _UNITS: dict[Grouping, Unit] = {
     "shape": "shape",
@@ -62,17 +62,17 @@ def report_of_dump(
     """
     module = loaded.module
     chosen = module.computation(computation) if computation is not None else None
-    looked_through = data_values(module, chosen)
-    orders = orders_of(module, looked_through)
+    all_values = data_values(module, chosen)
+    orders = orders_of(module, all_values)
     test = None if where is None else values_where(where, module)
-    values, passed_over = chosen_among(test, looked_through, "values")
+    values, skipped = chosen_among(test, all_values, "values")
     found = footprints(values, orders, by(grouping, module))
     shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
     return Report(
         "layout",
         _answer(values, found)
-        if values or not looked_through
-        else f"None of {format_count(len(looked_through), 'values')}",
+        if values or not all_values
+        else f"No matches among {format_count(len(all_values), 'values')}",
         numbers={
             "values": len(values),
             "shapes": len(shapes),
@@ -83,7 +83,7 @@ def report_of_dump(
         },
         parts=_parts(module, found, shapes, orders, grouping, chosen, columns),
         next=_next(argument, shapes, grouping),
-        notes=(*passed_over, *notes_of(loaded)),
+        notes=(*skipped, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -93,15 +93,15 @@ def _answer(values: Sequence[Value], found: Sequence[Footprint]) -> str:
     padding = sum(f.padding_bytes for f in found)
     saving = sum(f.saving_bytes for f in found)
     if not values:
-        return "No array is put into memory here"
+        return "No arrays are stored in memory"
     if not padding:
         tiled = any(value.shape.layout.tiles for value in values)
-        why = "every tile is full" if tiled else "no layout has tiles"
-        return f"No padding in {format_bytes(padded)} of {format_count(len(values), 'values')}: {why}"
+        why = "all tiles are full" if tiled else "no layout is tiled"
+        return f"No padding in {format_count(len(values), 'values')} ({format_bytes(padded)}): {why}"
     better = f"better dimension orders would save {format_bytes(saving)}"
     share = padding / padded
     percent = f"{format_percent(share)}%" if share >= 0.005 else format_bytes(padding)
-    return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order saves any'}"
+    return f"{percent} of {format_bytes(padded)} is padding; {better if saving else 'no dimension order reduces it'}"
 
 
 def _parts(
@@ -117,14 +117,14 @@ def _parts(
     if grouping == "instruction":
         table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
-        looked = Passage("nothing", (f"Looked through {format_count(module.instruction_count, 'instructions')}.",))
-        return looked, replace(table, person=False)
-    advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_WORTH_ADVICE]
+        checked = Passage("checked", (f"Checked {format_count(module.instruction_count, 'instructions')}.",))
+        return checked, replace(table, person=False)
+    advice = [line for shape in shapes if (line := _advice(shape, orders)) is not None][:_MAX_ADVICE]
     parts: list[Part] = [table]
     if advice:
         parts.append(Passage("advice", tuple(advice)))
     if chosen is not None and chosen.name not in {v.instruction.computation.name for f in found for v in f.values}:
-        parts.append(Passage("where", (f"{chosen.name} makes no array.",)))
+        parts.append(Passage("where", (f"{chosen.name} defines no arrays.",)))
     return tuple(parts)
 
 
@@ -133,16 +133,16 @@ def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Ta
     is_shape, is_instruction = grouping == "shape", grouping == "instruction"
     has_saving = any(f.saving_bytes for f in found)
     columns = (
-        Column("count", "n", "count", total="sum", rank=5, person=not is_instruction),
+        Column("count", "count", "count", total="sum", rank=5, person=not is_instruction),
         Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
         Column("padded_bytes", "padded", "bytes", total="sum"),
         Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
-        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-        Column("saving_bytes", "saves", "bytes", role="saving", total="sum", person=has_saving),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+        Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving),
         Column("space", "space", "count", from_width=120, person=False),
         Column("space_name", "space", "text", from_width=120, machine=False, person=is_shape or is_instruction),
         Column(grouping, grouping.replace("_", " ") if grouping != "op_name" else "op_name", _UNITS[grouping]),
-        Column("shape", "shape", "shape", person=not is_shape, rank=4)
+        Column("shape", "shape", "shape", person=not is_shape)
         if not is_shape
         else Column("example", "example", "name", role="name"),
         Column("example_source", "source", "source", from_width=120, rank=2, person=grouping != "source"),
@@ -157,7 +157,7 @@ def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Ta
             f.saving_bytes,
             f.example.shape.memory_space,
             space_name(f.example.shape.memory_space, target),
-            f.key or "(none)",
+            f.key or "(unknown)",
             str(f.example) if is_shape else str(f.example.shape),
             _source(module, f.example.instruction),
         )
@@ -179,21 +179,22 @@ def _advice(footprint: Footprint, orders: KnownOrders) -> Text | None:
         return None
     order = index_text(better.layout.minor_to_major)
     each = " each" if len(footprint.values) > 1 else ""
-    line: list[str | Run] = [Run(str(value), "name"), f" in order {order} takes {format_bytes(better.padded_bytes)}"]
-    line.append(f"{each}, not {format_bytes(value.shape.padded_bytes)}")
-    line.append(_what_becomes_minor(value.shape, better) + ".")
+    sizes = f"{format_bytes(better.padded_bytes)}{each} instead of {format_bytes(value.shape.padded_bytes)}"
+    reason = _minor_dimension_change(value.shape, better)
+    line: list[str | Run] = [f"With dimension order {order}, ", Run(str(value), "name"), f" needs {sizes}{reason}."]
     if (copy := _copy_into(value.instruction, better)) is not None:
-        steps = copy.index - value.instruction.index
-        line += [" ", Run(copy.name, "name"), f" copies it into that order {format_count(steps, 'steps')} later."]
+        distance = format_count(copy.index - value.instruction.index, "instructions")
+        line += [" ", Run(copy.name, "name"), f" already copies it to that order {distance} later."]
     return tuple(line)
 
 
-def _what_becomes_minor(shape: ArrayShape, better: LayoutAlternative) -> str:
+def _minor_dimension_change(shape: ArrayShape, better: LayoutAlternative) -> str:
     now, then = shape.layout.minor_to_major[0], better.layout.minor_to_major[0]
     if now != then:
-        return f": {shape.dimensions[then]} becomes minor, not {shape.dimensions[now]}"
+        return f": the minor dimension is {shape.dimensions[then]} instead of {shape.dimensions[now]}"
     now, then = shape.layout.minor_to_major[1], better.layout.minor_to_major[1]
-    return f": {shape.dimensions[then]} becomes second minor, not {shape.dimensions[now]}" if now != then else ""
+    change = f": the second minor dimension is {shape.dimensions[then]} instead of {shape.dimensions[now]}"
+    return change if now != then else ""
 
 
 def _copy_into(instruction: Instruction, better: LayoutAlternative) -> Instruction | None:
@@ -212,7 +213,7 @@ def _next(argument: str, shapes: Sequence[Footprint], grouping: Grouping) -> tup
     if not argument or argument == "-" or not shapes or not shapes[0].padding_bytes:
         return ()
     other = "source" if grouping != "source" else "instruction"
-    worst = shapes[0].example.instruction.name
+    largest = shapes[0].example.instruction.name
     dump, *choice = shlex.split(argument)
-    named = shlex.join((f"{dump}:{worst}", "--draw", *choice))
+    named = shlex.join((f"{dump}:{largest}", "--draw", *choice))
     return (f"hlo layout {argument} --by {other}", f"hlo layout {named}")

@@ -18,9 +18,9 @@ _COLUMNS = (
     Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
     Column("padded_bytes", "padded", "bytes", total="sum"),
     Column("padding_bytes", "padding", "bytes", total="sum", from_width=120, role="waste"),
-    Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
-    Column("saving_bytes", "saves", "bytes", role="saving", total="sum"),
-    Column("worst", "most padding in", "name"),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("saving_bytes", "saving", "bytes", role="saving", total="sum"),
+    Column("most_padded_value", "most padding", "name"),
 )
 
 
@@ -32,12 +32,20 @@ class _Padding:
     logical_bytes: int
     padded_bytes: int
     saving_bytes: int
-    worst: str | None
+    most_padded_value: str | None
 
     def cells(self) -> Row:
         padding = self.padded_bytes - self.logical_bytes
         share = padding / self.padded_bytes if self.padded_bytes else 0.0
-        return (self.values, self.logical_bytes, self.padded_bytes, padding, share, self.saving_bytes, self.worst)
+        return (
+            self.values,
+            self.logical_bytes,
+            self.padded_bytes,
+            padding,
+            share,
+            self.saving_bytes,
+            self.most_padded_value,
+        )
 
 
 def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:

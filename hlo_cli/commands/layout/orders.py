@@ -23,10 +23,10 @@ _COLUMNS = (
     Column("minor_to_major", "order", person=False),
     Column("tiles", "tile"),
     Column("padded_bytes", "padded", "bytes", exact=True),
-    Column("padding", "pad", "percent", role="waste"),
+    Column("padding", "padding", "percent", role="waste"),
     Column("remark", "", machine=False),
     Column("is_default", "default", "flag", person=False),
-    Column("is_written", "written", "flag", person=False),
+    Column("is_given", "given", "flag", person=False),
     Column("layout", "layout", person=False),
 )
 
@@ -42,78 +42,78 @@ class OrderChoice:
     array: ArrayShape
     generation: str
     default: OrderCost | None
-    written: OrderCost | None
+    given: OrderCost | None
     best: OrderCost
     every: tuple[OrderCost, ...]
 
 
-def tiled_for(array: ArrayShape, generation: str, *, is_written: bool) -> ArrayShape:
+def tiled_for(array: ArrayShape, generation: str, *, is_given: bool) -> ArrayShape:
     """The array with the default layout of a TPU; a given order is kept.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_written=False))
+    >>> print(tiled_for(parse_shape("bf16[300,70]"), "v5e", is_given=False))
     bf16[300,70]{0,1:T(8,128)(2,1)}
     """
-    order = None if is_written else default_order(array, generation=generation)
+    order = None if is_given else default_order(array, generation=generation)
     return replace(array, layout=default_layout(array, generation=generation, minor_to_major=order))
 
 
-def choice_of(array: ArrayShape, generation: str, *, is_written: bool) -> OrderChoice:
-    """The orders of an array with their sizes; `is_written` if its order was given explicitly.
+def choice_of(array: ArrayShape, generation: str, *, is_given: bool) -> OrderChoice:
+    """The orders of an array with their sizes; `is_given` if its order was given explicitly.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_written=False)
+    >>> choice = choice_of(parse_shape("f32[64,10]"), "v4", is_given=False)
     >>> str(choice.array), [each.padded_bytes for each in choice.every]
     ('f32[64,10]{0,1:T(8,128)}', [8192, 32768])
     """
-    is_written = is_written and array.rank > 1
+    is_given = is_given and array.rank > 1
     priced = order_costs(array, generation=generation)
     by_order = {each.layout.minor_to_major: each for each in priced}
-    tiled = tiled_for(array, generation, is_written=is_written)
+    tiled = tiled_for(array, generation, is_given=is_given)
     order = default_order(array, generation=generation)
     default = by_order[order] if order is not None else None
-    written = None
-    if is_written:
-        as_written = OrderCost(tiled.layout, tiled.padded_bytes, is_normal=False)
-        written = by_order.get(tiled.layout.minor_to_major, as_written)
-    every = tuple(dict.fromkeys(each for each in (default, written, *priced) if each))
+    given = None
+    if is_given:
+        as_given = OrderCost(tiled.layout, tiled.padded_bytes, is_normal=False)
+        given = by_order.get(tiled.layout.minor_to_major, as_given)
+    every = tuple(dict.fromkeys(each for each in (default, given, *priced) if each))
     best = min(every, key=lambda each: each.padded_bytes)
-    return OrderChoice(tiled, tpu_generation(generation).name, default, written, best, every)
+    return OrderChoice(tiled, tpu_generation(generation).name, default, given, best, every)
 
 
 def choice_answer(choice: OrderChoice) -> str:
     """The compiler's order and its size, and the best order if it is another.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_written=False)))
-    v5e chooses {0,1:T(8,128)(2,1)}: 55,296 bytes hold 42,000: 24% is padding
-    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_written=True)))
-    {1,0:T(8,128)(2,1)}: 77,824 bytes hold 42,000: 46% is padding; v5e would choose {0,1}, which takes 55,296
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]"), "v5e", is_given=False)))
+    v5e uses {0,1:T(8,128)(2,1)}: 55,296 bytes for 42,000 bytes of data (24% padding)
+    >>> print(choice_answer(choice_of(parse_shape("bf16[300,70]{1,0}"), "v5e", is_given=True)))
+    {1,0:T(8,128)(2,1)}: 77,824 bytes for 42,000 bytes of data (46% padding); v5e would use {0,1} (55,296 bytes)
     """
     array, default, best = choice.array, choice.default, choice.best
-    chooses = f"{choice.generation} chooses " if default and not choice.written else ""
-    parts = [f"{chooses}{array.layout}: {stored_size_text(array)}"]
+    uses = f"{choice.generation} uses " if default and not choice.given else ""
+    parts = [f"{uses}{array.layout}: {stored_size_text(array)}"]
     if default is None:
-        parts.append(f"which order {choice.generation} chooses is not known")
-    elif choice.written:
-        parts.append(f"{choice.generation} would choose {_instead(default, array)}")
-    if best.padded_bytes < min((each.padded_bytes for each in (default, choice.written) if each), default=0):
-        parts.append(f"order {index_text(best.layout.minor_to_major)} would take {best.padded_bytes:,}")
+        parts.append(f"the order that {choice.generation} uses is not known")
+    elif choice.given:
+        parts.append(f"{choice.generation} would use {_instead(default, array)}")
+    if best.padded_bytes < min((each.padded_bytes for each in (default, choice.given) if each), default=0):
+        parts.append(f"order {index_text(best.layout.minor_to_major)} would take {best.padded_bytes:,} bytes")
     return "; ".join(parts)
 
 
 def orders_table(choice: OrderChoice) -> Table:
     """Every order with its size."""
     rows = tuple(_row(each, choice) for each in choice.every)
-    telling = sum(each.is_normal or each == choice.written for each in choice.every)
+    distinct = sum(each.is_normal or each == choice.given for each in choice.every)
     return Table(
         "orders",
         _COLUMNS,
         rows,
         noun="orders",
-        limit=min(telling, ROWS_FOR_A_PERSON),
+        limit=min(distinct, ROWS_FOR_A_PERSON),
         person=len(rows) > 1,
-        footnote="the two most minor dimensions decide" if len(rows) > telling else "",
+        footnote="only the two minor-most dimensions matter" if len(rows) > distinct else "",
         marked=frozenset((0,)) if choice.default else frozenset(),
     )
 
@@ -132,41 +132,39 @@ def choice_numbers(choice: OrderChoice) -> dict[str, Cell]:
 
 def choice_notes(choice: OrderChoice) -> tuple[Diagnostic, ...]:
     """A note that not all orders are listed, if there are too many."""
-    left_out = factorial(choice.array.rank) - len(choice.every)
-    if not left_out:
+    omitted = factorial(choice.array.rank) - len(choice.every)
+    if not omitted:
         return ()
-    return (
-        Diagnostic("note", f"{left_out:,} orders that differ from others in major dimensions alone are not listed"),
-    )
+    return (Diagnostic("note", f"{omitted:,} orders that differ only in major dimensions are not shown"),)
 
 
 def _row(each: OrderCost, choice: OrderChoice) -> tuple[Cell, ...]:
     array, order = choice.array, each.layout.minor_to_major
-    held = array.logical_bytes + array.metadata_bytes
+    data = array.logical_bytes + array.metadata_bytes
     return (
         index_text(order),
         order,
         "T" + "".join(map(str, each.layout.tiles)) if each.layout.tiles else "none",
         each.padded_bytes,
-        1 - held / each.padded_bytes if each.padded_bytes else 0.0,
+        1 - data / each.padded_bytes if each.padded_bytes else 0.0,
         ", ".join(_remarks(each, choice)),
         each == choice.default if choice.default else UNKNOWN,
-        each == choice.written,
+        each == choice.given,
         str(each.layout),
     )
 
 
 def _remarks(each: OrderCost, choice: OrderChoice) -> Iterator[str]:
     if each == choice.default:
-        yield f"{choice.generation} chooses it"
-    if each == choice.written:
-        yield "as written"
+        yield f"chosen by {choice.generation}"
+    if each == choice.given:
+        yield "given"
     if choice.default and each == choice.best != choice.default:
-        yield "takes least"
+        yield "smallest"
 
 
 def _instead(default: OrderCost, array: ArrayShape) -> str:
     order = default.layout.minor_to_major
     if order == array.layout.minor_to_major:
-        return "it too"
-    return f"{index_text(order)}, which takes {default.padded_bytes:,}"
+        return "the same"
+    return f"{index_text(order)} ({default.padded_bytes:,} bytes)"

@@ -44,7 +44,7 @@ def report_of_shapes(texts: Sequence[str], *, draw: bool = False, generation: st
     """The report on one shape, or a table that compares several.
 
     >>> report_of_shapes(["f32[3,5]{1,0:T(2,2)}", "f32[3,5]{0,1:T(2,2)}"]).answer
-    '192 bytes hold 120 in 2 shapes: 38% is padding'
+    '192 bytes for 120 bytes of data in 2 shapes (38% padding)'
     """
     if len(texts) == 1:
         return report_of_shape(texts[0], draw=draw, generation=generation)
@@ -67,7 +67,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     its span, for text that is not a shape and for a layout that does not fit.
 
     >>> report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").answer
-    '77,824 bytes hold 42,000: 46% is padding; order {0,1} would take 55,296'
+    'Takes 77,824 bytes for 42,000 bytes of data (46% padding); dimension order {0,1} would take 55,296'
     """
     explained = explained_of(text, generation=generation)
     shape = explained.shape
@@ -80,7 +80,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     else:
         answer, parts = _answer(array), explaining_parts(explained, array)
     if generation is not None and not draw:
-        choice = choice_of(array, generation, is_written=explained.is_layout_written)
+        choice = choice_of(array, generation, is_given=explained.is_layout_given)
         answer, parts = choice_answer(choice), [orders_table(choice), *parts]
         numbers, notes = numbers | choice_numbers(choice), (*notes, *choice_notes(choice))
     return Report(
@@ -104,7 +104,7 @@ def explained_of(text: str, *, generation: str | None = None) -> Explained:
     if generation is not None:
         shape = _tiled_for(shape, generation, typed.text)
     if any(overflows(array) for array in arrays_of(shape)):
-        notes.append(Diagnostic("note", "XLA counts slots and bytes in 64 bits, which are too few for this array"))
+        notes.append(Diagnostic("note", "the array is too large for XLA's 64-bit sizes"))
     return Explained(shape, has_layout(typed.given, typed.text), generation, tuple(notes))
 
 
@@ -125,29 +125,29 @@ def _tiled_for(shape: Shape, generation: str, text: str) -> Shape:
         case TupleShape(elements=elements):
             return TupleShape(tuple(_tiled_for(element, generation, text) for element in elements))
         case BufferShape(array=array):
-            return BufferShape(tiled_for(array, generation, is_written=has_layout(array, text)))
+            return BufferShape(tiled_for(array, generation, is_given=has_layout(array, text)))
         case ArrayShape():
-            return tiled_for(shape, generation, is_written=has_layout(shape, text))
+            return tiled_for(shape, generation, is_given=has_layout(shape, text))
         case _:
             return shape
 
 
 def _answer(shape: ArrayShape) -> str:
     if not shape.padded_bytes:
-        return "No bytes: a size is 0"
+        return "Empty array: 0 bytes"
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
-        return stored_size_text(shape)
-    what = f"order {index_text(better.layout.minor_to_major)}"
+        return f"Takes {stored_size_text(shape)}"
+    what = f"dimension order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"{stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
+    return f"Takes {stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
 
 
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:
     shape, bare = explained.shape, array.to_string(layout=False)
     other = f"hlo layout '{shape}'" if draw else f"hlo layout --draw '{shape}'"
-    if explained.generation or draw or tiled_for(array, USUAL_TPU, is_written=False) == array:
+    if explained.generation or draw or tiled_for(array, USUAL_TPU, is_given=False) == array:
         last = ",".join(str(size - 1) for size in array.sizes)
         return (other, f"hlo tile-index '{array}' {last}") if last and array.elements else (other,)
     return (other, f"hlo layout --for {USUAL_TPU} '{bare}'")

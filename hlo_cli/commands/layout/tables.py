@@ -15,7 +15,7 @@ _SUMMED = (
     Column("elements", "elements", "count", rank=6),
     Column("logical_bytes", "data", "bytes", total="sum", exact=True),
     Column("padded_bytes", "padded", "bytes", total="sum", exact=True),
-    Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+    Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
     Column("memory_space", "space", "count", person=False),
 )
 _INDEX = Column("index", "element", "index", align="left")
@@ -56,17 +56,18 @@ def leaves_answer(shape: Shape) -> str:
     """A sentence about a shape that is not an array.
 
     >>> leaves_answer(TokenShape())
-    'A token: it orders side effects and holds nothing'
+    'Token: orders side effects, holds no data'
     """
     match shape:
         case TokenShape():
-            return "A token: it orders side effects and holds nothing"
+            return "Token: orders side effects, holds no data"
         case OpaqueShape():
-            return "Opaque: only its producer and its consumers know what it holds"
+            return "Opaque value: contents known only to its producer and consumers"
         case TupleShape():
-            return _held([shape], format_count(sum(1 for _ in shape.leaves), "leaves"))
+            leaves = sum(1 for _ in shape.leaves)
+            return _total_size([shape], f"{leaves:,} {'leaf' if leaves == 1 else 'leaves'}")
         case _:
-            return f"{shape} has a type that XLA did not have when this was written: its size is not known"
+            return f"Unknown type in {shape}: size not known"
 
 
 def shapes_answer(shapes: Sequence[Shape]) -> str:
@@ -74,8 +75,8 @@ def shapes_answer(shapes: Sequence[Shape]) -> str:
     sizes = [shape.padded_bytes for shape in shapes]
     if _is_comparison(shapes):
         best = shapes[sizes.index(min(sizes))]
-        return f"{best.layout or best} takes least: {min(sizes):,} bytes, where others take up to {max(sizes):,}"
-    return _held(shapes, format_count(len(shapes), "shapes"))
+        return f"{best.layout or best} is smallest: {min(sizes):,} bytes (largest: {max(sizes):,})"
+    return _total_size(shapes, format_count(len(shapes), "shapes"))
 
 
 def stored_size_text(array: ArrayShape) -> str:
@@ -83,16 +84,18 @@ def stored_size_text(array: ArrayShape) -> str:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stored_size_text(parse_shape("u32[]{:T(128)}"))
-    '512 bytes hold 4: 99% is padding'
+    '512 bytes for 4 bytes of data (99% padding)'
     """
-    padded, held = array.padded_bytes, array.logical_bytes + array.metadata_bytes
+    padded, data = array.padded_bytes, array.logical_bytes + array.metadata_bytes
     if not padded:
-        return "no bytes, as a size is 0"
-    if padded == held:
-        what = f"{format_count(array.elements, 'elements')} of {array.element_type}"
-        sizes = f", {format_count(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
-        return f"{format_count(padded, 'bytes')}, no padding: {what}{sizes}"
-    return f"{padded:,} bytes hold {held:,}: {format_percent(1 - held / padded)}% is padding"
+        return "0 bytes (empty array)"
+    if array.layout.split_configs:
+        return f"{padded:,} bytes for the largest part of {format_count(data, 'bytes')} of data"
+    if padded == data:
+        elements = format_count(array.elements, f"{array.element_type} elements")
+        sizes = f" and {format_count(array.metadata_bytes, 'bytes')} of dynamic sizes" if array.metadata_bytes else ""
+        return f"{format_count(padded, 'bytes')} for {elements}{sizes}, no padding"
+    return f"{padded:,} bytes for {format_count(data, 'bytes')} of data ({format_percent(1 - data / padded)}% padding)"
 
 
 def _is_comparison(shapes: Sequence[Shape]) -> bool:
@@ -100,14 +103,15 @@ def _is_comparison(shapes: Sequence[Shape]) -> bool:
     return len({shape.to_string(layout=False) for shape in shapes}) == 1 and len(sizes) > 1
 
 
-def _held(shapes: Sequence[Shape], what: str) -> str:
+def _total_size(shapes: Sequence[Shape], noun: str) -> str:
     numbers = leaves_numbers(shapes)
     logical, padded = numbers["logical_bytes"], numbers["padded_bytes"]
     assert isinstance(logical, int)
     assert isinstance(padded, int)
     if logical == padded:
-        return f"{format_count(padded, 'bytes')} in {what}, no padding"
-    return f"{padded:,} bytes hold {logical:,} in {what}: {format_percent(1 - logical / padded)}% is padding"
+        return f"{format_count(padded, 'bytes')} in {noun}, no padding"
+    share = format_percent(1 - logical / padded)
+    return f"{padded:,} bytes for {format_count(logical, 'bytes')} of data in {noun} ({share}% padding)"
 
 
 def _cells(shape: Shape) -> tuple[Cell, ...]:

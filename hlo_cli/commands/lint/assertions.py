@@ -1,4 +1,4 @@
-"""`hlo lint --expect FILE`: reads expectations, evaluates them on modules, and reports the results."""
+"""`hlo lint --expect FILE`: reads assertions, evaluates them on modules, and reports the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.rules.expectations import not_met, other_names
+from hlo_cli.lint.rules.expectations import equivalent_form, failed_assertion
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
@@ -27,30 +27,33 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
     from hlo_cli.lint.settings import LintSettings
 
-_RESULTS: Final[dict[bool | None, str]] = {False: "not met", None: "not asked", True: "met"}
-"""The words for results of expectations, in the order of the rows."""
+_RESULTS: Final[dict[bool | None, str]] = {False: "failed", None: "skipped", True: "passed"}
+"""The words for results of assertions, in the order of the rows."""
+_HINT: Final = "run `hlo help expect` for an example of an assertions file"
 _UNITS: Final = {"bytes": "bytes", "share": "fraction"}
 _COLUMNS: Final = (
     Column("result", "result"),
-    Column("found", "found", person=False),
+    Column("actual", "actual", person=False),
     Column("unit", "unit", person=False),
-    Column("amount", "found", machine=False, align="right"),
-    Column("expectation", "expectation"),
+    Column("amount", "actual", machine=False, align="right"),
+    Column("assertion", "assertion"),
     Column("section", "section", rank=1, from_width=120),
     Column("module", "module", "name", rank=2),
     Column("dump", "dump", "name", rank=3, machine=False),
     Column("path", "path", "source", person=False),
-    Column("remark", "remark", rank=1, from_width=120),
-    Column("stated", "stated", "source", rank=1, from_width=120),
+    Column("note", "note", rank=1, from_width=120),
+    Column("location", "location", "source", rank=1, from_width=120),
     Column("why", "why", rank=1, from_width=200),
 )
+NO_MODULE: Final = "no module matches its section"
+"""The reason why an assertion was not evaluated."""
 _ALIKE: Final = ("module", "dump")
 """Columns that are the same in all rows of a single input."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionOutcome:
-    """The result of one expectation in one module; `expectation` is its index in the list of all."""
+    """The result of one assertion in one module; `expectation` is its index in the list of all."""
 
     expectation: int
     is_met: bool | None
@@ -62,24 +65,24 @@ class AssertionOutcome:
 
 
 def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
-    """The expectations in files; HloError with all problems of a file.
+    """The assertions in files; HloError with all problems of a file.
 
     >>> expectations_in(["/no/such/expect.toml"])
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: cannot read /no/such/expect.toml: No such file or directory
+    hlo_cli.source.HloError: error: assertions file '/no/such/expect.toml' not found
     """
     return tuple(each for path in paths for each in _expectations_in(path))
 
 
 def with_expectations(settings: LintSettings) -> LintSettings:
-    """The settings with the rules that report expectations added to the selected ones; they can still be ignored.
+    """The settings with the rules that report assertions added to the selected ones; they can still be ignored.
 
     >>> from hlo_cli.lint.settings import LintSettings
     >>> with_expectations(LintSettings(select=("HLO1",))).select
     ('HLO1', 'HLO901', 'HLO902')
     """
-    return replace(settings, select=(*(settings.select or ("HLO",)), not_met.code, other_names.code))
+    return replace(settings, select=(*(settings.select or ("HLO",)), failed_assertion.code, equivalent_form.code))
 
 
 def evaluate(
@@ -104,12 +107,12 @@ def evaluate(
 
 
 def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> Table:
-    """A row for every expectation and module, failed ones first, and one for each expectation without a module."""
-    asked = {each.expectation for each in outcomes}
+    """A row for every assertion and module, failed ones first, and one for each assertion without a module."""
+    evaluated = {each.expectation for each in outcomes}
     never = (
-        AssertionOutcome(number, None, None, "count", "no module is in its section", "", "")
+        AssertionOutcome(number, None, None, "count", NO_MODULE, "", "")
         for number in range(len(expectations))
-        if number not in asked
+        if number not in evaluated
     )
     order = list(_RESULTS)
     rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
@@ -117,11 +120,11 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
     columns = tuple(replace(each, person=False) if is_one and each.name in _ALIKE else each for each in _COLUMNS)
     short = short_paths([each.path for each in rows])
     cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
-    return Table("assertions", columns, cells, noun="expectations", main=False)
+    return Table("assertions", columns, cells, noun="assertions", main=False)
 
 
 def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Check, ...]:
-    """Expectations that passed or were skipped in a module, for the formats that list all expectations."""
+    """Assertions that passed or were skipped in a module, for the formats that list all assertions."""
     return tuple(
         Check(str(expectations[each.expectation]), each.path, bool(each.is_met), each.remark)
         for each in outcomes
@@ -130,46 +133,55 @@ def checks_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionO
 
 
 def answer_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> str:
-    """How many of the expectations passed, in a few words."""
+    """How many of the assertions passed, in a few words."""
     failed = {each.expectation for each in outcomes if each.is_met is False}
-    asked = {each.expectation for each in outcomes if each.is_met is not None}
+    evaluated = {each.expectation for each in outcomes if each.is_met is not None}
     modules = {(each.path, each.module) for each in outcomes}
     broken = {(each.path, each.module) for each in outcomes if each.is_met is False}
     if failed:
-        verb = "is" if len(failed) == 1 else "are"
-        where = f", in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
-        return f"{len(failed):,} of {format_count(len(expectations), 'expectations')} {verb} not met{where}"
-    if len(asked) == len(expectations):
-        return f"{format_count(len(asked), 'expectations')} met"
-    return f"{len(asked):,} of {format_count(len(expectations), 'expectations')} met, the rest not asked"
+        where = f" in {len(broken):,} of {format_count(len(modules), 'modules')}" if len(modules) > 1 else ""
+        return f"{len(failed):,} of {format_count(len(expectations), 'assertions')} failed{where}"
+    if len(evaluated) == len(expectations):
+        return f"{format_count(len(evaluated), 'assertions')} passed"
+    return f"{len(evaluated):,} of {format_count(len(expectations), 'assertions')} passed, the rest were skipped"
 
 
 def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> dict[str, Cell]:
-    """The number of expectations, and how often they passed and failed over all modules."""
-    met = [each.is_met for each in outcomes]
-    return {"expectations": len(expectations), "times_met": met.count(True), "times_not_met": met.count(False)}
+    """The number of assertions, and how often they passed and failed over all modules."""
+    results = [each.is_met for each in outcomes]
+    return {"assertions": len(expectations), "times_passed": results.count(True), "times_failed": results.count(False)}
 
 
-def never_asked(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]) -> tuple[Diagnostic, ...]:
-    """A note for every expectation without a result: a section may be misspelled, or a cost unknown."""
-    asked = {each.expectation for each in outcomes if each.is_met is not None}
-    remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.found is not None}
-    told = {number: f"{expectations[number]} {remark}" for number, remark in remarks.items()}
+def notes_on_skipped(
+    expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]
+) -> tuple[Diagnostic, ...]:
+    """A note for every assertion without a result: a section may be misspelled, or a cost unknown."""
+    evaluated = {each.expectation for each in outcomes if each.is_met is not None}
+    remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.remark}
     return tuple(
-        Diagnostic("note", told.get(number, f"{each} was asked of no module"), each.source, each.span)
+        Diagnostic("note", f"skipped '{each}': {remarks.get(number, _reason(each))}", each.source, each.span)
         for number, each in enumerate(expectations)
-        if number not in asked
+        if number not in evaluated
     )
+
+
+def _reason(stated: Expectation) -> str:
+    return NO_MODULE if stated.sections else "no module was checked"
 
 
 def _expectations_in(path: str) -> tuple[Expectation, ...]:
     try:
         with open(path, encoding="utf-8") as file:
             source = Source(path, file.read())
+    except FileNotFoundError as error:
+        raise HloError(f"assertions file '{path}' not found", hint=_HINT) from error
     except OSError as error:
-        raise HloError(f"cannot read {path}: {error.strerror or error}", hint="hlo help expect") from error
+        raise HloError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint=_HINT,
+        ) from error
     except UnicodeDecodeError as error:
-        raise HloError(f"{path} is not UTF-8") from error
+        raise HloError(f"cannot read {path}: not valid UTF-8") from error
     return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 

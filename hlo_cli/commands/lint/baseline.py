@@ -1,4 +1,4 @@
-"""Baselines of `hlo lint`: known findings, which fail nothing, by fingerprints independent of names and numbers."""
+"""Baselines of `hlo lint`: accepted findings, identified by fingerprints that do not depend on names and numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.source import HloError
 
 SCHEMA: Final = "hlo.lint-baseline/1"
-NEVER_KNOWN: Final = frozenset(("HLO901",))
-"""Rules that a baseline does not silence: a team can change its own expectations instead."""
+NOT_IN_BASELINE: Final = frozenset(("HLO901",))
+"""Rules that a baseline does not hide: assertions can be changed instead."""
 
 
 def baseline_text(found: Iterable[Finding]) -> str:
@@ -30,33 +30,33 @@ def baseline_text(found: Iterable[Finding]) -> str:
         counts[key] += 1
         examples.setdefault(key, each.message)
     lines = (
-        json.dumps({"code": code, "fingerprint": print_, "count": count, "example": examples[code, print_]})
-        for (code, print_), count in sorted(counts.items())
+        json.dumps({"code": code, "fingerprint": fingerprint, "count": count, "example": examples[code, fingerprint]})
+        for (code, fingerprint), count in sorted(counts.items())
     )
     return f'{{"schema": "{SCHEMA}", "findings": [\n' + ",\n".join(lines) + ("\n" if counts else "") + "]}\n"
 
 
 def read_baseline(path: str) -> Counter[tuple[str, str]]:
-    """The number of known findings by code and fingerprint; HloError if the file is not a baseline."""
+    """The number of accepted findings by code and fingerprint; HloError if the file is not a baseline."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except FileNotFoundError as error:
-        hint = f"hlo lint DUMP --write-baseline {path}"
-        raise HloError(f"there is no baseline {path}", hint=hint) from error
+        hint = f"create it with `hlo lint DUMP --write-baseline {path}`"
+        raise HloError(f"baseline '{path}' not found", hint=hint) from error
     except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise HloError(f"cannot read the baseline {os.fspath(path)}: {reason}") from error
+        reason = error.strerror if isinstance(error, OSError) else "not valid JSON"
+        raise HloError(f"cannot read baseline {os.fspath(path)}: {reason}") from error
     listed = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
     if not isinstance(listed, list):
-        raise HloError(f"{path} is no baseline of hlo lint")
+        raise HloError(f"{path} is not an hlo lint baseline")
     known: Counter[tuple[str, str]] = Counter()
     for each in listed:
         match each:
             case {"code": str(code), "fingerprint": str(fingerprint), "count": int(count)}:
                 known[code, fingerprint] += count
             case _:
-                raise HloError(f"{path} holds what is no finding: {str(each)[:60]}")
+                raise HloError(f"invalid entry in {path}: {str(each)[:60]}")
     return known
 
 
@@ -65,7 +65,7 @@ def new_findings(found: Iterable[Finding], known: Counter[tuple[str, str]]) -> I
     left = Counter(known)
     for each in found:
         key = (each.code, each.fingerprint)
-        if left[key] > 0 and each.code not in NEVER_KNOWN:
+        if left[key] > 0 and each.code not in NOT_IN_BASELINE:
             left[key] -= 1
         else:
             yield each

@@ -124,7 +124,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     chosen = {
         "select": codes(options.select),
         "ignore": codes(options.ignore),
-        "least_severity": options.min_severity,
+        "min_severity": options.min_severity,
         "strict": reading.strict,
     }
     config = load_config(chosen, options.assignments, isolated=options.isolated)
@@ -154,17 +154,17 @@ def _lint(
 
         expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
-    looked = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs)
+    result = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs)
     if path is not None:
-        write((baseline_text(looked.found),), path)
-        return write_report(report_of_writing(looked, path), output, looked.errors)
-    found = looked.found if known is None else tuple(new_findings(looked.found, known))
-    report = report_of(looked, found, settings, reading.again(inputs), expectations=expectations)
+        write((baseline_text(result.found),), path)
+        return write_report(report_of_writing(result, path), output, result.errors)
+    found = result.found if known is None else tuple(new_findings(result.found, known))
+    report = report_of(result, found, settings, reading.again(inputs), expectations=expectations)
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 
-        report = by_module(report, looked, found)
-    code = write_report(statistics_of(report) if options.statistics else report, output, looked.errors)
+        report = by_module(report, result, found)
+    code = write_report(statistics_of(report) if options.statistics else report, output, result.errors)
     fails = any(each.severity != "note" for each in found)
     return code or int(fails)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_cli.commands.lint.baseline import NEVER_KNOWN
-from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.commands.lint.baseline import NOT_IN_BASELINE
+from hlo_cli.lint.catalog import selected_rules
 from hlo_cli.lint.registry import Rule
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.finding import Finding
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 def report_of(
-    looked: LintResult,
+    result: LintResult,
     found: Sequence[Finding],
     settings: LintSettings,
     argument: str,
     *,
     expectations: Sequence[Expectation] = (),
 ) -> Report:
-    """The report on new findings; known ones are only counted. Expectations have a table."""
-    rules = chosen_rules(settings)
-    findings = Findings("findings", tuple(found), tuple(map(words_of, rules)), looked.paths)
-    known = len(looked.found) - len(found)
+    """The report on new findings; those of the baseline are only counted. Assertions have a table."""
+    rules = selected_rules(settings)
+    findings = Findings("findings", tuple(found), tuple(map(texts_of, rules)), result.paths)
+    known = len(result.found) - len(found)
     severities = Counter(each.severity for each in found)
     numbers: dict[str, Cell] = {
         "findings": len(found),
@@ -42,21 +42,21 @@ def report_of(
         "notes": severities["note"],
         "known": known,
         "rules": len(rules),
-        "inputs": len(looked.paths),
-        "instructions": looked.instructions,
-        "unread_inputs": len(looked.unread),
+        "inputs": len(result.paths),
+        "instructions": result.instructions,
+        "unread_inputs": len(result.unread),
     }
-    answer = _answer(looked, findings, rules, known)
+    answer = _answer(result, findings, rules, known)
     parts: tuple[Part, ...] = (findings,)
-    notes = looked.notes
+    notes = result.notes
     if expectations:
-        from hlo_cli.commands.lint.assertions import answer_of, checks_of, never_asked, numbers_of, table_of
+        from hlo_cli.commands.lint.assertions import answer_of, checks_of, notes_on_skipped, numbers_of, table_of
 
-        answer = f"{answer_of(expectations, looked.outcomes)}; {answer[:1].lower()}{answer[1:]}"
-        numbers |= numbers_of(expectations, looked.outcomes)
-        findings = replace(findings, checks=checks_of(expectations, looked.outcomes))
-        parts = (findings, table_of(expectations, looked.outcomes))
-        notes = (*notes, *never_asked(expectations, looked.outcomes))
+        answer = f"{answer_of(expectations, result.outcomes)}; {answer[:1].lower()}{answer[1:]}"
+        numbers |= numbers_of(expectations, result.outcomes)
+        findings = replace(findings, checks=checks_of(expectations, result.outcomes))
+        parts = (findings, table_of(expectations, result.outcomes))
+        notes = (*notes, *notes_on_skipped(expectations, result.outcomes))
     return Report(
         "lint",
         answer,
@@ -64,33 +64,33 @@ def report_of(
         parts=parts,
         next=_next(findings, argument),
         notes=notes,
-        input={"paths": looked.paths},
+        input={"paths": result.paths},
     )
 
 
-def report_of_writing(looked: LintResult, path: str) -> Report:
+def report_of_writing(result: LintResult, path: str) -> Report:
     """The report after findings were written to a baseline."""
-    answer = f"{format_count(len(looked.found), 'findings')} written to {path}"
-    return Report("lint-baseline", answer, numbers={"findings": len(looked.found)}, notes=looked.notes)
+    answer = f"Wrote {format_count(len(result.found), 'findings')} to {path}"
+    return Report("lint-baseline", answer, numbers={"findings": len(result.found)}, notes=result.notes)
 
 
-def words_of(rule: Rule) -> RuleWords:
+def texts_of(rule: Rule) -> RuleWords:
     """The texts of a rule, for every format."""
     page = rule.page
-    return RuleWords(rule.code, rule.name, rule.severity, page.what, page.why, page.mend, page.reference)
+    return RuleWords(rule.code, rule.name, rule.severity, page.what, page.why, page.fix, page.reference)
 
 
-def _answer(looked: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
-    besides = f"; {format_count(known, 'known findings')} left out" if known else ""
-    besides += f"; {format_count(len(looked.unread), 'inputs')} cannot be read" if looked.unread else ""
+def _answer(result: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:
+    more = f"; {format_count(known, 'baseline findings')} hidden" if known else ""
+    more += f"; {format_count(len(result.unread), 'inputs')} unreadable" if result.unread else ""
     if findings.found:
-        return f"{findings.summary}{besides}"
-    if looked.unread and not looked.paths:
-        return f"Nothing could be looked through{besides}"
-    nothing = "Nothing new" if known else "Nothing found"
-    where = f" in {format_count(len(looked.paths), 'inputs')}" if len(looked.paths) != 1 else ""
-    looked_at = f"{format_count(looked.instructions, 'instructions')}{where}, {format_count(len(rules), 'rules')}"
-    return f"{nothing}: {looked_at}{besides}"
+        return f"{findings.summary}{more}"
+    if result.unread and not result.paths:
+        return f"No input could be checked{more}"
+    nothing = "No new findings" if known else "No findings"
+    where = f" in {format_count(len(result.paths), 'inputs')}" if len(result.paths) != 1 else ""
+    checked = f"{format_count(result.instructions, 'instructions')}{where} with {format_count(len(rules), 'rules')}"
+    return f"{nothing}: checked {checked}{more}"
 
 
 def _next(findings: Findings, argument: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def _next(findings: Findings, argument: str) -> tuple[str, ...]:
         return ()
     most = findings.statistics().rows[0][0]
     explain = f"hlo lint --explain {most}"
-    is_new = any(each.code not in NEVER_KNOWN for each in findings.found)
+    is_new = any(each.code not in NOT_IN_BASELINE for each in findings.found)
     if not is_new or argument in ("", "-"):
         return (explain,)
     return (explain, f"hlo lint {argument} --write-baseline FILE")

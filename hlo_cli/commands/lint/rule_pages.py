@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from textwrap import wrap
+from typing import Final
 
 from hlo_cli.lint.catalog import RULES, rule_of
 from hlo_cli.lint.registry import Page
-from hlo_cli.lint.settings import MEANINGS, LintSettings
+from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.column import Column
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Line, Passage, Run, line_of
+
+_VALUES: Final[Mapping[Kind, str]] = {
+    "when": "WHEN",
+    "count": "N",
+    "bytes": "SIZE",
+    "fraction": "FRACTION",
+    "chip": "NAME",
+}
+"""The placeholder of a setting's value, by kind."""
 
 
 def report_of_rule(code: str) -> Report:
@@ -25,38 +36,41 @@ def report_of_rule(code: str) -> Report:
     """
     rule = rule_of(code)
     page = rule.page
-    said = (("Mend", page.mend), ("Settings", _settings(page)), ("Reference", page.reference))
-    after = [(label, text) for label, text in said if text]
+    sections = (("How to fix", page.fix), ("Settings", _settings(page)), ("Reference", page.reference))
+    after = [(label, text) for label, text in sections if text]
     parts: list[Part] = [
         Passage("what", (page.what,), is_answer=True),
         Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
     ]
     if page.example:
         parts.append(Figure("example", partial(_example, page.example)))
-    mend = tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)
-    parts.append(Passage("mend", mend, is_answer=True))
-    is_off = "" if rule.is_default else ", off unless it is selected"
+    lines = tuple((Run(f"{label}: ", "quiet"), text) for label, text in after)
+    parts.append(Passage("fix", lines, is_answer=True))
+    is_off = "" if rule.is_default else ", off by default"
     return Report(
         "lint-rule",
         f"{rule.code}: {rule.name} ({rule.severity}{is_off})",
-        numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "on": rule.is_default},
+        numbers={"code": rule.code, "name": rule.name, "severity": rule.severity, "default": rule.is_default},
         parts=tuple(parts),
     )
 
 
 def _settings(page: Page) -> str:
     """The settings that a page mentions, with their defaults."""
-    named = set(re.findall(r"\w+", f"{page.what} {page.why}"))
-    asked = {name for name in named if "_" in name} | set(re.findall(r"\b(\w+)\)", page.what))
-    shown = [f"{name}={_default(name)}" for name in MEANINGS if name in asked]
-    return f"{', '.join(shown)}; --set {shown[0].partition('=')[0]}=… changes it" if shown else ""
+    text = f"{page.what} {page.why}"
+    words = {word for word in re.findall(r"\w+", text) if "_" in word} | set(re.findall(r"\bsetting (\w+)", text))
+    names = [name for name in MEANINGS if name in words]
+    if not names:
+        return ""
+    shown = ", ".join(f"{name} ({_default(name)})" for name in names)
+    return f"{shown}; override with `--set {names[0]}={_VALUES[MEANINGS[names[0]][0]]}`"
 
 
 def _default(name: str) -> str:
     kind, value = MEANINGS[name][0], getattr(LintSettings(), name)
     if value is None:
-        return "(not given)"
-    return format_amount(value, kind).replace(" ", "") if kind == "bytes" else str(value)
+        return "not set"
+    return f"default {format_amount(value, kind).replace(' ', '') if kind == 'bytes' else value}"
 
 
 def _example(text: str, room: int) -> tuple[Line, ...]:
@@ -87,13 +101,13 @@ def report_of_rules() -> Report:
     """A table with one row for each rule.
 
     >>> report_of_rules().main_table.rows[0]
-    ('HLO001', 'error', True, 'cannot be read')
+    ('HLO001', 'error', True, 'syntax error or unresolved name')
     """
     rows = tuple((rule.code, rule.severity, rule.is_default, rule.name) for rule in RULES)
     columns = (
-        Column("code", "rule", "name"), Column("severity", "severity"), Column("on", "on", "flag"),
+        Column("code", "rule", "name"), Column("severity", "severity"), Column("default", "default", "flag"),
         Column("name", "name"),
     )  # fmt: skip
     table = Table("rules", columns, rows, noun="rules", limit=0)
-    answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} of them on unless others are selected"
+    answer = f"{len(RULES)} rules, {sum(rule.is_default for rule in RULES)} enabled by default"
     return Report("lint-rules", answer, parts=(table,), next=(f"hlo lint --explain {RULES[0].code}",))

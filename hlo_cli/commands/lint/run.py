@@ -14,10 +14,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.catalog import chosen_rules
+from hlo_cli.lint.catalog import selected_rules
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
+from hlo_cli.scan_modules import remarks_of
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class LintedModule:
     """One module that was read, with the number of its instructions."""
 
     path: str
@@ -44,7 +45,7 @@ class LintResult:
     outcomes: tuple[AssertionOutcome, ...]
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
-    modules: tuple[LookedAt, ...]
+    modules: tuple[LintedModule, ...]
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -75,19 +76,20 @@ def lint_inputs(
     outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
-    modules: list[LookedAt] = []
+    modules: list[LintedModule] = []
     times: Counter[tuple[str, str]] = Counter()
-    look = _Look(replace(settings, severity=dict(settings.severity)), expectations)
-    for each in map_inputs(many, replace(reading, strict=False), jobs, look):
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations)
+    for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
         if each.answer is None:
+            notes.extend(remarks_of([each]))
             named = Source(STDIN if each.path == "-" else each.path, "")
             errors.extend(error if error.source is not None else replace(error, source=named) for error in each.errors)
             continue
-        seen = each.answer
-        modules.append(LookedAt(each.path, each.module, each.stage, seen.instructions))
-        notes.extend(Diagnostic("note", note) for note in seen.notes)
-        outcomes.extend(seen.outcomes)
-        for one in seen.found:
+        checked = each.answer
+        modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
+        notes.extend(Diagnostic("note", note) for note in checked.notes)
+        outcomes.extend(checked.outcomes)
+        for one in checked.found:
             key = (one.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
@@ -95,7 +97,7 @@ def lint_inputs(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ModuleResult:
     """The result for one module, without the module, as it may come from another process."""
 
     found: tuple[Finding, ...]
@@ -105,15 +107,15 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _ModuleLinter:
     """Checks one module; called for every module."""
 
     settings: LintSettings
     expectations: tuple[Expectation, ...]
 
-    def __call__(self, module: Module, given: Input) -> _Seen:
+    def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
-        if given.proto is None and any(rule.reads_again for rule in chosen_rules(self.settings)):
+        if given.proto is None and any(rule.reads_again for rule in selected_rules(self.settings)):
             from hlo_cli.syntax.strict.module import check_strictly
 
             rejections = check_strictly(given.source)
@@ -125,4 +127,4 @@ class _Look:
 
             verdicts, outcomes = evaluate(module, given, self.expectations)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
-        return _Seen(tuple(each.excerpt() for each in found), outcomes, given.notes, module.instruction_count)
+        return _ModuleResult(tuple(each.excerpt() for each in found), outcomes, given.notes, module.instruction_count)

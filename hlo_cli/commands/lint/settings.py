@@ -13,15 +13,15 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import SEVERITIES, HloError, Severity
+from hlo_cli.source import SEVERITIES, HloError, Severity, nearest
 from hlo_cli.syntax.queries.sizes import parse_size
 
 OWN_FILE: Final = "hlo.toml"
 PROJECT_FILE: Final = "pyproject.toml"
+LIST_HINT: Final = "run `hlo lint --show-settings` to list all settings"
 _WHEN: Final = ("auto", "always", "never")
 
 Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
@@ -42,7 +42,7 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
     """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
-    baseline, expect = (_beside(path, table, name) for name in ("baseline", "expect"))
+    baseline, expect = (_file_named(path, table, name) for name in ("baseline", "expect"))
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
@@ -51,12 +51,12 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise HloError(f"expected KEY=VALUE, found {assignment}", hint="hlo lint --show-settings lists the keys")
+            raise HloError(f"expected KEY=VALUE, found '{assignment}'", hint=LIST_HINT)
         values[name.strip()] = _read(name.strip(), text.strip(), "--set")
         origins[name.strip()] = "--set"
     for name, option in given.items():
         if option:
-            values[name], origins[name] = option, "option"
+            values[name], origins[name] = option, "command line"
     settings = replace(LintSettings(), **values)  # type: ignore[arg-type]
     return LintConfig(settings, MappingProxyType(origins), baseline, expect)
 
@@ -79,14 +79,17 @@ def nearest_file(folder: str) -> str | None:
 
 
 def report_of_settings(found: LintConfig) -> Report:
-    """Every setting: its value, its source, and its meaning."""
+    """Every setting with its value, source, and meaning."""
     rows = tuple(
-        (name, _shown(getattr(found.settings, name)), found.origins.get(name, "default"), meaning)
+        (name, _value(getattr(found.settings, name)), _text(name, found), found.origins.get(name, "default"), meaning)
         for name, (_, meaning) in MEANINGS.items()
     )
-    columns = (Column("setting", "setting", "name"), Column("value", "value"), Column("from", "from"),
+    columns = (Column("setting", "setting", "name"), Column("value", "value", person=False),
+               Column("text", "value", machine=False), Column("source", "source"),
                Column("meaning", "meaning", rank=1))  # fmt: skip
-    answer = f"{format_count(len(found.origins), 'settings')} of {len(rows)} are given"
+    number = len(found.origins)
+    some = f"{number} of {len(rows)} settings changed"
+    answer = some if number else f"All {len(rows)} settings have default values"
     return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
 
 
@@ -104,17 +107,18 @@ def _lint_table(path: str) -> Mapping[str, Toml]:
     if os.path.basename(path) == PROJECT_FILE:
         table = _section(_section(table, "tool"), "hlo")
     if unknown := [name for name in table if name != "lint"]:
-        raise HloError(f"{path}: no section {unknown[0]} is known", hint="settings stand in [lint]")
+        place = "[tool.hlo.lint]" if os.path.basename(path) == PROJECT_FILE else "[lint]"
+        raise HloError(f"{path}: unknown section '{unknown[0]}'", hint=f"put settings in {place}")
     return _section(table, "lint")
 
 
-def _beside(path: str | None, table: dict[str, Toml], name: str) -> str | None:
+def _file_named(path: str | None, table: dict[str, Toml], name: str) -> str | None:
     """A file that the settings name, relative to their folder; removed from the table, as it is not a setting."""
     if name not in table:
         return None
     value = table.pop(name)
     if not isinstance(value, str):
-        raise HloError(f"{path}: {name} is the path of a file")
+        raise HloError(f"{path}: {name} must be a file path")
     return os.path.join(os.path.dirname(path or ""), value)
 
 
@@ -132,35 +136,46 @@ def _load(path: str) -> Mapping[str, Toml]:
     except tomllib.TOMLDecodeError as error:
         raise HloError(f"{path}: {str(error)[:1].lower()}{str(error)[1:]}") from error
     except UnicodeDecodeError as error:
-        raise HloError(f"{path} is not UTF-8") from error
+        raise HloError(f"cannot read {path}: not valid UTF-8") from error
 
 
 def _read(name: str, value: Toml, place: str) -> Value:
     """A setting converted to its kind; HloError states the expected kind."""
     if name not in MEANINGS:
-        raise unknown_choice_error("setting", name, MEANINGS)
+        near = nearest(name, MEANINGS)
+        raise HloError(
+            f"{_prefix(place)}unknown setting '{name}'", hint=f"did you mean '{near}'?" if near else LIST_HINT
+        )
     kind = MEANINGS[name][0]
+    where = f"{_prefix(place) or f'{place} '}{name}"
     try:
         read = _as_kind(kind, value)
     except HloError as error:
-        raise HloError.of(
-            replace(each, message=f"{place}: {name}: {each.message}") for each in error.diagnostics
-        ) from error
+        raise HloError.of(replace(each, message=f"{where}: {each.message}") for each in error.diagnostics) from error
     if read is None:
-        raise HloError(f"{place}: {name} is {_WANTED[kind]}, not {value!r}")
+        raise HloError(f"{where}: expected {_EXPECTED[kind]}, found {_quoted(value)}")
     return read
 
 
-_WANTED: Final[Mapping[Kind, str]] = {
-    "codes": "a list of codes, as HLO101",
-    "severity": f"one of {', '.join(SEVERITIES)}",
-    "severities": f"a table of codes, each {' or '.join(SEVERITIES)}",
-    "when": f"one of {', '.join(_WHEN)}",
+def _prefix(place: str) -> str:
+    """The file of a setting, for messages; empty for an option."""
+    return "" if place.startswith("--") else f"{place}: "
+
+
+def _either(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])}, or {words[-1]}"
+
+
+_EXPECTED: Final[Mapping[Kind, str]] = {
+    "codes": "a list of rule codes, such as HLO101",
+    "severity": f"one of {_either(SEVERITIES)}",
+    "severities": f"a table of rule codes, each with one of {_either(SEVERITIES)}",
+    "when": f"one of {_either(_WHEN)}",
     "flag": "true or false",
-    "count": "a number from 1 on",
-    "bytes": "a size, as 64KiB",
+    "count": "an integer ≥ 1",
+    "bytes": "a size, such as 64KiB",
     "fraction": "a number from 0 to 1",
-    "chip": "the name of a chip, as v5e",
+    "chip": "a chip name, such as v5e",
 }
 
 
@@ -207,7 +222,24 @@ def _fraction(text: str) -> float | None:
     return number if 0 <= number <= 1 else None
 
 
-def _shown(value: object) -> Cell:
+def _quoted(value: Toml) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() if not value.replace(".", "", 1).isdecimal():
+            return f"'{value}'"
+    return str(value)
+
+
+def _text(name: str, found: LintConfig) -> Cell:
+    """The value as shown to people: sizes with a unit, such as 64KiB."""
+    value = _value(getattr(found.settings, name))
+    if MEANINGS[name][0] == "bytes" and isinstance(value, int):
+        return format_amount(value, "bytes").replace(" ", "")
+    return value
+
+
+def _value(value: object) -> Cell:
     match value:
         case tuple():
             return ", ".join(map(str, value)) or "-"

@@ -145,15 +145,16 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
-    from hlo_cli.commands.shared.compiler_memory import compiler_memory, estimate_beside
+    from hlo_cli.commands.shared.compiler_memory import compiler_memory, estimate_and_assignment
 
     if options.compare:
         from hlo_cli.commands.memspace.compare import report_of_comparison
 
-        estimate, assignment = estimate_beside(loaded, chip=options.chip, release=options.release)
+        estimate, assignment = estimate_and_assignment(loaded, chip=options.chip, release=options.release)
         if assignment is None:
             raise HloError(
-                "there is no buffer assignment beside the dump", hint="XLA dumps it with after_optimizations"
+                "no buffer assignment found next to the dump",
+                hint="use a dump of the after_optimizations stage, with which XLA writes it",
             )
         return report_of_comparison(loaded, estimate, assignment)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)

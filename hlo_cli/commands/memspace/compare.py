@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP --compare`: memory usage estimated from the text against the compiler's buffer assignment."""
+"""`hlo memspace DUMP --compare`: memory usage computed from the text against the compiler's buffer assignment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_memory, value_key
-from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -20,44 +20,51 @@ from hlo_cli.report.table import Table
 
 
 def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: BufferAssignment) -> Report:
-    """The totals of every space side by side, and the values whose sizes or offsets differ."""
+    """The totals of every space in both versions, and the values whose sizes, offsets, or live ranges differ."""
     theirs = compiled_memory(memory, assignment)
     totals = tuple(_totals(memory, theirs))
     differing = tuple(_differing(memory, assignment))
     ranges = compiler_live_ranges(loaded)
-    lives = _lives(memory, ranges) if ranges is not None else None
+    differing_ranges = _differing_live_ranges(memory, ranges) if ranges is not None else None
     return Report(
         "memspace",
-        _answer(memory, totals, differing, lives),
+        _answer(memory, totals, differing, differing_ranges),
         numbers={
             "values": len(memory.values),
             "differing_values": len(differing),
             "differing_totals": sum(_differs(row) for row in totals),
-            "differing_lives": UNKNOWN if lives is None else len(lives),
+            "differing_live_ranges": UNKNOWN if differing_ranges is None else len(differing_ranges),
             "peak_step": memory.peak,
             "compiler_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
         },
-        parts=(_totals_table(totals), _values_table(differing), _lives_table(lives or ())),
+        parts=(_totals_table(totals), _values_table(differing), _live_ranges_table(differing_ranges or ())),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
 
 
 def _answer(
-    memory: MemoryAnalysis, totals: Sequence[Row], differing: Sequence[Row], lives: Sequence[Row] | None
+    memory: MemoryAnalysis, totals: Sequence[Row], differing: Sequence[Row], differing_ranges: Sequence[Row] | None
 ) -> str:
     values = format_count(len(memory.values), "values")
+    all_values = f"all {values}" if len(memory.values) != 1 else values
+    all_totals = "all totals" if all(isinstance(row[4], int) for row in totals) else "all known totals"
     wrong = [row for row in totals if _differs(row)]
-    if lives:
-        return f"{format_count(len(lives), 'lives')} of {len(memory.values):,} differ from the compiler's"
+    if differing_ranges:
+        number = f"{len(differing_ranges):,} of {format_count(len(memory.values), 'live ranges')}"
+        return f"{number} {_differ(len(differing_ranges))} from the compiler's"
     if not wrong and not differing:
-        what = "size" if lives is None else "life and the size"
-        return f"The text alone gives what the compiler says: all totals, and the {what} of each of {values}"
+        compared = "sizes" if differing_ranges is None else "live ranges and sizes"
+        return f"The computed numbers match the compiler's: {all_totals}, and the {compared} of {all_values}"
     worst = max(wrong, key=lambda row: abs(_number(row[4])), default=None)
-    words = f"{format_count(len(differing), 'values')} of {len(memory.values):,} differ from the compiler's"
+    words = f"{len(differing):,} of {values} {_differ(len(differing))} from the compiler's"
     if worst is None:
-        return f"{words}; all totals are equal"
-    return f"{words}; {worst[1]} in {worst[0]} by {format_bytes(abs(_number(worst[4])))}"
+        return f"{words}; {all_totals} match"
+    return f"{words}; {worst[0]} {worst[1]} differ by {format_bytes(abs(_number(worst[4])))}"
+
+
+def _differ(number: int) -> str:
+    return "differs" if number == 1 else "differ"
 
 
 def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:
@@ -65,18 +72,18 @@ def _totals(ours: MemoryAnalysis, theirs: MemoryAnalysis) -> Iterator[Row]:
         known = our.offsets != "unknown"
         pairs: tuple[tuple[str, Cell, Cell], ...] = (
             ("temporaries", our.totals.temporaries if known else UNKNOWN, their.totals.temporaries),
-            ("arena", arena_bytes(ours, our) if known else UNKNOWN, arena_bytes(theirs, their)),
+            ("allocations", allocated_bytes(ours, our) if known else UNKNOWN, allocated_bytes(theirs, their)),
         )
-        for what, mine, its in pairs:
+        for total, mine, its in pairs:
             difference = mine - its if isinstance(mine, int) and isinstance(its, int) else UNKNOWN
-            yield our.name, what, mine, its, difference
+            yield our.name, total, mine, its, difference
 
 
 def _totals_table(rows: tuple[Row, ...]) -> Table:
     columns = (
         Column("space", "space"),
         Column("total", "total"),
-        Column("estimate_bytes", "from text", "bytes", exact=True),
+        Column("computed_bytes", "computed", "bytes", exact=True),
         Column("compiler_bytes", "compiler", "bytes", exact=True),
         Column("difference_bytes", "difference", "bytes", role="waste", exact=True),
     )
@@ -89,14 +96,14 @@ def _differing(memory: MemoryAnalysis, assignment: BufferAssignment) -> Iterator
     for value in memory.values:
         place = assigned.get(value_key(value))
         if place is None:
-            yield _value_row(value, None, None, "not in the assignment")
+            yield _value_row(value, None, None, "not in the buffer assignment")
         elif place.bytes != value.padded_bytes:
             yield _value_row(value, place.bytes, place.offset, "size")
         elif value.offset is not None and value.offset != place.offset:
             yield _value_row(value, place.bytes, place.offset, "offset")
 
 
-def _lives(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
+def _differing_live_ranges(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
     """Values whose live range differs from the compiler's, and values that only one side has.
 
     A value of the compiler whose name sugar hides from the text matches any value with the same live range.
@@ -104,7 +111,7 @@ def _lives(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
     theirs = {str(found.place): (found.start, found.end) for found in ranges.ranges}
     ours = {str(value): (value.start, value.end) for value in memory.values}
     hidden = {str(found.place): (found.start, found.end) for found in ranges.ranges if found.place.instruction is None}
-    spare = Counter(life for name, life in ours.items() if name not in theirs)
+    spare = Counter(live_range for name, live_range in ours.items() if name not in theirs)
     found: list[Row] = []
     for name in dict.fromkeys((*theirs, *ours)):
         our, their = ours.get(name), theirs.get(name)
@@ -114,11 +121,11 @@ def _lives(memory: MemoryAnalysis, ranges: DumpedLiveRanges) -> tuple[Row, ...]:
             found.append((name, *our, *their))
         elif our is None and their is not None:
             found.append((name, None, None, *their))
-    left = [(name, *life, None, None) for name, life in ours.items() if name not in theirs and spare[life] > 0]
+    left = [(name, *own, None, None) for name, own in ours.items() if name not in theirs and spare[own] > 0]
     return (*found, *left)
 
 
-def _lives_table(rows: tuple[Row, ...]) -> Table:
+def _live_ranges_table(rows: tuple[Row, ...]) -> Table:
     columns = (
         Column("value", "value", "name", role="name"),
         Column("start", "start", "step"),
@@ -126,20 +133,20 @@ def _lives_table(rows: tuple[Row, ...]) -> Table:
         Column("compiler_start", "compiler start", "step"),
         Column("compiler_end", "compiler end", "step"),
     )
-    return Table("live_ranges", columns, rows, noun="values", main=False, limit=10, person=bool(rows))
+    return Table("live_ranges", columns, rows, noun="live ranges", main=False, limit=10, person=bool(rows))
 
 
-def _value_row(value: LiveValue, bytes_: int | None, offset: int | None, what: str) -> Row:
-    return what, value.padded_bytes, bytes_, value.offset, offset, value.kind, str(value), str(value.shape)
+def _value_row(value: LiveValue, bytes_: int | None, offset: int | None, difference: str) -> Row:
+    return difference, value.padded_bytes, bytes_, value.offset, offset, value.kind, str(value), str(value.shape)
 
 
 def _values_table(rows: tuple[Row, ...]) -> Table:
     columns = (
-        Column("differs", "differs in"),
-        Column("estimate_bytes", "from text", "bytes", exact=True),
+        Column("difference", "difference"),
+        Column("computed_bytes", "computed", "bytes", exact=True),
         Column("compiler_bytes", "compiler", "bytes", exact=True),
-        Column("estimate_offset", "at", "address"),
-        Column("compiler_offset", "compiler at", "address"),
+        Column("computed_offset", "offset", "address"),
+        Column("compiler_offset", "compiler offset", "address"),
         Column("kind", "kind", rank=3),
         Column("value", "value", "name", role="name"),
         Column("shape", "shape", "shape"),

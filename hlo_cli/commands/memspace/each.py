@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.memory.memory_limits import MemoryFit, arena_bytes, memory_fits
+from hlo_cli.analysis.memory.memory_limits import MemoryFit, allocated_bytes, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
@@ -34,27 +34,27 @@ class _Usage:
     space: str | None
     logical_bytes: int
     peak_bytes: int
-    arena_bytes: int | None
-    taken_bytes: int | None
+    allocated_bytes: int | None
+    needed_bytes: int | None
     limit_bytes: int | None
     fits: bool | None
-    at: str | None
+    peak_instruction: str | None
     steps: int
 
     @property
     def share(self) -> float | None:
         """The share of the limit that is used; above 1 if the module does not fit."""
-        return self.taken_bytes / self.limit_bytes if self.limit_bytes and self.taken_bytes is not None else None
+        return self.needed_bytes / self.limit_bytes if self.limit_bytes and self.needed_bytes is not None else None
 
     @property
     def in_words(self) -> str:
-        """The module and its usage of the limit."""
-        return f"{self.module} takes {format_bytes(self.taken_bytes or 0)} of {format_bytes(self.limit_bytes or 0)}"
+        """The bytes that the module needs, and the limit."""
+        return f"{self.module} needs {format_bytes(self.needed_bytes or 0)} of {format_bytes(self.limit_bytes or 0)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """The memory usage of one module, reduced to numbers; called for every module."""
+    """Computes the memory usage of one module as numbers; called for every module."""
 
     options: MemspaceOptions
 
@@ -65,17 +65,17 @@ class _Ask:
         memory = compiler_memory(loaded, chip=self.options.chip, release=self.options.release)
         chip = find_chip(self.options.chip) if self.options.chip is not None else None
         fits = memory_fits(memory, self.options.limit_bytes, chip)
-        fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
+        fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
         space = self._space(memory, fit)
-        alive = space.live_at(space.peak) if space is not None else ()
+        live = space.live_at(space.peak) if space is not None else ()
         return _Usage(
             module.name,
             stage,
             space.name if space is not None else None,
-            sum(value.logical_bytes for value in alive),
+            sum(value.logical_bytes for value in live),
             space.peak_bytes if space is not None else 0,
-            arena_bytes(memory, space) if space is not None else 0,
-            fit.taken_bytes if fit is not None else None,
+            allocated_bytes(memory, space) if space is not None else 0,
+            fit.needed_bytes if fit is not None else None,
             fit.limit_bytes if fit is not None else None,
             self._verdict(fit, stage),
             step_label(memory, space.peak) if space is not None else None,
@@ -103,7 +103,10 @@ def memspace_each(many: Many, reading: InputOptions, options: MemspaceOptions, o
     found = list(map_inputs(many, reading, options.jobs, _Ask(options)))
     usages = [each.answer for each in found if each.answer is not None]
     if options.space is not None and usages and all(usage.space is None for usage in usages):
-        raise HloError(f"no module has a space {options.space}", hint="--space HBM, VMEM …, or its number")
+        raise HloError(
+            f"no module has values in memory space '{options.space}'",
+            hint="remove --space to show the space with the highest peak",
+        )
     has_limit = options.limit_bytes is not None or options.chip is not None
     return finish_each(
         "memspace",
@@ -128,14 +131,14 @@ def _columns(*, has_limit: bool, has_bounds: bool) -> tuple[Column, ...]:
         Column("space", "space"),
         Column("logical_bytes", "data", "bytes", person=False),
         Column("peak_bytes", "peak", "bytes"),
-        Column("padding", "pad", "percent", role="waste", from_width=120),
-        Column("arena_bytes", "arena", "bytes", person=not has_limit),
-        Column("taken_bytes", "takes", "bytes", person=has_limit),
+        Column("padding", "padding", "percent", role="waste", from_width=120),
+        Column("allocated_bytes", "allocated", "bytes", person=not has_limit),
+        Column("needed_bytes", "needed", "bytes", person=has_limit),
         Column("limit_bytes", "limit", "bytes", person=has_limit),
         Column("limit_share", "of limit", "percent", person=has_limit, from_width=120),
         Column("fits", "fits", "flag", person=has_limit),
         Column("steps", "steps", "count", from_width=120),
-        Column("at", "at", "name", rank=4),
+        Column("peak_instruction", "at instruction", "name", rank=4),
     )
 
 
@@ -147,13 +150,13 @@ def _cells(usage: _Usage) -> Row:
         usage.logical_bytes,
         usage.peak_bytes,
         1 - usage.logical_bytes / usage.peak_bytes if usage.peak_bytes else 0.0,
-        UNKNOWN if usage.arena_bytes is None else usage.arena_bytes,
-        usage.taken_bytes,
+        UNKNOWN if usage.allocated_bytes is None else usage.allocated_bytes,
+        usage.needed_bytes,
         usage.limit_bytes,
         usage.share,
         UNKNOWN if usage.fits is None and usage.limit_bytes is not None else usage.fits,
         usage.steps,
-        usage.at,
+        usage.peak_instruction,
     )
 
 
@@ -164,8 +167,8 @@ def _answer(usages: Sequence[_Usage], *, has_limit: bool) -> str:
         return _verdict(usages, limited)
     fullest = max(usages, key=lambda usage: usage.peak_bytes, default=None)
     if fullest is None or fullest.space is None:
-        return f"{number}: no value is put into memory"
-    return f"{number}: {fullest.space} peaks highest in {fullest.module}, at {format_bytes(fullest.peak_bytes)}"
+        return f"{number}: no values are stored in memory"
+    return f"{number}: highest peak is {format_bytes(fullest.peak_bytes)} of {fullest.space} in {fullest.module}"
 
 
 def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
@@ -174,13 +177,13 @@ def _verdict(usages: Sequence[_Usage], limited: Sequence[_Usage]) -> str:
     unknown = [usage for usage in limited if usage.fits is None]
     words = max(failing or unknown or limited, key=lambda usage: usage.share or 0.0).in_words
     number = format_count(len(usages), "modules")
-    besides = f"; unknown for {len(unknown):,}" if unknown else ""
+    undecided = f"; unknown for {len(unknown):,}" if unknown else ""
     if failing:
         verb = "does" if len(failing) == 1 else "do"
-        return f"{len(failing):,} of {number} {verb} not fit: {words}{besides}"
+        return f"{len(failing):,} of {number} {verb} not fit: {words}{undecided}"
     fitting = len(usages) - len(unknown)
     all_of = f"All {number}" if fitting == len(usages) > 1 else f"{fitting:,} of {number}"
-    return f"{all_of} {'fits' if fitting == 1 else 'fit'}{besides}: {words} at most"
+    return f"{all_of} {'fits' if fitting == 1 else 'fit'}{undecided}: {words} at most"
 
 
 def _numbers(usages: Sequence[_Usage], *, has_limit: bool) -> dict[str, Cell]:

@@ -18,7 +18,7 @@ from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 
 _LONGEST_ABBREVIATION = 5
-_WHEN = {"compile": "while compiling", "load": "while loading the program", "run": "while running"}
+_WHEN = {"compile": "during compilation", "load": "while loading the program", "run": "during execution"}
 
 
 def report_of_message(path: str, loaded: Loaded | None) -> Report:
@@ -51,16 +51,16 @@ def _line(source: Source, message: OutOfMemory) -> int:
 
 def _answer(message: OutOfMemory) -> str:
     space = message.space.upper() if len(message.space) <= _LONGEST_ABBREVIATION else message.space.capitalize()
-    space = space or "Memory"
-    words = f"{space} ran out {_WHEN[message.stage]}"
+    space = space or "memory"
+    words = f"Out of {space} {_WHEN[message.stage]}"
     if message.used_bytes is not None:
-        words += f": {format_bytes(message.used_bytes)}"
-        words += f" of {format_bytes(message.limit_bytes)}" if message.limit_bytes is not None else " asked for"
+        words += f": {format_bytes(message.used_bytes)} requested"
+        words += f" of {format_bytes(message.limit_bytes)}" if message.limit_bytes is not None else ""
     if message.exceeded_by_bytes:
-        words += f", {format_bytes(message.exceeded_by_bytes)} too much"
+        words += f" ({format_bytes(message.exceeded_by_bytes)} over the limit)"
     if message.allocations and message.padding_bytes:
         share = format_percent(message.padding_bytes / max(message.allocated_bytes, 1))
-        words += f"; {share}% of the {format_count(len(message.allocations), 'allocations')} listed is padding"
+        words += f"; {share}% of the {format_count(len(message.allocations), 'listed allocations')} is padding"
     return words
 
 
@@ -68,7 +68,7 @@ def _parts(message: OutOfMemory, loaded: Loaded | None) -> tuple[Part, ...]:
     parts: list[Part] = []
     for name, title, facts in (
         ("usage", "", _facts(message.usage)),
-        ("program", "Within the program", _facts(message.program) + _fragmentation(message)),
+        ("program", "Program allocations", _facts(message.program) + _fragmentation(message)),
         ("assignment", "", _stats(message)),
     ):
         parts += [Facts(name, facts, title=title)] if facts else []
@@ -99,17 +99,17 @@ def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
     return (
         _fact("parameters", stats.parameter_bytes),
         _fact("constants", stats.constant_bytes),
-        _fact("live out", stats.maybe_live_out_bytes),
+        _fact("live-out", stats.maybe_live_out_bytes),
         _fact("temporaries", stats.preallocated_temp_bytes),
         _fact("total", stats.total_bytes),
     )
 
 
 def _chunks_table(message: OutOfMemory) -> Table:
-    """The chunks that the allocator had handed out when it failed, grouped by size, the largest first."""
+    """The chunks that were allocated when the allocation failed, grouped by size, the largest total first."""
     columns = (
         Column("chunks", "chunks", "count", total="sum"),
-        Column("chunk_bytes", "of", "bytes"),
+        Column("chunk_bytes", "chunk size", "bytes"),
         Column("bytes", "", "bytes", total="sum"),
     )
     groups = sorted(message.chunks, key=lambda group: -group.count * group.size_bytes)
@@ -121,7 +121,7 @@ def _allocations_table(message: OutOfMemory, loaded: Loaded | None) -> Table:
     columns = (
         Column("bytes", "", "bytes", total="sum"),
         Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
         Column("kind", "kind", rank=6),
         Column("instruction", "instruction", "name", role="name"),
         Column("shape", "shape", "shape"),
@@ -133,12 +133,12 @@ def _allocations_table(message: OutOfMemory, loaded: Loaded | None) -> Table:
 
 
 def _row(allocation: OomAllocation, loaded: Loaded | None) -> Row:
-    behind = candidate_instructions(allocation, loaded.module) if loaded is not None else ()
+    candidates = candidate_instructions(allocation, loaded.module) if loaded is not None else ()
     named = str(allocation.place) if allocation.place is not None else allocation.label or allocation.opcode
     source = f"{allocation.source_file}:{allocation.source_line}" if allocation.source_line else allocation.source_file
-    if behind and loaded is not None:
-        named = named if len(behind) > 1 else behind[0].name
-        location = loaded.module.location(behind[0])
+    if candidates and loaded is not None:
+        named = named if len(candidates) > 1 else candidates[0].name
+        location = loaded.module.location(candidates[0])
         source = source or (str(location) if location is not None else "")
     size, padding = allocation.size_bytes, allocation.padding_bytes
     return (

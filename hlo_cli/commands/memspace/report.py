@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP`: usage of each memory, the values live at the peak, and how to lower it."""
+"""`hlo memspace DUMP`: usage of each memory space, the values live at the peak, and how to reduce it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from hlo_cli.report.text import Passage, Run, Text
 from hlo_cli.source import Diagnostic
 
 _MOSTLY_PADDING = 0.5
-_IN_ANSWER = 2
-_NAMED = 2
-_TAKES: Final[dict[Offsets, str]] = {"exact": "takes", "estimated": "takes about", "unknown": "takes at least"}
+_MAX_SPACES = 2
+"""The number of memory spaces in the answer."""
+_MAX_NAMES = 2
+"""The number of values named in a sentence."""
+_NEEDS: Final[dict[Offsets, str]] = {"exact": "needs", "estimated": "needs about", "unknown": "needs at least"}
 
 
 def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOptions, argument: str) -> Report:
@@ -38,7 +40,7 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     step = None if options.at is None else step_of(memory, options.at)
     chip = find_chip(options.chip) if options.chip is not None else None
     fits = memory_fits(memory, options.limit_bytes, chip)
-    fit = max(fits, key=lambda fit: fit.taken_bytes / fit.limit_bytes, default=None)
+    fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
     too_large = fit.name if fit is not None and fit.excess_bytes > 0 else None
     spaces = chosen_spaces(memory, options.space or too_large)
     stage = stage_of(loaded)
@@ -68,37 +70,46 @@ def _answer(
     is_verdict: bool,
 ) -> str:
     if not memory.spaces:
-        return "No value is put into memory here"
+        return "No values are stored in memory"
     if step is not None:
-        alive = [space.timeline[step] for space in spaces]
-        names = " and ".join(f"{format_bytes(b)} of {s.name}" for b, s in zip(alive, spaces, strict=True))
-        return f"{names} alive at {step_label(memory, step)}, step {step} of {len(memory.sequence)}"
+        live = [space.timeline[step] for space in spaces]
+        names = " and ".join(f"{format_bytes(b)} of {s.name}" for b, s in zip(live, spaces, strict=True))
+        return f"{names} live at {step_label(memory, step)} (step {step:,} of {len(memory.sequence):,})"
     if fit is None:
-        return "; ".join(_peak_in_words(memory, space) for space in _worth_saying(memory, spaces))
+        return "; ".join(_peak_in_words(memory, space) for space in _reported_spaces(memory, spaces))
     if fit.excess_bytes > 0 and not is_verdict:
         return f"{_fit_in_words(fit)}; whether the program fits is unknown"
     if fit.excess_bytes > 0:
-        return f"Does not fit: {_fit_in_words(fit)}; {format_bytes(fit.excess_bytes)} must go"
+        return f"Does not fit: {_excess_in_words(fit)}"
     limited = {each.space for each in fits}
-    others = [_peak_in_words(memory, space) for space in _worth_saying(memory, spaces) if space.number not in limited]
+    others = [
+        _peak_in_words(memory, space) for space in _reported_spaces(memory, spaces) if space.number not in limited
+    ]
     return ". ".join((f"Fits: {', '.join(map(_fit_in_words, fits))}", *others))
 
 
 def _fit_in_words(fit: MemoryFit) -> str:
-    return f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of {format_bytes(fit.limit_bytes)}"
+    return f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)} of {format_bytes(fit.limit_bytes)}"
 
 
-def _worth_saying(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
+def _excess_in_words(fit: MemoryFit) -> str:
+    needed, limit = format_bytes(fit.needed_bytes), format_bytes(fit.limit_bytes)
+    excess = format_bytes(fit.excess_bytes)
+    return f"{fit.name} {_NEEDS[fit.offsets]} {needed} but only {limit} is available ({excess} over)"
+
+
+def _reported_spaces(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage]) -> list[MemorySpaceUsage]:
     """Main memory, and the spaces that the report covers."""
-    return [space for space in memory.spaces if not space.number or space in spaces][:_IN_ANSWER]
+    return [space for space in memory.spaces if not space.number or space in spaces][:_MAX_SPACES]
 
 
 def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
-    alive = space.live_at(space.peak)
-    padded = sum(value.padded_bytes for value in alive)
-    padding = 1 - sum(value.logical_bytes for value in alive) / padded if padded else 0.0
-    of_it = f", {format_percent(padding)}% of it padding" if padding > _MOSTLY_PADDING else ""
-    return f"{space.name} peaks at {format_bytes(space.peak_bytes)}, at {step_label(memory, space.peak)}{of_it}"
+    live = space.live_at(space.peak)
+    padded = sum(value.padded_bytes for value in live)
+    padding = 1 - sum(value.logical_bytes for value in live) / padded if padded else 0.0
+    share = f" ({format_percent(padding)}% padding)" if padding > _MOSTLY_PADDING else ""
+    peak = format_bytes(space.peak_bytes)
+    return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak)}{share}"
 
 
 def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, *, is_verdict: bool) -> dict[str, Cell]:
@@ -106,7 +117,7 @@ def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, *, is_verdict: bool)
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
     if fit is not None:
         fits = fit.excess_bytes <= 0 or (False if is_verdict else None)
-        numbers |= {"fits": fits, "limit_bytes": fit.limit_bytes, "taken_bytes": fit.taken_bytes}
+        numbers |= {"fits": fits, "limit_bytes": fit.limit_bytes, "needed_bytes": fit.needed_bytes}
     return {**numbers, "peak_bytes": peaks}
 
 
@@ -119,45 +130,47 @@ def _parts(
     *,
     is_verdict: bool,
 ) -> tuple[Part, ...]:
-    judged = fit if is_verdict else None
-    alive = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
-    table = live_values_table(memory, alive, title=_title(memory, spaces, step), marked=_must_go(alive, judged))
+    failing = fit if is_verdict else None
+    live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
+    table = live_values_table(memory, live, title=_title(memory, spaces, step), marked=_excess_values(live, failing))
     table = table if options.where is None else _narrowed(table, options.where)
     groupings = ("scope", "source") if options.grouping == "value" else (options.grouping,)
-    sums = [totals_table(memory, alive, name, is_main=name == options.grouping) for name in groupings]
+    sums = [totals_table(memory, live, name, is_main=name == options.grouping) for name in groupings]
     if options.grouping != "value":
         sums = [replace(sums[0], title=table.title)]
         table = replace(table, main=False, person=False)
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
-    parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_what_must_go(table, judged), chart]
+    parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
     if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
         parts.append(advice)
     return tuple(parts) if memory.spaces else (table,)
 
 
 def _narrowed(table: Table, where: str) -> Table:
-    """The rows that match an expression; the title gives how many of how many."""
+    """The rows that match an expression; the title gives the number of matches."""
     narrowed = rows_where(where, table)
-    place, _, number = table.title.partition(": ")
-    return replace(narrowed, title=f"{place}: {f'{len(narrowed.rows):,}' if narrowed.rows else 'none'} of {number}")
+    place = table.title.partition(":")[0]
+    return replace(
+        narrowed, title=f"{place} ({len(narrowed.rows):,} of {format_count(len(table.rows), 'values')} match)"
+    )
 
 
 def _title(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
     number = sum(len(space.live_at(space.peak if step is None else step)) for space in spaces)
     if len(spaces) == 1:
-        place = f"{spaces[0].name} at step {spaces[0].peak if step is None else step}"
+        place = f"Live in {spaces[0].name} at step {spaces[0].peak if step is None else step:,}"
     else:
-        place = "At the peak of each space" if step is None else f"At step {step}"
+        place = "Live at the peak of each memory space" if step is None else f"Live at step {step:,}"
     return f"{place}: {format_count(number, 'values')}"
 
 
-def _must_go(alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
-    """The largest buffers without which the program would fit."""
+def _excess_values(live: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit | None) -> frozenset[int]:
+    """The indices of the largest buffers that together exceed the excess over the limit."""
     left = fit.excess_bytes if fit is not None else 0
     marked: set[int] = set()
-    for at, (space, value) in enumerate(alive):
+    for at, (space, value) in enumerate(live):
         if left <= 0:
             break
         if fit is not None and space.number == fit.space:
@@ -166,19 +179,20 @@ def _must_go(alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], fit: MemoryFit
     return frozenset(marked)
 
 
-def _what_must_go(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
-    """The live values without which the program would fit."""
+def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
+    """Whether the program would fit without its largest live values."""
     if fit is None or fit.excess_bytes <= 0 or not table.marked or not table.person:
         return ()
     name, size = table.column_index("value"), table.column_index("bytes")
     rows = [table.rows[at] for at in sorted(table.marked)]
     bytes_ = sum(number for row in rows if isinstance(number := row[size], int))
-    words: list[str | Run] = ["Without "]
-    for at, row in enumerate(rows[:_NAMED]):
-        words += [", " if at else "", Run(str(row[name]), "name")]
-    words.append(f" and {format_count(len(rows) - _NAMED, 'more values')}" if len(rows) > _NAMED else "")
-    would = "it would fit" if bytes_ >= fit.excess_bytes else "it would still not fit"
-    return (Passage("must_go", ((*words, f", {format_bytes(bytes_)}, {would}."),)),)
+    words: list[str | Run] = ["Removing "]
+    for at, row in enumerate(rows[:_MAX_NAMES]):
+        separator = "" if not at else ", " if len(rows) > _MAX_NAMES else " and "
+        words += [separator, Run(str(row[name]), "name")]
+    words.append(f", and {format_count(len(rows) - _MAX_NAMES, 'more values')}" if len(rows) > _MAX_NAMES else "")
+    would = "would make it fit" if bytes_ >= fit.excess_bytes else "would not be enough"
+    return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
 
 
 def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
@@ -186,50 +200,49 @@ def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
     if not found:
         return None
     lines = tuple(_in_words(memory, suggestion, is_first=not at) for at, suggestion in enumerate(found))
-    return Passage("advice", lines, title=f"To lower the {space.name} peak")
+    return Passage("advice", lines, title=f"To reduce peak {space.name}")
 
 
 def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
     first = suggestion.reordered[0]
     same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
     order = index_text(first.better.layout.minor_to_major)
-    line: list[str | Run] = [] if is_first else ["and "]
-    for at, other in enumerate(same[:_NAMED]):
-        line += [", "] if at else []
+    line: list[str | Run] = ["Store " if is_first else "Also store "]
+    for at, other in enumerate(same[:_MAX_NAMES]):
+        line += [" and "] if at else []
         line.append(Run(str(other.value), "name"))
-    line += [f" in order {order}: {format_bytes(first.better.padded_bytes)}", " each" if len(same) > 1 else ""]
-    if others := len(suggestion.reordered) - len(same[:_NAMED]):
-        line.append(f", and {format_count(others, 'more values')}")
-    return (
-        *line,
-        f"; the peak falls to {format_bytes(suggestion.peak_bytes)}, at {step_label(memory, suggestion.peak)}",
-    )
+    each = " each" if len(same) > 1 else ""
+    line.append(f" in dimension order {order} ({format_bytes(first.better.padded_bytes)}{each})")
+    if others := len(suggestion.reordered) - len(same[:_MAX_NAMES]):
+        line.append(f" and reorder {format_count(others, 'more values')}")
+    peak = f"peak drops to {format_bytes(suggestion.peak_bytes)} at {step_label(memory, suggestion.peak)}"
+    return *line, f": {peak}"
 
 
 def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
-    if not argument or argument == "-" or len(spaces) != 1 or not (alive := spaces[0].live_at(spaces[0].peak)):
+    if not argument or argument == "-" or len(spaces) != 1 or not (live := spaces[0].live_at(spaces[0].peak)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
     more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()
-    return (f"hlo memspace {argument} --value {alive[0]}", *more)
+    return (f"hlo memspace {argument} --value {live[0]}", *more)
 
 
 def _fallback(memory: MemoryAnalysis, limit: int) -> str:
-    """The note for TPU compilers changing their usual strategy when main memory is nearly full."""
+    """The warning that a TPU compiler changes its usual strategy because main memory is nearly full; else empty."""
     if memory.strategy == "FAST_MERGE":
         return ""
-    usual = f"HBM would take more than {format_bytes(limit)}, 2.5 GiB less than a {memory.generation} has"
-    return f"{usual}: the compiler falls back from FAST_MERGE, to {memory.strategy} as computed"
+    usual = f"HBM would need more than {format_bytes(limit)} with FAST_MERGE ({memory.generation} HBM less 2.5 GiB)"
+    return f"{usual}; assuming that the compiler falls back to {memory.strategy}"
 
 
 def _notes(memory: MemoryAnalysis, chip: Chip | None) -> Iterator[Diagnostic]:
-    if memory.target == "tpu" and not memory.is_generation_told:
-        yield Diagnostic("note", f"TPU generation assumed: {memory.generation}; --chip NAME sets it")
+    if memory.target == "tpu" and not memory.is_generation_known:
+        yield Diagnostic("note", f"assuming TPU generation {memory.generation}; use --chip NAME to set it")
     if memory.limit is not None and (warning := _fallback(memory, memory.limit)):
         yield Diagnostic("warning", warning)
     if memory.order == "text":
-        yield Diagnostic("note", "the module is not scheduled: lives are those of the order of its text")
+        yield Diagnostic("note", "the module is not scheduled; live ranges assume the order of the text")
     if other := mismatch(chip, memory.target):
-        yield Diagnostic("note", f"{other}: sizes are those of the latter")
+        yield Diagnostic("note", f"{other}; sizes are for {(memory.target or '').upper()}")
     if chip is not None and chip.target == "tpu" and memory.target is None:
-        yield Diagnostic("note", "shapes have no tiles here: what a TPU pads them by is not counted")
+        yield Diagnostic("note", "shapes are not tiled; TPU padding is not included")

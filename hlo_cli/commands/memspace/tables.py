@@ -1,19 +1,17 @@
-"""The tables of `hlo memspace`: the spaces, the values live in one at a step, and their totals."""
+"""The tables of `hlo memspace`: the memory spaces, the live values at a step, and their totals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.memory.memory_limits import arena_bytes
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.table import Table
 
-_WORDS: Final = {"temporary": "temp"}
-"""Short names of kinds of buffers, for the column."""
 _UNITS: Final[Mapping[str, Unit]] = {
     "scope": "op_name",
     "op_name": "op_name",
@@ -28,38 +26,38 @@ def memory_spaces_table(memory: MemoryAnalysis) -> Table:
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
     columns = (
         Column("space", "space"),
-        Column("number", "S(n)", "count", person=False),
+        Column("memory_space", "S(n)", "count", person=False),
         Column("values", "values", "count"),
         Column("logical_bytes", "data", "bytes", from_width=120),
         Column("padded_bytes", "padded", "bytes", from_width=120),
         Column("argument_bytes", "arguments", "bytes", from_width=120),
         Column("output_bytes", "outputs", "bytes", from_width=120),
         Column("aliased_bytes", "aliased", "bytes", from_width=120),
-        Column("temporary_bytes", "temps", "bytes", from_width=120),
+        Column("temporary_bytes", "temporaries", "bytes", from_width=120),
         Column("constant_bytes", "constants", "bytes", person=False),
-        Column("fragmentation_bytes", "fragments", "bytes", person=False),
-        Column("arena_bytes", "est. arena" if is_estimate else "arena", "bytes"),
+        Column("fragmentation_bytes", "fragmentation", "bytes", person=False),
+        Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes"),
         Column("offsets", "offsets", person=False),
         Column("peak_bytes", "peak", "bytes"),
-        Column("step", "step", "step"),
-        Column("at", "at", "name", role="name"),
+        Column("peak_step", "step", "step"),
+        Column("peak_instruction", "at instruction", "name", role="name"),
     )
     rows = tuple(_space_row(memory, space) for space in memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
 
 def live_values_table(
-    memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
+    memory: MemoryAnalysis, live: Sequence[tuple[MemorySpaceUsage, LiveValue]], *, title: str, marked: frozenset[int]
 ) -> Table:
     """One row for each live buffer."""
-    several = len({space.number for space, _ in alive}) > 1
-    total = sum(value.padded_bytes for _, value in alive)
+    several = len({space.number for space, _ in live}) > 1
+    total = sum(value.padded_bytes for _, value in live)
     columns = (
         Column("space", "space", person=several),
         Column("bytes", "", "bytes", total="sum"),
         Column("logical_bytes", "data", "bytes", total="sum", person=False),
         Column("share", "", "percent", total="sum"),
-        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
         Column("steps", "steps", machine=False),
         Column("start", "start", "step", person=False),
         Column("end", "end", "step", person=False),
@@ -72,24 +70,24 @@ def live_values_table(
         Column("allocation", "allocation", "count", person=False),
         Column("offset", "offset", "address", person=False),
     )
-    rows = tuple(_value_row(memory, space, value, total) for space, value in alive)
+    rows = tuple(_value_row(memory, space, value, total) for space, value in live)
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
 def totals_table(
-    memory: MemoryAnalysis, alive: Sequence[tuple[MemorySpaceUsage, LiveValue]], grouping: str, *, is_main: bool
+    memory: MemoryAnalysis, live: Sequence[tuple[MemorySpaceUsage, LiveValue]], grouping: str, *, is_main: bool
 ) -> Table:
     """The live values, summed by scope, op_name, source line, kind, shape, or opcode."""
     groups: dict[str, list[LiveValue]] = {}
-    for _, value in alive:
-        groups.setdefault(_KEYS[grouping](memory, value) or "(none)", []).append(value)
-    total = sum(value.padded_bytes for _, value in alive)
+    for _, value in live:
+        groups.setdefault(_KEYS[grouping](memory, value) or "(unknown)", []).append(value)
+    total = sum(value.padded_bytes for _, value in live)
     columns = (
-        Column("values", "n", "count", total="sum"),
+        Column("values", "values", "count", total="sum"),
         Column("bytes", "", "bytes", total="sum"),
         Column("logical_bytes", "data", "bytes", total="sum", person=False),
         Column("share", "", "percent", total="sum"),
-        Column("padding", "pad", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
         Column(grouping, grouping, _UNITS.get(grouping, "text")),
         Column("largest", "largest", "name", role="name"),
     )
@@ -100,7 +98,7 @@ def totals_table(
 
 def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
     totals = space.totals
-    arena = arena_bytes(memory, space)
+    allocated = allocated_bytes(memory, space)
     return (
         space.name,
         space.number,
@@ -113,7 +111,7 @@ def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
         totals.temporaries,
         totals.constants,
         totals.fragmentation,
-        UNKNOWN if arena is None else arena,
+        UNKNOWN if allocated is None else allocated,
         space.offsets,
         space.peak_bytes,
         space.peak,
@@ -160,10 +158,10 @@ def _padding(values: Sequence[LiveValue]) -> float:
 
 
 def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
-    """The kind of a value's buffer; `donated` is an argument that results may use, though none is known to."""
+    """The kind of a value's buffer; `donated` is an argument that results may reuse but are not known to."""
     if value.kind == "argument" and (allocation := memory.allocation_of(value)) is not None and allocation.is_donated:
         return "donated"
-    return _WORDS.get(value.kind, value.kind)
+    return value.kind
 
 
 def _source(memory: MemoryAnalysis, value: LiveValue) -> str | None:

@@ -1,4 +1,4 @@
-"""`hlo memspace DUMP --traffic`: transfers between memories, and how far ahead of their use they start."""
+"""`hlo memspace DUMP --traffic`: transfers between memory spaces, and their distance from the first use."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ONCE = 2
 
 
 def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None) -> Report:
-    """One row for each pair of memories, and one for each transfer."""
+    """One row for each pair of memory spaces, and one for each transfer."""
     transfers = transfers_of(memory.sequence)
     everything = _transfer_table(memory, transfers)
     table = everything if where is None else rows_where(where, everything)
-    looked = Passage("nothing", (f"Looked through {format_count(len(memory.sequence), 'instructions')}.",))
-    parts = _ways_table(memory, transfers), table, _several_table(memory, transfers)
+    checked = Passage("nothing", (f"Checked {format_count(len(memory.sequence), 'instructions')}.",))
+    parts = _directions_table(memory, transfers), table, _several_table(memory, transfers)
     return Report(
         "memspace",
         _answer(memory, transfers),
@@ -37,7 +37,7 @@ def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None)
             "prefetches": sum(transfer.is_prefetch for transfer in transfers),
             "values_in_several_spaces": len({transfer.source for transfer in transfers}),
         },
-        parts=parts if transfers else (looked, table),
+        parts=parts if transfers else (checked, table),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
@@ -45,56 +45,65 @@ def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None)
 
 def _answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
     if not transfers:
-        return f"Nothing is moved between memories: every value is in {space_name(0, memory.target)}"
+        return "No transfers between memory spaces" + _only_space(memory)
     moved = format_bytes(sum(transfer.shape.padded_bytes for transfer in transfers))
     prefetched = [transfer for transfer in transfers if transfer.is_prefetch]
     late = sum(transfer.done_step == transfer.start_step + 1 for transfer in transfers)
-    words = f"{format_count(len(transfers), 'transfers')} move {moved}"
+    words = f"{format_count(len(transfers), 'transfers')} {'moves' if len(transfers) == 1 else 'move'} {moved}"
     if prefetched:
-        words += f"; {len(prefetched):,} bring data ahead of its use"
+        words += f"; {len(prefetched):,} {'is a prefetch' if len(prefetched) == 1 else 'are prefetches'}"
     if late:
-        words += f"; {late:,} of them {'is' if late == 1 else 'are'} waited for at once"
+        words += f"; {format_count(late, 'transfers')} {'is' if late == 1 else 'are'} waited for immediately"
     return words
 
 
+def _only_space(memory: MemoryAnalysis) -> str:
+    spaces = [space.name for space in memory.spaces]
+    return f": all values are in {spaces[0]}" if len(spaces) == 1 else ""
+
+
 def _several_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
-    """Values that are copied more than once: the memories that hold each, in order of time."""
+    """Values that are copied more than once, with the memory spaces that hold each, in the order of the copies."""
     spaces: dict[Instruction, list[int]] = {}
     for transfer in transfers:
-        been = spaces.setdefault(transfer.source, [transfer.from_space])
-        been.append(transfer.to_space)
+        visited = spaces.setdefault(transfer.source, [transfer.from_space])
+        visited.append(transfer.to_space)
     columns = (
         Column("value", "value", "name", role="name"),
-        Column("spaces", "in"),
+        Column("spaces", "spaces"),
         Column("copies", "copies", "count"),
     )
     rows = tuple(
-        (source.name, " → ".join(space_name(space, memory.target) for space in dict.fromkeys(been)), len(been) - 1)
-        for source, been in spaces.items()
-        if len(been) > _ONCE
+        (
+            source.name,
+            " → ".join(space_name(space, memory.target) for space in dict.fromkeys(visited)),
+            len(visited) - 1,
+        )
+        for source, visited in spaces.items()
+        if len(visited) > _ONCE
     )
     title = "Copied more than once"
     return Table("repeated_copies", columns, rows, title=title, noun="values", main=False, limit=5, person=bool(rows))
 
 
-def _ways_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
-    ways: dict[tuple[int, int], list[Transfer]] = {}
+def _directions_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Table:
+    directions: dict[tuple[int, int], list[Transfer]] = {}
     for transfer in transfers:
-        ways.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
+        directions.setdefault((transfer.from_space, transfer.to_space), []).append(transfer)
     columns = (
         Column("from", "from"),
         Column("to", "to"),
         Column("transfers", "transfers", "count", total="sum"),
         Column("values", "values", "count"),
         Column("bytes", "", "bytes", total="sum"),
-        Column("opcodes", "by"),
+        Column("opcodes", "opcodes"),
     )
-    rows = [_way_row(memory, *way, moved) for way, moved in ways.items()]
+    rows = [_direction_row(memory, *spaces, moved) for spaces, moved in directions.items()]
     rows.sort(key=lambda row: (str(row[0]), str(row[1])))
-    return Table("directions", columns, tuple(rows), noun="ways", main=False)
+    return Table("directions", columns, tuple(rows), noun="directions", main=False)
 
 
-def _way_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
+def _direction_row(memory: MemoryAnalysis, from_space: int, to_space: int, moved: Sequence[Transfer]) -> Row:
     opcodes = Counter(transfer.instruction.opcode for transfer in moved)
     return (
         space_name(from_space, memory.target),
@@ -110,13 +119,13 @@ def _transfer_table(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> Ta
     columns = (
         Column("start", "start", "step"),
         Column("done", "done", "step"),
-        Column("used", "used", "step"),
-        Column("ahead", "ahead", "count"),
+        Column("first_use_step", "first use", "step"),
+        Column("prefetch_distance", "distance", "count"),
         Column("bytes", "", "bytes", total="sum"),
         Column("from", "from"),
         Column("to", "to"),
         Column("instruction", "instruction", "name", role="name"),
-        Column("value", "of", "name", role="name"),
+        Column("source_value", "value", "name", role="name"),
         Column("shape", "shape", "shape", rank=5),
         Column("source", "source", "source", from_width=120, rank=4),
     )

@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"%?+([^{}\s]++)(?:\{([0-9, ]*+)\})?+")
 
 
 def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report:
-    """The definition, uses, and end of a value; its aliases, and the values in the same memory at other times."""
+    """The live range and uses of a value, its aliases, and the values in the same memory at other times."""
     places = places_of(memory.module)
     dataflow = dataflow_of(places, async_chains(places.instructions))
     space, value = _chosen(memory, dataflow, name)
@@ -47,8 +47,8 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
         parts=(
             _facts(memory, space, value),
             _uses_table(memory, uses),
-            _holders_table(memory, value),
-            _neighbours_table(memory, value),
+            _aliases_table(memory, value),
+            _same_memory_table(memory, value),
         ),
         notes=notes_of(loaded),
         input=input_facts(loaded),
@@ -58,7 +58,9 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
 def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[MemorySpaceUsage, LiveValue]:
     match = _NAME.fullmatch(text)
     if match is None:
-        raise HloError(f"expected the name of a value, found {text}", hint="fusion.2, or fusion.2{1} for an element")
+        raise HloError(
+            f"invalid value name '{text}'", hint="use a name such as fusion.2, or fusion.2{1} for a tuple element"
+        )
     instruction = memory.module.instruction(match[1])
     index = tuple(int(part) for part in match[2].split(",")) if match[2] else ()
     found = [(s, v) for s in memory.spaces for v in s.values if v.instruction is instruction and not v.is_phi]
@@ -66,44 +68,49 @@ def _chosen(memory: MemoryAnalysis, dataflow: Dataflow, text: str) -> tuple[Memo
     exact = [pair for pair in found if pair[1].index == index]
     if exact or (found and not match[2]):
         return max(exact or found, key=lambda pair: pair[1].padded_bytes)
-    handed_on = _made_elsewhere(memory, dataflow, instruction, index)
-    if handed_on is not None:
-        return handed_on
+    forwarded = _forwarded_value(memory, dataflow, instruction, index)
+    if forwarded is not None:
+        return forwarded
     if found:
-        raise HloError(f"{text} is no value", hint=f"there are {', '.join(str(value) for _, value in found[:5])}")
-    raise HloError(f"{instruction.name} makes no value that is in memory", hint="--at NAME shows what is alive then")
+        raise HloError(
+            f"value '{text}' not found", hint=f"available: {', '.join(str(value) for _, value in found[:5])}"
+        )
+    is_executed = instruction in memory.positions
+    hint = f"use --at {instruction.name} to list values live at that point" if is_executed else None
+    raise HloError(f"'{instruction.name}' does not define a value in memory", hint=hint)
 
 
-def _made_elsewhere(
+def _forwarded_value(
     memory: MemoryAnalysis, dataflow: Dataflow, instruction: Instruction, index: ShapeIndex
 ) -> tuple[MemorySpaceUsage, LiveValue] | None:
-    """The value that an instruction only passes on, at an index of its result."""
+    """The value that an instruction only forwards, at an index of its result."""
     value = value_at(dataflow, instruction, index)
     if value is None:
         return None
-    maker, there = dataflow.places.instructions[dataflow.places.owner[value]], dataflow.places.index(value)
-    return next(((s, v) for s in memory.spaces for v in s.values if (v.instruction, v.index) == (maker, there)), None)
+    definition = dataflow.places.instructions[dataflow.places.owner[value]], dataflow.places.index(value)
+    return next(((s, v) for s in memory.spaces for v in s.values if (v.instruction, v.index) == definition), None)
 
 
 def _uses(memory: MemoryAnalysis, dataflow: Dataflow, value: LiveValue) -> tuple[Instruction, ...]:
-    made = value_at(dataflow, value.instruction, value.index)
-    uses = uses_of_value(dataflow, made) if made is not None else ()
+    definition = value_at(dataflow, value.instruction, value.index)
+    uses = uses_of_value(dataflow, definition) if definition is not None else ()
     return tuple(sorted((use for use in uses if use in memory.positions), key=memory.positions.__getitem__))
 
 
 def _answer(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue, uses: Sequence[Instruction]) -> str:
     size = format_bytes(value.padded_bytes)
-    life = f"{value} takes {size} of {space.name} from step {value.start} to {value.end} of {len(memory.sequence)}"
+    steps = f"steps {value.start:,}–{value.end:,} of {len(memory.sequence):,}"
+    live_range = f"{value} occupies {size} of {space.name} in {steps}"
     if value.end >= len(memory.sequence) - 1:
-        return f"{life}: it lives to the end"
-    return f"{life}: {uses[-1].name} uses it last" if uses else f"{life}: nothing uses it"
+        return f"{live_range}; live until the end"
+    return f"{live_range}; last used by {uses[-1].name}" if uses else f"{live_range}; never used"
 
 
 def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) -> Facts:
     instruction = value.instruction
     location = memory.module.location(instruction)
     allocation = memory.allocation_of(value)
-    place = "" if value.offset is None else f"at byte {value.offset:,}"
+    offset = "" if value.offset is None else f", offset {value.offset:,}"
     facts = [
         Fact(
             "defined", (Amount("step", value.start, "step"),), f"{instruction.opcode} in {instruction.computation.name}"
@@ -116,8 +123,8 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
         Fact("data", (Amount("bytes", value.logical_bytes, "bytes"),)),
     ]
     if allocation is not None:
-        of_it = (Amount("bytes", allocation.size, "bytes"),)
-        facts.append(Fact("allocation", of_it, f"number {allocation.index} {place}".rstrip()))
+        amount = (Amount("bytes", allocation.size, "bytes"),)
+        facts.append(Fact("allocation", amount, f"index {allocation.index}{offset}"))
     if instruction.metadata.op_name:
         facts.append(Fact("from", (), instruction.metadata.op_name))
     if location is not None:
@@ -128,9 +135,9 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
 def _uses_table(memory: MemoryAnalysis, uses: Sequence[Instruction]) -> Table:
     columns = (
         Column("step", "step", "step"),
-        Column("use", "used by", "name", role="name"),
+        Column("user", "used by", "name", role="name"),
         Column("opcode", "opcode", "opcode"),
-        Column("computation", "in", "name", rank=3),
+        Column("computation", "computation", "name", rank=3),
         Column("op_name", "op_name", "op_name", rank=2),
     )
     rows = tuple(
@@ -150,18 +157,18 @@ _VALUE_COLUMNS: Final = (
 )
 
 
-def _holders_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
+def _aliases_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     rows = tuple(_value_row(other) for other in memory.holders_of(value) if other is not value)
-    title = "The same memory under other names"
+    title = "Aliased values (same buffer)"
     return Table("aliases", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=10, person=bool(rows))
 
 
-def _neighbours_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
+def _same_memory_table(memory: MemoryAnalysis, value: LiveValue) -> Table:
     """Values of other buffers in the same memory at other times."""
     allocation = memory.allocation_of(value)
     others = allocation.values if allocation is not None else ()
     rows = tuple(_value_row(other) for other in others if _overlaps(value, other))
-    title = "In the same place at other times"
+    title = "Same memory at other times"
     return Table(
         "memory_reuses", _VALUE_COLUMNS, rows, title=title, noun="values", main=False, limit=5, person=bool(rows)
     )

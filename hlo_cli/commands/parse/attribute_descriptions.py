@@ -11,11 +11,11 @@ from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import attribute_named, attributes_of
 
 _WINDOW: Final = {
-    "stride": "in steps of",
+    "stride": "stride",
     "pad": "low_high padding",
-    "lhs_dilate": "array dilated by",
-    "rhs_dilate": "window dilated by",
-    "rhs_reversal": "reversed where 1:",
+    "lhs_dilate": "base dilation",
+    "rhs_dilate": "window dilation",
+    "rhs_reversal": "reversed (1 = yes):",
 }
 _IOTA_GROUPS = re.compile(r"\[([0-9]{1,18}),([0-9]{1,18})\]<=")
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
@@ -25,13 +25,13 @@ def describe_attribute(opcode: str, name: str, value: str) -> str:
     """The meaning of an attribute in an instruction of this opcode; empty if unknown.
 
     >>> describe_attribute("fusion", "kind", "kLoop"), describe_attribute("transpose", "dimensions", "{1,0}")
-    ('a loop over the elements of the result', 'which operand dimension each result dimension is')
+    ('loop over the output elements', 'operand dimension of each result dimension')
     """
     row = attributes_of(opcode).get(name) or attribute_named(name)
     if row is None:
         return ""
-    if row.kind in _COMPUTED and (said := _COMPUTED[row.kind](value)):
-        return said
+    if row.kind in _COMPUTED and (description := _COMPUTED[row.kind](value)):
+        return description
     return row.words.get(value.strip('"')) or row.meaning
 
 
@@ -39,7 +39,7 @@ def attribute_label(name: str) -> str:
     """A short label for an attribute, shown in front of its value.
 
     >>> attribute_label("lhs_contracting_dims"), attribute_label("kind")
-    ('lhs sum', 'kind')
+    ('lhs contracting', 'kind')
     """
     row = attribute_named(name)
     return (row.label if row is not None else "") or name
@@ -55,15 +55,15 @@ def _settings(value: str) -> str:
         return ""
     if not isinstance(found, dict):
         return ""
-    said = [f"{key} {held}" if isinstance(held, int | str) else str(key) for key, held in found.items() if held]
-    return f"of the compiler's backend: {', '.join(said)}" if said else "of the compiler's backend: all empty"
+    settings = [f"{key} {item}" if isinstance(item, int | str) else str(key) for key, item in found.items() if item]
+    return f"backend configuration: {', '.join(settings) or 'all empty'}"
 
 
 def _groups(value: str) -> str:
     if (iota := _IOTA_GROUPS.match(value)) is not None:
         return f"{format_count(int(iota[1]), 'groups')} of {format_count(int(iota[2]), 'devices')}"
     if value.replace(" ", "") in ("{}", "{{}}"):
-        return "all devices in one group"
+        return "one group of all devices"
     sizes = {len(group.split(",")) for group in _GROUP.findall(value[1:])} if value.startswith("{") else set()
     number = len(_GROUP.findall(value[1:])) if sizes else 0
     return f"{format_count(number, 'groups')} of {format_count(sizes.pop(), 'devices')}" if len(sizes) == 1 else ""
@@ -71,18 +71,19 @@ def _groups(value: str) -> str:
 
 def _labels(value: str) -> str:
     parts = re.fullmatch(r"([0-9bf?]+)_([0-9io?]+)->([0-9bf?]+)", value)
+    if parts is None:
+        return ""
     return (
-        ""
-        if parts is None
-        else f"operands {parts[1]} and {parts[2]}, result {parts[3]}: b batch, f feature, i in, o out, digits space"
+        f"operands {parts[1]} and {parts[2]}, result {parts[3]} "
+        "(b: batch, f: feature, i: input feature, o: output feature, digits: spatial)"
     )
 
 
 def _window(value: str) -> str:
     fields = dict(part.split("=", 1) for part in value.strip("{}").split() if "=" in part)
-    said = [f"{fields['size'].replace('x', ' × ')} elements"] if "size" in fields else []
-    said += [f"{words} {fields[name].replace('x', ' × ')}" for name, words in _WINDOW.items() if name in fields]
-    return ", ".join(said)
+    parts = [f"{fields['size'].replace('x', ' × ')} elements"] if "size" in fields else []
+    parts += [f"{words} {fields[name].replace('x', ' × ')}" for name, words in _WINDOW.items() if name in fields]
+    return ", ".join(parts)
 
 
 _COMPUTED: Final[dict[Kind, Callable[[str], str]]] = {
@@ -91,4 +92,4 @@ _COMPUTED: Final[dict[Kind, Callable[[str], str]]] = {
     Kind.DIM_LABELS: _labels,
     Kind.WINDOW: _window,
 }
-"""Descriptions of values that have words of their own."""
+"""Descriptions that are computed from a value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -143,10 +144,11 @@ def _explain_text(text: str) -> Report:
     if text == "-":
         text = sys.stdin.read()
     if not text.strip():
-        raise HloError("there is no instruction to explain", hint="hlo parse DUMP --explain NAME")
+        raise HloError("--explain needs an instruction name or HLO text", hint="run `hlo parse DUMP --explain NAME`")
     if "(" not in text:
         raise HloError(
-            f"{text} is no instruction, and there is no dump to find it in", hint=f"hlo parse DUMP --explain {text}"
+            f"'{text}' is not an HLO instruction; to look up a name, pass a dump",
+            hint=f"run `hlo parse DUMP --explain {shlex.quote(text)}`",
         )
     return explain_text(text)
 
@@ -194,5 +196,9 @@ def _write_proto(loaded: Loaded, output: OutputOptions) -> int:
     module = desugar(loaded.module)
     write_bytes((module_to_bytes(module),), output.path)
     lost = unrepresentable_attributes(module)
-    notes = [Diagnostic("note", f"protos of modules have no place for {', '.join(lost)}")] if lost else []
+    notes = (
+        [Diagnostic("note", f"dropped in proto output: {', '.join(lost)} (not representable in HloModuleProto)")]
+        if lost
+        else []
+    )
     return print_diagnostics((*notes_of(loaded), *notes), (), output)

@@ -14,7 +14,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 
 _COLUMNS = (
-    Column("target", "for"),
+    Column("target", "target"),
     Column("is_scheduled", "scheduled", from_width=160),
     Column("instructions", "instructions", "count", total="sum"),
     Column("computations", "computations", "count", total="sum", from_width=160),
@@ -25,7 +25,7 @@ _COLUMNS = (
     Column("result_bytes", "results", "bytes", total="sum", from_width=120),
     Column("values", "values", "count", total="sum", person=False),
     Column("logical_bytes", "data", "bytes", total="sum", person=False),
-    Column("padded_bytes", "all values", "bytes", total="sum", from_width=120),
+    Column("padded_bytes", "values", "bytes", total="sum", from_width=120),
     Column("largest_bytes", "largest", "bytes", person=False),
 )
 

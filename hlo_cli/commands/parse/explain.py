@@ -42,7 +42,7 @@ def explain_instruction(module: Module, instruction: Instruction, *, most_operan
 
     >>> module = parse_module("HloModule m  ENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] add(x, x) }")
     >>> explain_instruction(module, module.entry.root).answer
-    'Adds two arrays: 2 elements of f32, 8 B, no padding'
+    'Adds two arrays: 2 f32 elements, 8 B, no padding'
     """
     kind = computation_kinds(module)[instruction.computation]
     is_in_memory = kind not in ("fused", "applied")
@@ -54,7 +54,7 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
     """Explains an instruction given as text; HloError, with its span, if the text is not an instruction.
 
     >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
-    'Adds two arrays: 1,024 elements of bf16, 2 KiB in VMEM, no padding'
+    'Adds two arrays: 1,024 bf16 elements, 2 KiB in VMEM, no padding'
     """
     module = parse_module(Source("instruction", text), infer=omitted_shape)
     if module.errors:
@@ -82,7 +82,7 @@ def _anatomy(
     rows: list[Explanation] = []
     if is_named:
         segments += [Segment(instruction.name, 0), Segment(" = ")]
-        label = "a label; a leading % means the same" if setting.is_alone else ""
+        label = "instruction name; the leading % is optional" if setting.is_alone else ""
         rows.append(Explanation(0, "name", instruction.name, label))
     shape_parts_of(instruction.shape, setting, segments, rows)
     part = sum(row.part is not None for row in rows)
@@ -100,17 +100,16 @@ def _anatomy(
 
 def _place(instruction: Instruction) -> str:
     computation = instruction.computation
-    count = format_count(len(computation.instructions), "instructions")
-    number = f"{computation.name}, number {instruction.index + 1:,} of {count}"
-    return f"{number}, its result" if instruction.is_root else number
+    position = f"{computation.name}, instruction {instruction.index + 1:,} of {len(computation.instructions):,}"
+    return f"{position} (root)" if instruction.is_root else position
 
 
 def _answer(instruction: Instruction, setting: ExplainContext) -> str:
     """One sentence on what the instruction does and how large its result is."""
     if instruction.opcode == opcodes.FUSION:
-        said = [format_count(len(instruction.operands), "operands")]
-        said += [format_count(len(called.instructions), "instructions") for called in instruction.called_computations]
-        return f"One kernel: {', '.join(said)}, {_written(instruction.shape, setting)}"
+        parts = [format_count(len(instruction.operands), "operands")]
+        parts += [format_count(len(called.instructions), "instructions") for called in instruction.called_computations]
+        return f"Fusion with {' and '.join(parts)}; {_output(instruction.shape, setting)}"
     size = _size(instruction.shape, setting)
     return f"{_does(instruction)}: {size}" if size else _does(instruction)
 
@@ -118,9 +117,9 @@ def _answer(instruction: Instruction, setting: ExplainContext) -> str:
 def _does(instruction: Instruction) -> str:
     match instruction.opcode:
         case opcodes.PARAMETER if (number := instruction.parameter_number) is not None:
-            return f"Argument {number} of {instruction.computation.name}"
+            return f"Parameter {number} of {instruction.computation.name}"
         case opcodes.WHILE if (trips := trip_count(instruction)) is not None:
-            return f"Loops {format_count(trips, 'times')}"
+            return f"Loop with trip count {trips:,}"
         case opcode:
             return describe_opcode(opcode).does
 
@@ -128,16 +127,16 @@ def _does(instruction: Instruction) -> str:
 def _size(shape: Shape, setting: ExplainContext) -> str:
     match shape:
         case ArrayShape():
-            what = f"{format_count(shape.elements, 'elements')} of {shape.element_type}"
+            what = format_count(shape.elements, f"{shape.element_type} elements")
             if not setting.is_in_memory:
-                return f"{what}, not in memory here"
+                return f"{what}, not stored in memory"
             where = setting.space(shape.memory_space) if shape.memory_space else ""
             where = f" in {where}" if where else ""
             return f"{what}, {format_bytes(shape.padded_bytes)}{where}, {_padding(shape)}"
         case TupleShape():
             return f"{format_count(sum(1 for _ in shape.leaves), 'values')}, {format_bytes(shape.padded_bytes)}"
         case UnknownShape():
-            return f"of {shape}" if shape.text else "its shape is not written"
+            return f"of {shape}" if shape.text else "shape not given"
         case _:
             return format_bytes(shape.padded_bytes) if shape.padded_bytes else ""
 
@@ -147,17 +146,16 @@ def _padding(shape: ArrayShape) -> str:
     return f"{format_percent(padding / shape.padded_bytes)}% padding" if padding > 0 else "no padding"
 
 
-def _written(shape: Shape, setting: ExplainContext) -> str:
+def _output(shape: Shape, setting: ExplainContext) -> str:
     if not setting.is_in_memory:
-        return "part of the kernel around it"
+        return "part of the enclosing kernel"
     spaces = {leaf.layout.memory_space for _, leaf in shape.leaves if leaf.layout is not None}
     where = f" to {setting.space(spaces.pop())}" if len(spaces) == 1 and setting.target else ""
-    return f"{format_bytes(shape.padded_bytes)} written{where}"
+    return f"writes {format_bytes(shape.padded_bytes)}{where}"
 
 
 def _users(instruction: Instruction) -> tuple[Instruction, ...]:
-    behind = instruction.computation.instructions
-    return tuple(user for user in behind if instruction in user.operands)
+    return tuple(user for user in instruction.computation.instructions if instruction in user.operands)
 
 
 def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:

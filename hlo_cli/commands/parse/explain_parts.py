@@ -56,12 +56,12 @@ def shape_parts_of(shape: Shape, setting: ExplainContext, segments: Segments, ro
         segments += new
         rows += meanings
         if not array.memory_space and setting.is_in_memory:
-            rows.append(Explanation(None, "space", "none written", default_space(setting.target)))
+            rows.append(Explanation(None, "space", "not specified", default_space(setting.target)))
     elif isinstance(shape, TupleShape):
         _tuple_parts(shape, setting, segments, rows)
     elif shape != UnknownShape():
         segments.append(Segment(str(shape), first))
-        rows.append(Explanation(first, "type", str(shape), _WEIGHTLESS.get(str(shape), "a type XLA did not have")))
+        rows.append(Explanation(first, "type", str(shape), _ZERO_SIZE.get(str(shape), "unknown type")))
     if shape != UnknownShape():
         segments.append(Segment(" "))
 
@@ -97,12 +97,12 @@ def attribute_parts(instruction: Instruction, setting: ExplainContext, segments:
         value = _value(attribute)
         segments.append(Segment(f"{attribute.name}={value}", part, Break.MAY))
         if attribute.name == "metadata":
-            rows.append(_origin(setting.module, instruction, part))
+            rows.append(_source_of(setting.module, instruction, part))
             continue
         meaning = describe_attribute(instruction.opcode, attribute.name, attribute.value)
         if attribute.name in CALLING_ATTRIBUTES:
             meaning = _called(instruction, attribute.value, meaning)
-        meaning = meaning or "an attribute that XLA did not have"
+        meaning = meaning or "unknown attribute"
         rows.append(Explanation(part, attribute_label(attribute.name), value, meaning))
 
 
@@ -129,11 +129,11 @@ def _tuple_parts(shape: TupleShape, setting: ExplainContext, segments: Segments,
 def _operand_part(instruction: Instruction, at: int, setting: ExplainContext, segments: Segments, rows: Rows) -> None:
     operand, index = instruction.operands[at], instruction.operand_index(at)
     shape, part = instruction.operand_shape(at), _next_part(rows)
-    taken = "".join(f"#{i}" for i in index)
-    segments.append(Segment(f"{operand.name}{taken}", part, Break.MAY))
+    suffix = "".join(f"#{i}" for i in index)
+    segments.append(Segment(f"{operand.name}{suffix}", part, Break.MAY))
     name = operand.name + index_suffix(index)
     if shape == UnknownShape():
-        rows.append(Explanation(part, "operand", name, "shape not in this text"))
+        rows.append(Explanation(part, "operand", name, "shape not in the text"))
     else:
         rows.append(Explanation(part, "operand", name, str(shape), _details(shape, setting)))
 
@@ -146,20 +146,20 @@ def _details(shape: Shape, setting: ExplainContext) -> tuple[Cell, ...]:
 
 def _argument(instruction: Instruction) -> str:
     if instruction.opcode == opcodes.PARAMETER:
-        return "which argument, counted from 0"
+        return "parameter number, from 0"
     argument = instruction.text.argument
     if "..." in argument:
-        return "left out of this text"
-    return "the value" if argument == _short(argument) else "the first of its values"
+        return "omitted from the dump"
+    return "constant value" if argument == _short(argument) else "first values of the constant"
 
 
-def _origin(module: Module, instruction: Instruction, part: int) -> Explanation:
+def _source_of(module: Module, instruction: Instruction, part: int) -> Explanation:
     location = module.location(instruction)
     source = str(location) if location is not None else ""
     op_name = instruction.metadata.op_name
     if not op_name and not source:
-        return Explanation(part, "metadata", "{…}", "nothing about the user's program")
-    return Explanation(part, "from", op_name or source, source if op_name else "")
+        return Explanation(part, "metadata", "{…}", "no source information")
+    return Explanation(part, "source", op_name or source, source if op_name else "")
 
 
 def _called(instruction: Instruction, value: str, meaning: str) -> str:
@@ -194,7 +194,7 @@ def _next_part(rows: Sequence[Explanation]) -> int:
     return sum(row.part is not None for row in rows)
 
 
-_WEIGHTLESS: Final = {
-    "token[]": "a token: it orders side effects and holds nothing",
-    "opaque[]": "only its producer and its consumers know what it holds",
+_ZERO_SIZE: Final = {
+    "token[]": "token: orders side effects, holds no data",
+    "opaque[]": "opaque: contents known only to producer and consumers",
 }

@@ -25,7 +25,7 @@ _COLUMNS = (
     Column("shape", "shape", "shape"),
     Column("operands", "operands", "text", rank=3),
     Column("called_computations", "calls", "text", rank=2, from_width=120),
-    Column("computation", "in", "name", rank=2, from_width=120),
+    Column("computation", "computation", "name", rank=2, from_width=120),
     Column("op_name", "op_name", "op_name", rank=2, from_width=120),
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
@@ -40,7 +40,7 @@ def report_of_instructions(
     `columns` are those that the user names; they may be cost columns.
     """
     module = loaded.module
-    instructions, answer, passed_over = choose_instructions(module, computation, where)
+    instructions, answer, skipped = choose_instructions(module, computation, where)
     table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
     table = with_costs(table, instructions, module, columns)
     return Report(
@@ -48,7 +48,7 @@ def report_of_instructions(
         answer,
         numbers={"module": module.name, "instructions": len(instructions)},
         parts=(table,),
-        notes=(*passed_over, *notes_of(loaded)),
+        notes=(*skipped, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -62,9 +62,10 @@ def choose_instructions(
     place = chosen.name if chosen is not None else format_count(len(module.computations), "computations")
     if where is None:
         return all_of_them, f"{format_count(len(all_of_them), 'instructions')} in {place}", ()
-    found, passed_over = chosen_among(instructions_where(where, module), all_of_them, "instructions")
-    number = f"{len(found):,}" if found else "None"
-    return found, f"{number} of {format_count(len(all_of_them), 'instructions')} in {place}", passed_over
+    found, skipped = chosen_among(instructions_where(where, module), all_of_them, "instructions")
+    instructions = format_count(len(all_of_them), "instructions")
+    answer = f"{len(found):,} of {instructions} in {place}" if found else f"No matches among {instructions} in {place}"
+    return found, answer, skipped
 
 
 def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:

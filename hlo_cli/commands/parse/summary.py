@@ -20,15 +20,15 @@ from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
-_WORDS: dict[Kind, tuple[str, str]] = {
-    "fused": ("fusion", "fusions"),
-    "body": ("loop body", "loop bodies"),
-    "condition": ("condition", "conditions"),
-    "branch": ("branch", "branches"),
-    "called": ("called", "called"),
-    "asynchronous": ("asynchronous", "asynchronous"),
-    "applied": ("applied", "applied"),
-    "unused": ("unused", "unused"),
+_KIND_NAMES: dict[Kind, str] = {
+    "fused": "fusions",
+    "body": "loop bodies",
+    "condition": "conditions",
+    "branch": "branches",
+    "called": "called",
+    "asynchronous": "async",
+    "applied": "applied",
+    "unused": "unused",
 }
 _LARGEST = 3
 _OPCODES = 4
@@ -71,11 +71,10 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
 
 
 def _answer(module: Module, target: str | None) -> str:
-    name = f"{module.name} for {target.upper()}" if target else module.name
-    order = "scheduled" if module.is_scheduled else "not scheduled"
+    order = "scheduled" if module.is_scheduled else "unscheduled"
+    kind = f"{order} {target.upper()} module" if target else f"{order} module"
     computations = format_count(len(module.computations), "computations")
-    size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
-    return f"{name}, {order}: {size}"
+    return f"{module.name}: {kind} with {format_count(module.instruction_count, 'instructions')} in {computations}"
 
 
 def _facts(
@@ -87,8 +86,10 @@ def _facts(
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
         _sizes("arguments", module, parameters, ""),
-        _sizes("results", module, results, f"{format_count(alias, 'of them')} overwrite an argument" if alias else ""),
-        Fact("computations", (Amount("count", len(module.computations)),), _kinds_in_words(module)),
+        _sizes(
+            "results", module, results, f"{alias:,} {'aliases' if alias == 1 else 'alias'} an argument" if alias else ""
+        ),
+        Fact("computations", (Amount("count", len(module.computations)),), _format_kinds(module)),
         Fact("opcodes", (Amount("count", len(opcodes)),), _most_common(opcodes)),
     ]
     return Facts("module", tuple(facts))
@@ -96,7 +97,7 @@ def _facts(
 
 def _sizes(label: str, module: Module, shapes: Sequence[Shape] | None, remark: str) -> Fact:
     if shapes is None:
-        return Fact(label, (Amount("count", UNKNOWN), Amount("bytes", UNKNOWN, "bytes")), "the root was not read")
+        return Fact(label, (Amount("count", UNKNOWN), Amount("bytes", UNKNOWN, "bytes")), "root instruction missing")
     amounts = (Amount("count", len(shapes)), Amount("bytes", sum(shape.padded_bytes for shape in shapes), "bytes"))
     spaces: Counter[int] = Counter()
     for leaf in _arrays(shapes):
@@ -112,18 +113,16 @@ def _arrays(shapes: Iterable[Shape]) -> Iterable[ArrayShape]:
     return (leaf for shape in shapes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape))
 
 
-def _kinds_in_words(module: Module) -> str:
-    """The number of computations of each kind, with their instructions: `228 fusions 2,982`."""
+def _format_kinds(module: Module) -> str:
+    """The number of instructions in computations of each kind: `fusions (228) 2,982`."""
     counts: Counter[Kind] = Counter()
     sizes: Counter[Kind] = Counter()
     for computation, kind in computation_kinds(module).items():
         counts[kind] += 1
         sizes[kind] += len(computation.instructions)
-    parts = [f"entry {format_count(sizes['entry'], 'instructions')}"]
-    for kind, (one, many) in _WORDS.items():
-        if counts[kind]:
-            parts.append(f"{counts[kind]:,} {one if counts[kind] == 1 else many} {sizes[kind]:,}")
-    return ", ".join(parts)
+    parts = [f"entry {sizes['entry']:,}"]
+    parts += [f"{name} ({counts[kind]:,}) {sizes[kind]:,}" for kind, name in _KIND_NAMES.items() if counts[kind]]
+    return f"instructions: {', '.join(parts)}"
 
 
 def _most_common(opcodes: Counter[str]) -> str:
@@ -172,11 +171,11 @@ def _signature(module: Module) -> Table:
         Column("aliased", "aliased", "text"),
     )
     rows = []
-    overwritten = {(a.parameter_number, a.parameter_index): a.output_index for a in module.input_output_alias}
+    aliased = {(a.parameter_number, a.parameter_index): a.output_index for a in module.input_output_alias}
     outputs = {a.output_index: f"{a.parameter_number}" for a in module.input_output_alias}
     for number, parameter in enumerate(module.entry.parameters):
         for index, leaf in parameter.shape.leaves:
-            alias = overwritten.get((number, index))
+            alias = aliased.get((number, index))
             where = None if alias is None else index_text(alias)
             rows.append(
                 ("argument", (number, *index), parameter.name, leaf.padded_bytes, _space(leaf), str(leaf), where)
@@ -193,5 +192,5 @@ def _space(leaf: Shape) -> int | None:
 
 def _opcode_table(opcodes: Counter[str]) -> Table:
     rows = tuple(sorted(opcodes.items(), key=lambda item: (-item[1], item[0])))
-    columns = (Column("opcode", "opcode", "opcode"), Column("count", "n", "count"))
+    columns = (Column("opcode", "opcode", "opcode"), Column("count", "count", "count"))
     return Table("opcodes", columns, rows, noun="opcodes", sorted_by="count", main=False, person=False)

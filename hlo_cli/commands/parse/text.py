@@ -23,7 +23,7 @@ from hlo_cli.transform.in_place import copies_note
 
 _COLUMNS = (
     Column("name", "instruction", "name", role="name"),
-    Column("computation", "in", "name", rank=2),
+    Column("computation", "computation", "name", rank=2),
     Column("line", "line", "line", rank=3),
     Column("text", "text", "text"),
 )
@@ -32,26 +32,31 @@ _COLUMNS = (
 def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, computation: str | None = None) -> int:
     """Writes the instructions that match an expression, one per line, as in the dump."""
     module = loaded.module
-    chosen, answer, passed_over = choose_instructions(module, computation, where)
+    chosen, answer, skipped = choose_instructions(module, computation, where)
     if output.format not in ("table", "hlo"):
         report = _report(loaded, chosen, answer)
-        report = replace(report, notes=(*passed_over, *report.notes))
+        report = replace(report, notes=(*skipped, *report.notes))
         return write_report(report, output, module.errors, read=what_was_read(module))
     if output.columns or output.sort:
-        raise HloError("--select prints lines, not columns", hint="--where EXPR lists instructions in a table")
+        raise HloError(
+            f"--{'columns' if output.columns else 'sort'} cannot be used with --select",
+            hint="use --where EXPR for a table",
+        )
     limit = output.top if output.top is not None else ROWS_FOR_A_PERSON if output.is_for_person else 0
     shown = chosen[: limit or None]
     lines: Iterator[str] = (f"{_line(module, instruction)}\n" for instruction in shown)
     write(_for_a_person(answer, lines, len(chosen) - len(shown)) if output.is_for_person else lines, output.path)
-    return print_diagnostics((*passed_over, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+    return print_diagnostics((*skipped, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
 def print_slice(
     loaded: Loaded, name: str, output: OutputOptions, *, operands: int, users: int, computation: str | None = None
 ) -> int:
     """Writes an instruction with its neighbors as a module."""
-    if output.format not in ("table", "hlo") or output.columns or output.sort or output.top is not None:
-        raise HloError("--slice prints a module as HLO text", hint="--where EXPR lists instructions in a table")
+    if (option := _table_option(output)) is not None:
+        raise HloError(
+            f"{option} cannot be used with --slice, which writes HLO text", hint="use --where EXPR for a table"
+        )
     module = loaded.module
     part = extracted(module, _find(module, name, computation), operands=operands, users=users)
     write(part.module.chunks(), output.path)
@@ -59,11 +64,22 @@ def print_slice(
     return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
 
 
-def _for_a_person(answer: str, lines: Iterator[str], left_out: int) -> Iterator[str]:
+def _table_option(output: OutputOptions) -> str | None:
+    """The first given option that requires a table, as typed."""
+    options = {
+        f"--format {output.format}": output.format not in ("table", "hlo"),
+        "--columns": bool(output.columns),
+        "--sort": bool(output.sort),
+        "--top": output.top is not None,
+    }
+    return next((option for option, is_given in options.items() if is_given), None)
+
+
+def _for_a_person(answer: str, lines: Iterator[str], hidden: int) -> Iterator[str]:
     yield f"{answer}\n\n"
     yield from (f"{sanitize(line[:-1])}\n" for line in lines)
-    if left_out:
-        yield f"{left_out:,} more, --top 0 shows all\n"
+    if hidden:
+        yield f"{hidden:,} more; use --top 0 to show all\n"
 
 
 def _line(module: Module, instruction: Instruction) -> str:
@@ -101,5 +117,5 @@ def _find(module: Module, name: str, computation: str | None) -> Instruction:
     if (found := chosen.instruction(name)) is not None:
         return found
     close = nearest(name.removeprefix("%"), (instruction.name for instruction in chosen.instructions))
-    hint = f"did you mean {close}?" if close else None
-    raise HloError(f"no instruction {name.removeprefix('%')} in {chosen.name}", hint=hint)
+    hint = f"did you mean '{close}'?" if close else None
+    raise HloError(f"instruction '{name.removeprefix('%')}' not found in {chosen.name}", hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.dataflow.call_tree import CallTreeNode, call_tree
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -17,10 +17,10 @@ from hlo_cli.report.tree import Branch, Tree
 
 _COLUMNS = (
     Column("name", "computation", "name", role="name"),
-    Column("trips", "times", "count"),
-    Column("instructions", "inst", "count"),
+    Column("trip_count", "trips", "count"),
+    Column("instructions", "instr.", "count"),
     Column("fusions", "fusions", "count"),
-    Column("carried_bytes", "carries", "bytes"),
+    Column("carried_bytes", "carried", "bytes"),
     Column("computation", "body", "name", from_width=120, rank=2),
     Column("op_name", "op_name", "op_name", from_width=120, rank=2),
     Column("source", "source", "source", rank=3),
@@ -54,18 +54,26 @@ def report_of_tree(loaded: Loaded) -> Report:
 
 def _answer(module: Module, loops: int, branches: int, calls: int) -> str:
     parts = [(loops, "loops"), (branches, "branches"), (calls, "calls")]
-    words = " and ".join(format_count(number, noun) for number, noun in parts if number)
+    calls_made = [format_count(number, noun) for number, noun in parts if number]
     computations = format_count(len(module.computations), "computations")
     size = f"{format_count(module.instruction_count, 'instructions')} in {computations}"
-    return f"{module.entry.name} runs {words or 'no loop, branch or call'}: {size}"
+    words = f"with {_enumeration(calls_made)}" if calls_made else "with no loops, branches, or calls"
+    return f"{module.entry.name}: {size}, {words}"
+
+
+def _enumeration(items: Sequence[str]) -> str:
+    """Items as in prose: `a`, `a and b`, or `a, b, and c`."""
+    if len(items) < 3:
+        return " and ".join(items)
+    return f"{', '.join(items[:-1])}, and {items[-1]}"
 
 
 def _walk(node: CallTreeNode) -> Iterator[CallTreeNode]:
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
+    pending = [node]
+    while pending:
+        here = pending.pop()
         yield here
-        waiting.extend(here.children)
+        pending.extend(here.children)
 
 
 def _branch(module: Module, node: CallTreeNode) -> Branch:

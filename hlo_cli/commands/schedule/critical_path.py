@@ -26,15 +26,17 @@ if TYPE_CHECKING:
 Model = Literal["bytes", "flops", "kernels", "time"]
 
 _WEIGHT: Final[Mapping[str, Callable[[KernelCost], int]]] = {
-    "bytes": lambda work: work.bytes,
-    "flops": lambda work: work.flops,
-    "kernels": lambda work: work.kernels,
+    "bytes": lambda cost: cost.bytes,
+    "flops": lambda cost: cost.flops,
+    "kernels": lambda cost: cost.kernels,
 }
+_NUMBER: Final[Mapping[Model, str]] = {"bytes": "bytes", "flops": "flops", "kernels": "kernels", "time": "seconds"}
+"""The unit of each cost, in the names of numbers."""
 _MEANING: Final[Mapping[Model, str]] = {
-    "bytes": "Time by the bytes that a kernel reads and writes, as XLA's cost analysis counts them.",
-    "flops": "Time by a kernel's operations, as XLA's cost analysis counts them.",
-    "kernels": "Time by the number of kernels.",
-    "time": "Transfers take their time where they start, loops that of all their rounds.",
+    "bytes": "Cost: bytes accessed by each kernel, from XLA's cost analysis.",
+    "flops": "Cost: flops of each kernel, from XLA's cost analysis.",
+    "kernels": "Cost: number of kernels.",
+    "time": "Cost: estimated time; transfers are charged at their start, loops for all iterations.",
 }
 
 
@@ -47,15 +49,15 @@ def report_of_path(
     where: str | None,
     throughput: ChipSpec | None = None,
 ) -> Report:
-    """The instructions of the critical path, one a row, by a simple model of time or by the figures of a chip."""
+    """One row for each instruction of the critical path, by a simple cost or by estimated times on a chip."""
     computation = within or loaded.module.entry
-    works = inclusive_costs(computation.instructions)
+    costs = inclusive_costs(computation.instructions)
     timed = throughput if model == "time" else None
     step = _step(overlap, timed) if timed else None
-    weights = _seconds(overlap, works, step) if step else {i: _WEIGHT[model](work) for i, work in works.items()}
+    weights = _seconds(overlap, costs, step) if step else {i: _WEIGHT[model](cost) for i, cost in costs.items()}
     unknown = [i for i in computation.instructions if step is not None and i in step.unknown]
     path = critical_path(computation, weights)
-    everything = _table(loaded, overlap, path, works, weights, model, frozenset(unknown))
+    everything = _table(loaded, overlap, path, costs, weights, model, frozenset(unknown))
     return Report(
         "schedule",
         _answer(computation, path, model, timed, is_known=not unknown),
@@ -63,8 +65,8 @@ def report_of_path(
             "model": model,
             "computation": computation.name,
             "instructions": len(path.instructions),
-            f"path{'_seconds' if timed else ''}": path.length if path.length or not unknown else None,
-            f"all{'_seconds' if timed else ''}": path.whole if path.whole or not unknown else None,
+            f"path_{_NUMBER[model]}": path.length if path.length or not unknown else None,
+            f"total_{_NUMBER[model]}": path.whole if path.whole or not unknown else None,
             **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
@@ -80,42 +82,44 @@ def _step(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
 
 
 def _seconds(
-    overlap: OverlapAnalysis, works: Mapping[Instruction, KernelCost], step: TimeEstimate
+    overlap: OverlapAnalysis, costs: Mapping[Instruction, KernelCost], step: TimeEstimate
 ) -> Mapping[Instruction, float]:
     from hlo_cli.analysis.schedule.step_time import path_seconds
 
     found = path_seconds(step, overlap)
-    return {instruction: found.get(instruction, 0.0) for instruction in works}
+    return {instruction: found.get(instruction, 0.0) for instruction in costs}
 
 
 def _unknown_notes(unknown: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
     if not unknown:
         return ()
+    have = "has" if len(unknown) == 1 else "have"
     number = format_count(len(unknown), "instructions")
-    return (Diagnostic("note", f"{number} of unknown time: the critical path may be another one, and longer"),)
+    message = f"{number} {have} unknown duration, so the critical path may be a different, longer one"
+    return (Diagnostic("note", message),)
 
 
 def _answer(
     computation: Computation, path: CriticalPath, model: Model, timed: ChipSpec | None, *, is_known: bool
 ) -> str:
     if not path.instructions:
-        why = f"none of its instructions costs {model}" if is_known else "the times of its instructions are unknown"
+        why = f"no instruction has a cost in {model}" if is_known else "the durations of its instructions are unknown"
         return f"{computation.name} has no critical path: {why}"
-    amount = f"{path.length:,} {model}"
+    amount = format_count(int(path.length), model)
     if model == "bytes":
         amount = format_bytes(path.length)
     if timed is not None:
         amount = f"{'' if is_known else 'at least '}{format_seconds(path.length)} on {timed.chip}"
     chain = format_count(len(path.instructions), "instructions")
-    share = f", {format_percent(path.length / path.whole)}% of all" if is_known else ""
-    return f"The critical path of {computation.name} is {chain} long: {amount}{share}"
+    share = f" ({format_percent(path.length / path.whole)}% of the total)" if is_known else ""
+    return f"Critical path of {computation.name}: {chain}, {amount}{share}"
 
 
 def _table(
     loaded: Loaded,
     overlap: OverlapAnalysis,
     path: CriticalPath,
-    works: Mapping[Instruction, KernelCost],
+    costs: Mapping[Instruction, KernelCost],
     weights: Mapping[Instruction, float],
     model: Model,
     unknown: frozenset[Instruction],
@@ -135,15 +139,15 @@ def _table(
     )
 
     def row(instruction: Instruction) -> Row:
-        work = works[instruction]
+        cost = costs[instruction]
         location = loaded.module.location(instruction)
         return (
             overlap.positions.get(instruction),
             UNKNOWN if unknown else weights[instruction] / path.length,
             *((UNKNOWN if instruction in unknown else weights[instruction],) if model == "time" else ()),
-            work.bytes,
-            work.flops,
-            work.kernels,
+            cost.bytes,
+            cost.flops,
+            cost.kernels,
             instruction.name,
             instruction.opcode,
             str(instruction.shape),

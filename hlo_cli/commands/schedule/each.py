@@ -1,4 +1,4 @@
-"""`hlo schedule` of many dumps: the exposed bytes of each module, and its violations of XLA's rules."""
+"""`hlo schedule` of many dumps: the exposed bytes of each module, and its violations of rules for async operations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_verifier import verify_async
 from hlo_cli.commands.schedule.async_table import report_of_pairs
+from hlo_cli.commands.schedule.messages import is_or_are
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, Seen, finish_each, map_inputs
@@ -20,7 +21,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_count, format_part
 
 _COLUMNS: Final = (
     Column("is_scheduled", "scheduled", "flag", from_width=120),
@@ -29,12 +30,12 @@ _COLUMNS: Final = (
     Column("exposed", "exposed", "count", total="sum"),
     Column("bytes", "bytes", "bytes", total="sum"),
     Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste"),
-    Column("blocking", "blocking", "count", total="sum", from_width=120),
-    Column("blocking_bytes", "blocking", "bytes", total="sum", from_width=120),
+    Column("synchronous", "sync", "count", total="sum", from_width=120),
+    Column("synchronous_bytes", "sync", "bytes", total="sum", from_width=120),
 )
 _TIMES: Final = (
-    Column("step_seconds", "est. step", "seconds"),
-    Column("exposed_seconds", "waits", "seconds", total="sum", role="waste"),
+    Column("execution_seconds", "est. time", "seconds"),
+    Column("exposed_seconds", "exposed time", "seconds", total="sum", role="waste"),
 )
 _BOUND: Final = Column("upper_bound", "upper bound", "flag")
 _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
@@ -42,7 +43,7 @@ _BROKEN: Final = (Column("errors", "errors", "count", total="sum"),)
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """The report of one module, reduced to numbers; called for every module."""
+    """Computes the numbers of the report on one module; called for every module."""
 
     throughput: ChipSpec | None
 
@@ -89,17 +90,16 @@ def _cells(seen: Seen, columns: Sequence[Column]) -> Row:
 
 
 def _answer(seen: Sequence[Seen]) -> str:
-    pairs, exposed, moved, waiting = (
+    pairs, exposed, bytes_, exposed_bytes = (
         sum(number_of(each.numbers[name]) or 0 for each in seen)
         for name in ("pairs", "exposed", "bytes", "exposed_bytes")
     )
     words = f"{format_count(len(seen), 'modules')}: "
     if pairs:
-        verb = "is" if exposed == 1 else "are"
-        words += f"{exposed:,} of {format_count(int(pairs), 'asynchronous operations')} {verb} exposed"
-        words += f", {format_bytes(int(waiting))} of {format_bytes(int(moved))}"
+        number = f"{exposed:,} of {format_count(int(pairs), 'async operations')}"
+        words += f"{number} {is_or_are(int(exposed))} exposed ({format_part(int(exposed_bytes), int(bytes_))})"
     else:
-        words += "nothing is asynchronous"
+        words += "no async operations"
     if failing := sum(each.errors > 0 for each in seen):
-        words += f"; {failing:,} {'breaks' if failing == 1 else 'break'} XLA's rules"
+        words += f"; {failing:,} {'violates' if failing == 1 else 'violate'} XLA's rules for async operations"
     return words

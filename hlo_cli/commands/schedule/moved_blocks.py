@@ -1,4 +1,4 @@
-"""The table of blocks that moved between two orders: old and new steps, and the purpose of each move."""
+"""The table of blocks that moved between two orders: old and new steps, and the reason for each move."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hlo_cli.report.table import Table
 from hlo_cli.transform.moved_blocks import MovedBlock
 
 _COLUMNS = (
-    Column("from", "from", "step"),
-    Column("to", "to", "step"),
-    Column("by", "by", "count", from_width=120),
+    Column("from_step", "from", "step"),
+    Column("to_step", "to", "step"),
+    Column("distance", "distance", "count", from_width=120),
     Column("instructions", "count", "count", rank=4),
-    Column("first", "moved", "name", role="name"),
-    Column("last", "up to", "name", rank=2),
-    Column("for", "what for", rank=5),
-    Column("behind", "now behind", "name", rank=3),
-    Column("growth_bytes", "takes", "bytes", person=False),
+    Column("first", "first", "name", role="name"),
+    Column("last", "last", "name", rank=2),
+    Column("reason", "reason", rank=5),
+    Column("new_predecessor", "now after", "name", rank=3),
+    Column("growth_bytes", "memory change", "bytes", person=False),
     Column("computation", "computation", "name", from_width=120),
     Column("op_name", "op_name", "op_name", from_width=200, rank=1),
 )
@@ -41,19 +41,19 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
 
     def row(block: MovedBlock) -> Row:
         start, end = before.get(block.before[0]), after.positions.get(block.instructions[0])
-        by = None if start is None or end is None else end - start
+        distance = None if start is None or end is None else end - start
         first, last = block.instructions[0], block.instructions[-1]
-        grown = sum(after.bytes.get(instruction, 0) for instruction in block.instructions)
+        growth = sum(after.bytes.get(instruction, 0) for instruction in block.instructions)
         cells: tuple[Cell, ...] = (
             start,
             end,
-            by,
+            distance,
             len(block.instructions),
             first.name,
             last.name if last is not first else None,
-            None if not by else _why(block, grown, users, is_sooner=by < 0),
+            None if not distance else _reason(block, growth, users, is_sooner=distance < 0),
             block.follows.name if block.follows is not None else None,
-            grown,
+            growth,
             first.computation.name,
             first.metadata.op_name or None,
         )
@@ -61,17 +61,17 @@ def moved_table(old: Module, new: Module, blocks: Sequence[MovedBlock]) -> Table
 
     several = any(len(block.instructions) > 1 for block in blocks)
     columns = tuple(replace(each, person=several) if each.name == "last" else each for each in _COLUMNS)
-    return Table("moved_blocks", columns, tuple(map(row, blocks)), noun="blocks", title="moved")
+    return Table("moved_blocks", columns, tuple(map(row, blocks)), noun="blocks", title="Moved blocks")
 
 
-def _why(block: MovedBlock, grown: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
-    """The purpose of a move, as far as the block alone shows it."""
+def _reason(block: MovedBlock, growth: int, users: Mapping[Instruction, Instruction], *, is_sooner: bool) -> str | None:
+    """The likely reason for a move, judged by the block alone."""
     when = "sooner" if is_sooner else "later"
     if any(map(is_start, block.instructions)):
         return f"starts {when}"
     if any(map(is_end, block.instructions)):
-        return f"waits {when}"
-    if grown and (grown < 0) == is_sooner:
-        return f"{'frees' if grown < 0 else 'takes'} {format_bytes(abs(grown))} {when}"
+        return f"ends {when}"
+    if growth and (growth < 0) == is_sooner:
+        return f"{'frees' if growth < 0 else 'allocates'} {format_bytes(abs(growth))} {when}"
     user = users.get(block.instructions[-1])
     return f"for {user.name}" if is_sooner and user is not None else None

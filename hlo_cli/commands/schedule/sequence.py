@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and what is in flight."""
+"""`hlo schedule DUMP --sequence`: every step with live bytes, async starts and dones, and bytes in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsag
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
 from hlo_cli.commands.schedule.async_table import order_notes
-from hlo_cli.commands.schedule.time import length_in_words, step_numbers
+from hlo_cli.commands.schedule.time import execution_in_words, step_numbers
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.cost_columns import with_costs
@@ -29,12 +29,12 @@ from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 
 _TIME_COLUMNS: Final = (
-    Column("begin_seconds", "at", "seconds"),
-    Column("work_seconds", "works", "seconds"),
-    Column("wait_seconds", "waits", "seconds", role="waste"),
+    Column("start_seconds", "time", "seconds"),
+    Column("compute_seconds", "compute", "seconds"),
+    Column("wait_seconds", "wait", "seconds", role="waste"),
 )
 _WORD = re.compile(r"\w+")
-_NO_WORD = re.compile(r"[^a-z0-9]+")
+_NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def report_of_steps(
@@ -47,30 +47,30 @@ def report_of_steps(
     throughput: ChipSpec | None = None,
     columns: Collection[str] = (),
 ) -> Report:
-    """One row a step, and the chart of live bytes; with a chip, when each step begins and how long it takes.
+    """One row for each step, and the chart of live bytes; with a chip, the start time and duration of each step.
 
     `columns` are those that the user names; they may be cost columns.
     """
     memory = compiler_memory(loaded)
     spaces = chosen_spaces(memory, space)
-    flown = _Flown(overlap)
+    in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
-    plain = _steps_table(overlap, memory, spaces, flown, within, times)
+    plain = _steps_table(overlap, memory, spaces, in_flight, within, times)
     steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
     table = everything if where is None else replace(rows_where(where, everything), footnote="")
-    looked = Passage("nothing", (f"None of {format_count(len(everything.rows), 'steps')} is so.",))
-    parts: list[Part] = [table] if table.rows else [looked, table]
-    busiest = max(range(len(flown.bytes)), key=flown.bytes.__getitem__, default=0)
+    no_matches = Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'steps')}.",))
+    parts: list[Part] = [table] if table.rows else [no_matches, table]
+    busiest = max(range(len(in_flight.bytes)), key=in_flight.bytes.__getitem__, default=0)
     return Report(
         "schedule",
-        _answer(overlap, spaces, flown, busiest, times),
+        _answer(overlap, spaces, in_flight, busiest, times),
         numbers={
             "steps": len(overlap.sequence),
             "order": memory.order,
             "peak_bytes": {each.name: each.peak_bytes for each in memory.spaces},
-            "most_in_flight": max(flown.number, default=0),
-            "most_bytes_in_flight": flown.bytes[busiest] if flown.bytes else 0,
+            "max_in_flight": max(in_flight.number, default=0),
+            "max_in_flight_bytes": in_flight.bytes[busiest] if in_flight.bytes else 0,
             **({**step_numbers(times), "time_model": time_model(times.throughput)} if times else {}),
         },
         parts=(*parts, memory_timeline(memory, spaces, limits={})) if spaces else tuple(parts),
@@ -91,7 +91,7 @@ def _times_of(overlap: OverlapAnalysis, throughput: ChipSpec | None) -> TimeEsti
     return estimate_time(overlap, throughput)
 
 
-class _Flown:
+class _InFlight:
     """At each step, the interval that starts, the interval that ends, and the pairs and bytes in flight."""
 
     def __init__(self, overlap: OverlapAnalysis) -> None:
@@ -100,19 +100,19 @@ class _Flown:
         self.starts: dict[int, AsyncInterval] = {}
         self.ends: dict[int, AsyncInterval] = {}
         number, size = [0] * (steps + 1), [0] * (steps + 1)
-        for flight in overlap.intervals:
-            start = flight.start_step
-            self.starts[start] = flight
-            dones = [overlap.positions[done] for done in flight.pair.dones if done in overlap.positions]
-            self.ends |= dict.fromkeys(dones, flight)
+        for interval in overlap.intervals:
+            start = interval.start_step
+            self.starts[start] = interval
+            dones = [overlap.positions[done] for done in interval.pair.dones if done in overlap.positions]
+            self.ends |= dict.fromkeys(dones, interval)
             if not dones:
                 continue
             # carried into the next iteration: in flight until this one ends; later steps count the next start
-            end = min((done for done in dones if done > start), default=ends[flight.pair.start.computation])
+            end = min((done for done in dones if done > start), default=ends[interval.pair.start.computation])
             number[start] += 1
             number[end] -= 1
-            size[start] += flight.moved_bytes
-            size[end] -= flight.moved_bytes
+            size[start] += interval.moved_bytes
+            size[end] -= interval.moved_bytes
         self.number = list(accumulate(number))[:-1]
         self.bytes = list(accumulate(size))[:-1]
 
@@ -120,27 +120,26 @@ class _Flown:
 def _answer(
     overlap: OverlapAnalysis,
     spaces: Sequence[MemorySpaceUsage],
-    flown: _Flown,
+    in_flight: _InFlight,
     busiest: int,
     times: TimeEstimate | None,
 ) -> str:
     words = format_count(len(overlap.sequence), "steps")
     if times is not None:
-        words += f", {length_in_words(times)}"
-    peaks = [f"{space.name} is fullest at step {space.peak:,}, {format_bytes(space.peak_bytes)}" for space in spaces]
-    flying = "nothing is ever in flight"
+        words += f", {execution_in_words(times)}"
+    peaks = [f"{space.name} peaks at {format_bytes(space.peak_bytes)} at step {space.peak:,}" for space in spaces]
+    most = "no async operations in flight"
     if overlap.intervals:
-        most = max(flown.number)
-        verb = "is" if most == 1 else "are"
-        flying = f"at most {most:,} {verb} in flight, and {format_bytes(flown.bytes[busiest])} at step {busiest:,}"
-    return f"{words}: {'; '.join((*peaks, flying))}"
+        operations = format_count(max(in_flight.number), "async operations")
+        most = f"at most {operations} in flight, at most {format_bytes(in_flight.bytes[busiest])} (step {busiest:,})"
+    return f"{words}: {'; '.join((*peaks, most))}"
 
 
 def _steps_table(
     overlap: OverlapAnalysis,
     memory: MemoryAnalysis,
     spaces: Sequence[MemorySpaceUsage],
-    flown: _Flown,
+    in_flight: _InFlight,
     within: Computation | None,
     times: TimeEstimate | None,
 ) -> Table:
@@ -149,12 +148,12 @@ def _steps_table(
         *(_TIME_COLUMNS if times else ()),
         *(Column(_column_name(space), space.name, "bytes") for space in spaces),
         Column("change", "change", "bytes", from_width=120),
-        Column("in_flight", "flying", "count"),
-        Column("in_flight_bytes", "flying", "bytes"),
+        Column("in_flight", "ops", "count", group="in flight"),
+        Column("in_flight_bytes", "", "bytes", group="in flight"),
         Column("event", "event"),
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", "opcode", rank=3),
-        Column("of", "of", "name"),
+        Column("paired_instruction", "pair", "name"),
         Column("computation", "computation", "name", from_width=120),
         Column("shape", "shape", "shape", from_width=120),
         Column("op_name", "op_name", "op_name", from_width=200, rank=2),
@@ -162,9 +161,9 @@ def _steps_table(
     changes = _changes(spaces)
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
-    rows = tuple(_step_row(overlap.sequence, spaces, changes, flown, step, times) for step in steps)
-    fullest = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
-    return Table("steps", columns, rows, noun="steps", marked=frozenset(fullest))
+    rows = tuple(_step_row(overlap.sequence, spaces, changes, in_flight, step, times) for step in steps)
+    peaks = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
+    return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
 
 
 def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, Instruction | None]]:
@@ -177,26 +176,26 @@ def _step_row(
     sequence: Sequence[Instruction],
     spaces: Sequence[MemorySpaceUsage],
     changes: Sequence[int],
-    flown: _Flown,
+    in_flight: _InFlight,
     step: int,
     times: TimeEstimate | None,
 ) -> Row:
     instruction = sequence[step]
-    started, ended = flown.starts.get(step), flown.ends.get(step)
+    started, ended = in_flight.starts.get(step), in_flight.ends.get(step)
     event, other = None, None
     if started is not None:
-        event = "starts"
+        event = "start"
         other = sequence[started.done_step].name if started.done_step is not None else UNKNOWN
     elif ended is not None:
-        event, other = "ends", ended.pair.start.name
-    alive: list[Cell] = [space.timeline[step] for space in spaces]
+        event, other = "done", ended.pair.start.name
+    live: list[Cell] = [space.timeline[step] for space in spaces]
     return (
         step,
         *(() if times is None else _time_cells(times, sequence[step], step)),
-        *alive,
+        *live,
         changes[step] if step < len(changes) else 0,
-        flown.number[step],
-        flown.bytes[step],
+        in_flight.number[step],
+        in_flight.bytes[step],
         event,
         instruction.name,
         instruction.opcode,
@@ -208,18 +207,18 @@ def _step_row(
 
 
 def _time_cells(times: TimeEstimate, instruction: Instruction, step: int) -> Row:
-    """When a step begins, and its compute and wait times."""
+    """The start, compute, and wait times of a step."""
     kernel, played = times.kernels.get(instruction), times.simulation
-    works = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
-    waits = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
-    return played.begin_seconds[step], works, waits
+    compute = 0.0 if kernel is None else UNKNOWN if kernel.bound == "unknown" else kernel.seconds
+    wait = UNKNOWN if instruction in times.unknown_waits else played.wait_seconds.get(step, 0.0)
+    return played.start_seconds[step], compute, wait
 
 
 def _changes(spaces: Sequence[MemorySpaceUsage]) -> list[int]:
     """The change of live bytes at each step from the step before, over all spaces shown."""
-    totals = [sum(alive) for alive in zip(*(space.timeline for space in spaces), strict=True)]
+    totals = [sum(live) for live in zip(*(space.timeline for space in spaces), strict=True)]
     return [after - before for before, after in pairwise([0, *totals])]
 
 
 def _column_name(space: MemorySpaceUsage) -> str:
-    return f"{_NO_WORD.sub('_', space.name.lower()).strip('_')}_bytes"
+    return f"{_NOT_WORD.sub('_', space.name.lower()).strip('_')}_bytes"

@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --desugar` and `--sugar`: asynchronous operations expanded or shortened, as a diff."""
+"""`hlo schedule DUMP --desugar` and `--sugar`: async operations expanded or shortened, as a diff."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Way = Literal["desugar", "sugar"]
 
 
 def with_sugar(module: Module, way: Way) -> Module:
-    """Expands or shortens the asynchronous operations of a module.
+    """Expands or shortens the async operations of a module.
 
     `t#0`, an element of a tuple, is expanded too, but never introduced: fewer readers of HLO know it.
     """
@@ -31,8 +31,8 @@ def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> 
     old, path = loaded.module, loaded.input.path or "-"
     before, after = (_count(module, way) for module in (old, new))
     elements = _elements(new) - _elements(old)
-    words = "written out" if way == "desugar" else "written short"
-    diff = module_diff(old, new, old_name=path, new_name=f"{path}, {words}")
+    words = "expanded" if way == "desugar" else "shortened"
+    diff = module_diff(old, new, old_name=path, new_name=f"{path} ({words})")
     return Report(
         "schedule",
         _answer(way, before - after, before, elements, old.instruction_count),
@@ -51,9 +51,9 @@ def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> 
 
 
 def _count(module: Module, way: Way) -> int:
-    """How many asynchronous operations are left to expand or shorten."""
-    spelling = "sugared" if way == "desugar" else "generic"
-    return sum(pair.spelling == spelling for pair in async_pairs(module).pairs)
+    """The number of async operations that can be expanded or may be shortened."""
+    form = "sugared" if way == "desugar" else "generic"
+    return sum(pair.form == form for pair in async_pairs(module).pairs)
 
 
 def _elements(module: Module) -> int:
@@ -63,23 +63,23 @@ def _elements(module: Module) -> int:
 def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:
     if way == "sugar":
         if not done:
-            return f"Nothing to write short among {format_count(instructions, 'instructions')}"
+            return f"Nothing to shorten in {format_count(instructions, 'instructions')}"
         part = f"{done:,} of {format_count(of, 'async-starts')}" if done < of else format_count(done, "async-starts")
-        return f"{part} written short, without {'its computation' if done == 1 else 'their computations'}"
+        return f"{part} shortened; wrapped {'computation' if done == 1 else 'computations'} removed"
     if not (done or elements):
-        return f"Nothing to write out among {format_count(instructions, 'instructions')}"
-    operations = format_count(done, "asynchronous operations") if done else ""
-    taken = f"{format_count(elements, 'elements')} of tuples" if elements else ""
-    return f"{' and '.join(part for part in (operations, taken) if part)} written out"
+        return f"No short forms to expand in {format_count(instructions, 'instructions')}"
+    operations = format_count(done, "async operations") if done else ""
+    expanded_elements = format_count(elements, "tuple elements") if elements else ""
+    return f"{' and '.join(part for part in (operations, expanded_elements) if part)} expanded"
 
 
 def _why_nothing(way: Way, left: int) -> str:
     if way == "desugar":
-        return "Short forms are such as slice-start, and t#0 for an element of t; there are none."
+        return "Short forms are, for example, slice-start and t#0 (a tuple element)."
     if not left:
-        return "Short forms are for an async-start that runs one operation; there is none."
-    what = "The async-start here runs" if left == 1 else f"All {left:,} async-starts here run"
-    return f"{what} several operations, or one that would be read as another when written short."
+        return "Only an async-start that wraps a single operation has a short form."
+    starts = "The async-start wraps" if left == 1 else f"Each of the {left:,} async-starts wraps"
+    return f"{starts} several operations, or one whose short form would be ambiguous."
 
 
 def _next(argument: str, way: Way) -> tuple[str, ...]:

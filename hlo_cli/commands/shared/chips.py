@@ -53,23 +53,23 @@ def chosen_throughput(chip: str | None, path: str | None) -> ChipSpec | None:
     if len(own) == 1:
         return next(iter(own.values()))
     if not own:
-        raise HloError(f"{path} has no chip", hint="the figures of one stand below [chip.NAME]; see hlo help chips")
-    raise HloError(f"which chip of {path} is it: {', '.join(own)}?", hint="say so with --chip NAME")
+        raise HloError(f"no chip in {path}", hint="add a [chip.NAME] table; see `hlo help chips`")
+    raise HloError(f"{path} has {len(own)} chips", hint=f"select one with --chip NAME; available: {', '.join(own)}")
 
 
 def time_model(throughput: ChipSpec) -> Mapping[str, Cell]:
-    """The model of an estimate, for JSON: the chip, and every figure with its source."""
+    """The model of an estimate, for JSON: the chip, and every rate with its source."""
     return {
         "chip": throughput.chip,
-        "figures": tuple(
-            {"figure": name, "unit": f"{unit}/second", "per_second": rate.per_second, "source": rate.source}
+        "rates": tuple(
+            {"rate": name, "unit": f"{unit}/second", "per_second": rate.per_second, "source": rate.source}
             for name, unit, rate in figures_of(throughput)
         ),
     }
 
 
 def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
-    """The name, the unit, and the rate of every known figure of a chip.
+    """The name, the unit, and the rate of every known rate of a chip.
 
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> [name for name, _, _ in figures_of(chip_spec("v5e"))]
@@ -77,9 +77,9 @@ def figures_of(throughput: ChipSpec) -> Iterator[tuple[str, str, Rate]]:
     """
     for kind, rate in throughput.flops.items():
         yield kind, "flop", rate
-    for name, wire in (("memory", throughput.memory), ("links", throughput.links), ("host", throughput.host)):
-        if wire is not None:
-            yield name, "byte", wire
+    for name, bandwidth in (("memory", throughput.memory), ("links", throughput.links), ("host", throughput.host)):
+        if bandwidth is not None:
+            yield name, "byte", bandwidth
 
 
 def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
@@ -89,21 +89,21 @@ def time_notes(throughput: ChipSpec, module: Module) -> tuple[Diagnostic, ...]:
     >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
     >>> note, = time_notes(chip_spec("t4"), parse_module("r = f32[2] negate(f32[2] p)"))
     >>> print(note.message)
-    times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; hlo help chips says how
+    times are estimates for t4: 65 Tflop/s in f16, 320 GB/s memory, 16 GB/s host; see `hlo help chips`
     """
     from hlo_cli.analysis.hardware.chips import known_chips
     from hlo_cli.analysis.hardware.target import target_of
 
     peak = next(((kind, throughput.flops[kind]) for kind in ("bf16", "f16", "f32") if kind in throughput.flops), None)
-    figures = [f"{format_rate(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
-    wires = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
-    figures += [f"{format_rate(rate.per_second, 'B')} {name}" for name, rate in wires]
+    rates = [f"{format_rate(peak[1].per_second, 'flop')} in {peak[0]}"] if peak is not None else []
+    bandwidths = [(name, rate) for name, unit, rate in figures_of(throughput) if unit == "byte"]
+    rates += [f"{format_rate(rate.per_second, 'B')} {name}" for name, rate in bandwidths]
     chip = next((chip for chip in known_chips() if chip.name == throughput.chip), None)
-    which = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
-    words = f"times are estimates for {throughput.chip}{which}: {', '.join(figures)}"
+    meaning = f" ({chip.meaning})" if chip is not None and chip.meaning else ""
+    words = f"times are estimates for {throughput.chip}{meaning}: {', '.join(rates)}"
     other = mismatch(chip, target_of(module))
-    said = (f"{words}; hlo help chips says how", *((other,) if other else ()))
-    return tuple(Diagnostic("note", message) for message in said)
+    messages = (f"{words}; see `hlo help chips`", *((other,) if other else ()))
+    return tuple(Diagnostic("note", message) for message in messages)
 
 
 def mismatch(chip: Chip | None, target: str | None) -> str:
@@ -111,11 +111,11 @@ def mismatch(chip: Chip | None, target: str | None) -> str:
 
     >>> from hlo_cli.analysis.hardware.chips import find_chip
     >>> mismatch(find_chip("v5e"), "gpu"), mismatch(find_chip("v5e"), None)
-    ('v5e is a TPU, but the dump is for a GPU', '')
+    ('v5e is a TPU, but the module was compiled for GPU', '')
     """
     if chip is None or target is None or target == chip.target:
         return ""
-    return f"{chip.name} is a {chip.target.upper()}, but the dump is for a {target.upper()}"
+    return f"{chip.name} is a {chip.target.upper()}, but the module was compiled for {target.upper()}"
 
 
 def _throughput(chip: str, own: Mapping[str, ChipSpec]) -> ChipSpec:
@@ -134,5 +134,5 @@ def _text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "not valid UTF-8"
         raise HloError(f"cannot read {path}: {reason}") from error

@@ -165,16 +165,15 @@ class Command(click.Command):
     def _options(self) -> Iterator[Option]:
         return (each for each in self.params if isinstance(each, Option) and not each.hidden)
 
+    def option_groups(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """All options by group, in the order of the help: the names of each with its help."""
+        return _grouped(ctx, self._options())
+
     def _groups(self, ctx: click.Context, options: Iterable[Option]) -> Iterator[str]:
         """The options under the headings of their groups; all groups of a command are aligned."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for each in options:
-            if record := each.get_help_record(ctx):
-                groups.setdefault(each.group, []).append(record)
         width = min(_MAX_NAMES_WIDTH, max(len(each.names) for each in self._options()))
-        own = [group for group in groups if group not in LAST]
-        for group in (*own, *(group for group in LAST if group in groups)):
-            rows = (line for record in groups[group] for line in _lines(*record, width))
+        for group, records in _grouped(ctx, options).items():
+            rows = (line for record in records for line in _lines(*record, width))
             yield "\n".join((f"{group}:", *rows))
 
 
@@ -213,6 +212,15 @@ def one_of(values: Sequence[str]) -> str:
     if len(values) < 3:
         return " or ".join(values)
     return f"{', '.join(values[:-1])}, or {values[-1]}"
+
+
+def _grouped(ctx: click.Context, options: Iterable[Option]) -> dict[str, list[tuple[str, str]]]:
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for each in options:
+        if record := each.get_help_record(ctx):
+            groups.setdefault(each.group, []).append(record)
+    own = (group for group in groups if group not in LAST)
+    return {group: groups[group] for group in (*own, *(group for group in LAST if group in groups))}
 
 
 def _examples(title: str, lines: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ def attach_compiler_assignment(module: Module, dump: Input) -> None:
         module.read_buffer_assignment = partial(_read_assignment, path)
 
 
-def estimate_beside(
+def estimate_and_assignment(
     loaded: Loaded, *, chip: str | None = None, release: Release = "0.10.2"
 ) -> tuple[MemoryAnalysis, BufferAssignment | None]:
     """The memory usage estimated from the text, and the compiler's buffer assignment if available.
@@ -54,7 +54,7 @@ def compiler_memory(loaded: Loaded, *, chip: str | None = None, release: Release
     """The memory usage by the compiler's buffer assignment if available, else as estimated."""
     from hlo_cli.analysis.memory.compiler_memory import compiled_memory
 
-    estimate, assignment = estimate_beside(loaded, chip=chip, release=release)
+    estimate, assignment = estimate_and_assignment(loaded, chip=chip, release=release)
     return estimate if assignment is None else compiled_memory(estimate, assignment)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
     Column("transcendentals", "transc.", "count", total="sum"),
-    Column("bytes", "moved", "bytes", total="sum"),
-    Column("intensity", "flop/B", "count"),
+    Column("bytes", "accessed", "bytes", total="sum"),
+    Column("intensity", "flops/B", "count"),
 )
 
 
@@ -62,6 +62,6 @@ def _footnote(found: Sequence[Cost]) -> str:
     if not unknown:
         return ""
     flops, transcendentals = round(sum(c.flops for c in found)), round(sum(c.transcendentals for c in found))
-    moved = round(sum(c.bytes_accessed for c in found))
-    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals and {format_bytes(moved)} moved"
+    accessed = round(sum(c.bytes_accessed for c in found))
+    words = f"at least {flops:,} flops, {transcendentals:,} transcendentals, and {format_bytes(accessed)} accessed"
     return f"{words}; {format_count(unknown, 'operations')} of unknown cost"

@@ -56,7 +56,7 @@ def check_running(module: Module) -> None:
     Live ranges and overlap need the entry; in a truncated text the last computation may be any.
     """
     if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
-        cut = Diagnostic("error", "the entry computation is not whole, so what runs when cannot be told")
+        cut = Diagnostic("error", "the entry computation is incomplete, so the schedule is unknown")
         raise HloError.of((cut, *module.errors))
 
 
@@ -77,4 +77,7 @@ def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
 def what_was_read(module: Module) -> str:
     """A note next to errors: how much was read in spite of them."""
-    return f"{format_count(module.instruction_count, 'instructions')} were read" if module.errors else ""
+    if not module.errors:
+        return ""
+    count = format_count(module.instruction_count, "instructions")
+    return f"{count} {'was' if module.instruction_count == 1 else 'were'} parsed"

@@ -17,7 +17,7 @@ EVERY_SPACE = "all"
 def memory_timeline(
     memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], *, limits: Mapping[int, int], marked: int | None = None
 ) -> Timeline:
-    """A track for each space, with its limit if it has one, and the loops below; `marked` is a step to mark.
+    """A track for each memory space, with its limit if it has one, and the loops below; `marked` is a step to mark.
 
     The rows add up to the totals: a value that reuses the memory of another begins where the other ends.
 
@@ -38,7 +38,7 @@ def memory_timeline(
 
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
-    """The spaces of a name, a number, or `all`; by default, the one with the fullest peak."""
+    """The memory spaces with a name or number, or `all`; by default, the one with the highest peak."""
     if not memory.spaces:
         return ()
     if wanted is None:
@@ -52,7 +52,7 @@ def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpa
 
 
 def named_space(memory: MemoryAnalysis, wanted: str) -> MemorySpaceUsage | None:
-    """The space of a name or a number; None if it is empty."""
+    """The memory space with a name or number; None if it is empty."""
     number = space_number(wanted, memory.target)
     return memory.space(number) if number is not None else None
 
@@ -63,9 +63,9 @@ def step_label(memory: MemoryAnalysis, step: int) -> str | None:
 
 
 def _bands(memory: MemoryAnalysis, space: MemorySpaceUsage) -> LazyRows[Band]:
-    """The values of a space as bands of the chart; a chart of totals alone reads none."""
-    turns = tuple(space.occupancies())
-    return LazyRows(len(turns), lambda: (_band(memory, *turn) for turn in turns))
+    """The values of a memory space as bands of the chart, computed on demand: a chart of totals does not need them."""
+    occupancies = tuple(space.occupancies())
+    return LazyRows(len(occupancies), lambda: (_band(memory, *occupancy) for occupancy in occupancies))
 
 
 def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then: LiveValue | None) -> Band:

@@ -20,7 +20,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules
+from hlo_cli.scan_modules import Ask, Reader, ScanResult, map_modules, remarks_of
 from hlo_cli.source import Diagnostic
 
 Answer = TypeVar("Answer")
@@ -90,7 +90,7 @@ def finish_each(
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
     answer += f"; {unfinished:,} not optimized yet (upper bounds)" if unfinished else ""
-    answer += f"; {unread:,} cannot be read" if unread else ""
+    answer += f"; {unread:,} unreadable" if unread else ""
     bounds: Mapping[str, Cell] = {} if unfinished is None else {"upper_bounds": unfinished}
     report = Report(
         command,
@@ -98,10 +98,13 @@ def finish_each(
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
         parts=(table,),
         next=_next(command, table),
+        notes=remarks_of(found),
     )
     verb = "was" if len(answers) == 1 else "were"
-    told = [finding for each in answers for finding in rows.findings(each)]
-    code = write_report(report, output, (*problems, *told), read=f"{format_count(len(answers), 'modules')} {verb} read")
+    findings = [finding for each in answers for finding in rows.findings(each)]
+    code = write_report(
+        report, output, (*problems, *findings), read=f"{format_count(len(answers), 'modules')} {verb} read"
+    )
     return code if problems else int(any(map(rows.fails, answers)))
 
 
@@ -164,11 +167,11 @@ def short_paths(paths: Sequence[str]) -> list[str]:
     whole = [os.path.relpath(path, shared) if shared else path for path in paths]
     shortest = [_without_stage(path) for path in whole]
     files: dict[str, set[str]] = {}
-    for spellings in (shortest, whole):
-        for spelling, path in zip(spellings, paths, strict=True):
-            files.setdefault(spelling, set()).add(path)
+    for forms in (shortest, whole):
+        for form, path in zip(forms, paths, strict=True):
+            files.setdefault(form, set()).add(path)
     return [
-        next((spelling for spelling in (short, longer) if files[spelling] == {path}), path)
+        next((form for form in (short, longer) if files[form] == {path}), path)
         for short, longer, path in zip(shortest, whole, paths, strict=True)
     ]
 

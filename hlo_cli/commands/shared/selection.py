@@ -72,14 +72,14 @@ def one_or_many(
     """
     if each or jobs is not None:
         if about_one:
-            raise HloError(f"{'--each' if each else '--jobs'} and {about_one[0]} do not go together")
+            raise HloError(f"{about_one[0]} cannot be used with {'--each' if each else '--jobs'}")
         return every_module(arguments, reading)
     found = _found(every_module(arguments, reading), reading)
     if isinstance(found, Many):
         if about_one:
-            raise _about_one(about_one[0], found)
+            raise _single_module_error(about_one[0], found)
         return found
-    return _told(found, arguments, reading)
+    return _with_note(found, arguments, reading)
 
 
 def no_module(many: Many, reading: InputOptions) -> HloError:
@@ -87,10 +87,11 @@ def no_module(many: Many, reading: InputOptions) -> HloError:
     arguments = many.arguments
     if reading.module is None and reading.stage is None and len(arguments) == 1 and os.path.isdir(arguments[0]):
         return no_dumps_error(arguments[0])
-    wanted = "HLO" if reading.module is None else f"module {reading.module}"
-    wanted += "" if reading.stage is None else f" of stage {reading.stage}"
-    more = " …" if len(arguments) > _NAMED else ""
-    return HloError(f"there is no {wanted} in {' '.join(arguments[:_NAMED])}{more}")
+    place = " ".join(arguments[:_NAMED]) + (" …" if len(arguments) > _NAMED else "")
+    stage = "" if reading.stage is None else f" of stage '{reading.stage}'"
+    if reading.module is None:
+        return HloError(f"no modules{stage} found in {place}")
+    return HloError(f"module '{reading.module}'{stage} not found in {place}")
 
 
 def _found(many: Many, reading: InputOptions) -> Input | Many:
@@ -112,16 +113,16 @@ def _found(many: Many, reading: InputOptions) -> Input | Many:
     return found[0] if len(found) == 1 else Many(many.arguments, inputs=tuple(found))
 
 
-def _told(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
+def _with_note(chosen: Input, arguments: Sequence[str], reading: InputOptions) -> Input:
     """Adds a note that names a module, if `--module` selected it among several."""
     if reading.module is None:
         return chosen
     there = every_module(arguments, replace(reading, module=None))
-    note = f"{chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
+    note = f"using {chosen.module or chosen.source.name}, one of {there.number} modules in {there.place}"
     return replace(chosen, module_choice=note) if len(there.pieces) > 1 else chosen
 
 
-def _about_one(option: str, many: Many) -> HloError:
+def _single_module_error(option: str, many: Many) -> HloError:
     """The error for an option that requires one module of several; its hint selects the largest."""
     if many.inputs:
         names = [(each.names, each.source.name, each.size) for each in many.inputs]
@@ -131,10 +132,11 @@ def _about_one(option: str, many: Many) -> HloError:
     shared = [name for known, _, _ in names for name in known]
     known, path, _ = max(names, key=lambda each: each[2])
     name = next((name for name in known if shared.count(name) == 1), None)
-    choice = f"--module {shlex.quote(name)} selects the largest" if name else f"name one, such as {shlex.quote(path)}"
-    holds = "hold" if len(many.arguments) > 1 else "holds"
+    choice = f"use --module {shlex.quote(name)}" if name else f"pass only {shlex.quote(path)}"
+    contain = "contain" if len(many.arguments) > 1 else "contains"
     number = many.number if many.pieces else f"{len(names):,}"
-    return HloError(f"{option} is about one module, and {many.place} {holds} {number}", hint=choice)
+    message = f"{option} requires a single module, but {many.place} {contain} {number} modules"
+    return HloError(message, hint=f"{choice} to select the largest")
 
 
 def _size(path: str) -> int:

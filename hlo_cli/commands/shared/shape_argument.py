@@ -36,13 +36,13 @@ def shape_text(argument: str, reading: InputOptions) -> str | None:
     """The shape or instruction in an argument or named by DUMP:NAME; None for a dump."""
     if argument == "-" or os.path.exists(argument):
         return None
-    if is_written(argument):
+    if is_hlo_text(argument):
         return argument
     named = resolve_name(argument, reading)
     return str(named.shape) if named is not None else None
 
 
-def is_written(argument: str) -> bool:
+def is_hlo_text(argument: str) -> bool:
     """Whether an argument is a shape or an instruction as text."""
     return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
 
@@ -69,5 +69,7 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)
     if shape is None:
-        raise HloError(f"{instruction.name} has no element {index_text(index)}", hint=str(instruction.shape))
+        raise HloError(
+            f"{instruction.name} has no tuple element {index_text(index)}", hint=f"its shape is {instruction.shape}"
+        )
     return NamedShape(instruction, shape, loaded)

@@ -31,7 +31,7 @@ LABELS = {
 }
 """The label of each role of a token."""
 
-_KINDS = {"pred": "true or false", "complex": "a real and an imaginary part"}
+_KINDS = {"pred": "true or false", "complex": "real and imaginary part"}
 _NUMBERS = {2: "two", 4: "four", 8: "eight"}
 
 
@@ -42,10 +42,10 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("bf16[300,70]{1,0:T(8,128)(2,1)}")
     >>> for piece in shape_tokens(shape)[5:9]: print(meaning_of(piece, shape))
-    x varies fastest: row-major, the default
+    x is minor: row-major, the default
     <BLANKLINE>
-    y is cut by 8, x by 128: 38 × 1 tiles
-    inside each, 2 rows interleave: two bf16 in a word
+    tiles of 8 (y) × 128 (x): 38 × 1 tiles
+    within each tile, pairs of rows are interleaved: two bf16 per 32-bit word
     """
     layout = shape.layout
     names = tuple(f"dimension {d}" for d in range(shape.rank)) if numbered else dimension_names(shape.rank)
@@ -59,9 +59,9 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
         case "tile":
             return _tile(shape, piece.number, names)
         case "alignment":
-            return f"slots are rounded up to a multiple of {layout.tail_padding_alignment_in_elements:,}"
+            return f"padded to a multiple of {format_count(layout.tail_padding_alignment_in_elements, 'elements')}"
         case "index_type" | "pointer_type":
-            return "of a sparse array, which XLA no longer has"
+            return "sparse array attribute (removed from XLA)"
         case "element_size":
             return _element_size(shape)
         case "space":
@@ -69,8 +69,7 @@ def meaning_of(piece: ShapeToken, shape: ArrayShape, *, numbered: bool = False, 
         case "splits":
             return _splits(shape, names)
         case "prefix":
-            prefix = format_count(layout.dynamic_shape_metadata_prefix_bytes, "bytes")
-            return f"{prefix} before the data hold dynamic sizes"
+            return f"a {layout.dynamic_shape_metadata_prefix_bytes:,}-byte prefix holds dynamic sizes"
         case _:
             return ""
 
@@ -91,14 +90,11 @@ def stride_meaning(shape: ArrayShape) -> str:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> stride_meaning(parse_shape("f32[300,70]{1,0}"))
-    'one step along y is 280 bytes, along x 4'
+    'stride of y: 280 bytes; of x: 4 bytes'
     """
     strides = zip(dimension_names(shape.rank), logical_strides(shape), strict=True)
-    known = [(name, stride) for name, stride in strides if stride is not None]
-    if not known:
-        return ""
-    first, *others = [f"along {name} {'is ' if not at else ''}{stride:,}" for at, (name, stride) in enumerate(known)]
-    return ", ".join((f"one step {first} {'byte' if known[0][1] == 1 else 'bytes'}", *others))
+    known = [f"of {name}: {format_count(stride, 'bytes')}" for name, stride in strides if stride is not None]
+    return f"stride {'; '.join(known)}" if known else ""
 
 
 def dimension_names(rank: int) -> tuple[str, ...]:
@@ -111,51 +107,52 @@ def dimension_names(rank: int) -> tuple[str, ...]:
 
 
 def _type(kind: PrimitiveType, element_size_in_bits: int) -> str:
-    what = f"{_KINDS[kind.kind]}, " if kind.kind in _KINDS else ""
     if kind.is_sub_byte:
-        own = f" in a byte of its own, as no E({kind.bits}) follows"
-        return f"{format_count(kind.bits, 'bits')}{own if not element_size_in_bits else ' an element'}"
-    return f"{what}{format_count(kind.byte_width, 'bytes')} an element"
+        size = f"{format_count(kind.bits, 'bits')} per element"
+        return size if element_size_in_bits else f"{size}, each in a whole byte (no E({kind.bits}))"
+    values = f"{_KINDS[kind.kind]}, " if kind.kind in _KINDS else ""
+    return f"{values}{format_count(kind.byte_width, 'bytes')} per element"
 
 
 def _order(shape: ArrayShape, names: Sequence[str]) -> str:
     order = shape.layout.minor_to_major
     if shape.rank < 2 or shape.layout.problem(shape.sizes):
         return "minor to major" if shape.rank > 1 else f"{names[0]} is the only dimension" if shape.rank else ""
-    fastest, slowest = names[order[0]], names[order[-1]]
+    minor, major = names[order[0]], names[order[-1]]
     if order == tuple(range(shape.rank))[::-1]:
-        return f"{fastest} varies fastest: row-major, the default"
+        return f"{minor} is minor: row-major, the default"
     sizes = "[" + ", ".join(_size(shape.dimensions[d]) for d in reversed(order)) + "]"
-    return f"minor to major: {fastest} varies fastest, {slowest} slowest; in memory {sizes}"
+    return f"minor to major: {minor} is minor, {major} is major; in physical order {sizes}"
 
 
 def _tile(shape: ArrayShape, number: int, names: Sequence[str]) -> str:
     if shape.layout.problem(shape.sizes):
         return "does not fit"
-    cut = next((step for step in layout_steps(shape) if step.kind == "cut" and step.level == number), None)
-    if cut is None:
+    step = next((step for step in layout_steps(shape) if step.kind == "tile" and step.level == number), None)
+    if step is None:
         return ""
     tile = shape.layout.tiles[number]
-    counts = " × ".join(f"{count:,}" for count in cut.counts)
+    counts = " × ".join(f"{count:,}" for count in step.counts)
     if not shape.rank and number == 0:
-        return f"a tile of {' × '.join(map(str, cut.cut))} for the one element"
+        return f"one tile of {' × '.join(map(str, step.tile))} for the single element"
     if number == 0:
-        return f"{_first_cut(shape, names)}: {counts} {'tile' if cut.counts == (1,) else 'tiles'}"
-    rows = split_sizes(tile)[0]
-    if COMBINE not in tile.dimensions and len(cut.cut) == 2 and cut.cut[1] == 1 and rows > 1:
-        return f"inside each, {rows} rows interleave" + _in_a_word(shape, rows)
-    if len(cut.cut) == 1:
-        return f"inside each, {format_count(cut.counts[0], 'rows')} of {cut.cut[0]:,}"
-    return f"inside each, {counts} parts of {' × '.join(map(str, cut.cut))}"
+        return f"{_first_tile(shape, names)}: {counts} {'tile' if step.counts == (1,) else 'tiles'}"
+    rows, outer = split_sizes(tile)[0], "tile" if number == 1 else "subtile"
+    if COMBINE not in tile.dimensions and len(step.tile) == 2 and step.tile[1] == 1 and rows > 1:
+        group = "pairs of rows" if rows == 2 else f"groups of {rows} rows"
+        return f"within each {outer}, {group} are interleaved" + _in_a_word(shape, rows)
+    if len(step.tile) == 1:
+        return f"within each {outer}, {format_count(step.counts[0], 'rows')} of {step.tile[0]:,}"
+    return f"within each {outer}, {counts} subtiles of {' × '.join(map(str, step.tile))}"
 
 
 def _sizes(shape: ArrayShape, names: Sequence[str], *, numbered: bool) -> str:
-    said = [_numbered(shape) if numbered else _elements(shape, names)]
+    parts = [_numbered(shape) if numbered else _elements(shape, names)]
     if true_rank(shape) < shape.rank and shape.elements and shape.rank > 1:
-        said.append(f"true rank {true_rank(shape)}, without 1s")
+        parts.append(f"true rank {true_rank(shape)} (without dimensions of size 1)")
     if UNBOUNDED in shape.dimensions:
-        said.append("? is known when the program runs and counted as 1 here")
-    return "; ".join(said)
+        parts.append("? is known only at run time; counted as 1")
+    return "; ".join(parts)
 
 
 def _elements(shape: ArrayShape, names: Sequence[str]) -> str:
@@ -169,32 +166,31 @@ def _elements(shape: ArrayShape, names: Sequence[str]) -> str:
 
 
 def _numbered(shape: ArrayShape) -> str:
-    said = "of dimension 0" if shape.rank == 1 else "of dimensions " + ", ".join(map(str, range(shape.rank)))
+    words = "of dimension 0" if shape.rank == 1 else "of dimensions " + ", ".join(map(str, range(shape.rank)))
     bounded = [d for d in range(shape.rank) if shape.dynamic_dimensions[d] and shape.dimensions[d] != UNBOUNDED]
-    return said + "".join(f"; {d} is dynamic, at most {shape.dimensions[d]}" for d in bounded)
+    return words + "".join(f"; {d} is dynamic, at most {shape.dimensions[d]}" for d in bounded)
 
 
-def _first_cut(shape: ArrayShape, names: Sequence[str]) -> str:
-    cut = split_sizes(shape.layout.tiles[0])
-    dimensions = physical_dimensions(shape)[-len(cut) :]
-    called = [" and ".join(names[d] for d in each.dimensions) or "an added 1" for each in dimensions]
-    joined = ["together " if len(each.dimensions) > 1 else "" for each in dimensions]
-    first = f"{called[0]} {joined[0]}{'are' if joined[0] else 'is'} cut by {cut[0]:,}"
-    others = (f"{name} {how}by {size:,}" for name, how, size in zip(called[1:], joined[1:], cut[1:], strict=True))
-    return ", ".join((first, *others))
+def _first_tile(shape: ArrayShape, names: Sequence[str]) -> str:
+    tile = split_sizes(shape.layout.tiles[0])
+    dimensions = physical_dimensions(shape)[-len(tile) :]
+    labels = [" * ".join(names[d] for d in each.dimensions) or "added dimension" for each in dimensions]
+    if shape.rank == len(tile) == 1:
+        return f"tiles of {format_count(tile[0], 'elements')}"
+    return "tiles of " + " × ".join(f"{size:,} ({label})" for size, label in zip(tile, labels, strict=True))
 
 
 def _in_a_word(shape: ArrayShape, rows: int) -> str:
     if rows * shape.element_bits != 32:
         return ""
-    return f": {_NUMBERS.get(rows, rows)} {shape.element_type.name} in a word"
+    return f": {_NUMBERS.get(rows, rows)} {shape.element_type.name} per 32-bit word"
 
 
 def _element_size(shape: ArrayShape) -> str:
     bits = shape.layout.element_size_in_bits
     if bits < 8 and 8 % bits == 0:
-        return f"{format_count(bits, 'bits')} an element: {8 // bits} in a byte, the first in the low bits"
-    return f"{format_count(bits, 'bits')} an element in memory, where the type has {shape.element_type.bits}"
+        return f"{format_count(bits, 'bits')} per element: {8 // bits} per byte, lowest bits first"
+    return f"{format_count(bits, 'bits')} per element (the type has {shape.element_type.bits})"
 
 
 def _splits(shape: ArrayShape, names: Sequence[str]) -> str:
@@ -206,7 +202,7 @@ def _split(shape: ArrayShape, names: Sequence[str]) -> Iterator[str]:
         return
     for split in shape.layout.split_configs:
         name = names[shape.layout.minor_to_major[::-1][split.dimension]]
-        yield f"{name} is divided between memories at {', '.join(map(str, split.split_indices))}"
+        yield f"{name} is split across memories at {', '.join(map(str, split.split_indices))}"
 
 
 def _size(size: int) -> str:

@@ -14,11 +14,11 @@ from hlo_cli.report.grid import Grid, GridCell, Side
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Run
 
-LINES = 24
+MAX_LINES = 24
 """The most lines of a drawing; with its answer it fits one screen."""
 FEW_ROWS = 7
-_LEAST_COLUMN = 3
-_MACHINE_ROOM = 80
+_MIN_COLUMN_WIDTH = 3
+_MACHINE_WIDTH = 80
 
 Place = tuple[int, int]
 
@@ -40,21 +40,21 @@ def figure_of(shape: ArrayShape, *, elements: Sequence[tuple[int, ...]] = (), ti
 
     def draw(room: int) -> tuple[Line, ...]:
         if not shape.slots:
-            return ((Run("there is nothing to draw"),),)
+            return ((Run("The array is empty."),),)
         grid = grid_for(shape, plane, room, marked)
-        return (*grid.lines(), *_left_out(shape, plane, grid, room, len(found) - len(marked)))
+        return (*grid.lines(), *_omissions(shape, plane, grid, room, len(found) - len(marked)))
 
     return Figure("figure", draw, title=title, data=_data(shape, plane, marked))
 
 
 def grid_for(shape: ArrayShape, plane: Plane, room: int, marked: frozenset[Place] = frozenset()) -> Grid:
-    """The largest grid of a plane that fits the room and LINES lines."""
+    """The largest grid of a plane that fits the room and MAX_LINES lines."""
     rows, has_dashes = _rows(plane, [row for row, _ in marked])
     wanted = [*(column for _, column in marked), *_last_of_fold(plane)]
-    count = min(plane.columns.padded, max(room // _LEAST_COLUMN, 1))
+    count = min(plane.columns.padded, max(room // _MIN_COLUMN_WIDTH, 1))
     grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     while grid.width > room and count > 1:
-        count -= max(1, (grid.width - room) // (room // _LEAST_COLUMN + 1))
+        count -= max(1, (grid.width - room) // (room // _MIN_COLUMN_WIDTH + 1))
         grid = _grid(shape, plane, rows, visible_positions(plane.columns, count, wanted), marked, has_dashes=has_dashes)
     return grid
 
@@ -63,11 +63,11 @@ def _rows(plane: Plane, wanted: Sequence[int]) -> tuple[tuple[int, ...], bool]:
     """The rows to draw, and whether the edges of inner tiles fit between them."""
     axis = plane.rows
     for count in (axis.padded, FEW_ROWS):
-        rows = visible_positions(axis, min(count, LINES), wanted)
+        rows = visible_positions(axis, min(count, MAX_LINES), wanted)
         joints = axis.joints(rows)
         height = 3 + len(rows) + sum(joint in ("tile", "gap") for joint in joints)
         for has_dashes in (True, False):
-            if height + (joints.count("part") if has_dashes else 0) <= LINES:
+            if height + (joints.count("part") if has_dashes else 0) <= MAX_LINES:
                 return rows, has_dashes
     return visible_positions(axis, FEW_ROWS), False
 
@@ -106,7 +106,7 @@ def _grid(
 def _cell(plane: Plane, row: int, column: int, is_marked: bool) -> GridCell:
     across = column // plane.columns.tile if plane.columns.tile else 0
     down = row // plane.rows.tile if plane.rows.tile else 0
-    return GridCell(plane.slot(row, column), plane.is_padding(row, column), is_marked, (across + down) % 2 == 1)
+    return GridCell(plane.linear_index(row, column), plane.is_padding(row, column), is_marked, (across + down) % 2 == 1)
 
 
 def _label(axis: Axis, position: int, fold: int = 0) -> str:
@@ -117,25 +117,29 @@ def _name(axis: Axis, names: Sequence[str]) -> str:
     return "".join(names[d] for d in axis.dimensions)
 
 
-def _left_out(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere: int) -> Iterator[Line]:
+def _omissions(shape: ArrayShape, plane: Plane, grid: Grid, room: int, elsewhere: int) -> Iterator[Line]:
     """A description of what the drawing omits."""
-    said = []
+    omitted = []
     for count, axis, noun in (
         (len(grid.rows.labels), plane.rows, "rows"),
         (len(grid.columns.labels), plane.columns, "columns"),
     ):
         if count < axis.padded:
-            said.append(f"{axis.padded - count:,} of {format_count(axis.padded, noun)}")
+            omitted.append(f"{axis.padded - count:,} of {format_count(axis.padded, noun)}")
     if (planes := prod(plane.tail.bounds[0][:-2])) > 1:
         names = [_axis_name(shape, dimension) for dimension in range(len(plane.lead))]
         where = ", ".join(f"{name} {at}" for name, at in zip(names, plane.lead, strict=True))
-        said.append(f"{planes - 1:,} of {format_count(planes, 'planes')}, all but {where}")
-    if said:
-        yield from _lines("left out: " + "; ".join(said), room)
+        omitted.append(f"{planes - 1:,} of {format_count(planes, 'planes')} (all except {where})")
+    if omitted:
+        yield from _lines("not shown: " + "; ".join(omitted), room)
     if (more := shape.slots - planes * plane.rows.padded * plane.columns.padded) > 0:
-        yield from _lines(f"{format_count(more, 'more slots')} of padding come from what is not drawn", room)
+        yield from _lines(
+            f"{format_count(more, 'more padding positions')} {'is' if more == 1 else 'are'} not shown", room
+        )
     if elsewhere:
-        yield from _lines(f"{format_count(elsewhere, 'elements')} asked for lie in other planes", room)
+        yield from _lines(
+            f"{format_count(elsewhere, 'requested elements')} {'is' if elsewhere == 1 else 'are'} in other planes", room
+        )
 
 
 def _axis_name(shape: ArrayShape, physical: int) -> str:
@@ -159,9 +163,9 @@ def _lines(text: str, room: int) -> Iterator[Line]:
 def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str, Cell]:
     """The drawing for 80 columns as data: positions, linear indices, and which of them are padding."""
     if not shape.slots:
-        return {"rows": (), "columns": (), "slots": (), "padding": ()}
+        return {"rows": (), "columns": (), "linear_indices": (), "padding": ()}
     rows, _ = _rows(plane, [row for row, _ in marked])
-    grid = grid_for(shape, plane, _MACHINE_ROOM, marked)
+    grid = grid_for(shape, plane, _MACHINE_WIDTH, marked)
     columns = tuple(int(label.removeprefix("·")) for label in grid.columns.labels)
     return {
         "rows": rows,
@@ -170,6 +174,6 @@ def _data(shape: ArrayShape, plane: Plane, marked: frozenset[Place]) -> dict[str
         "plane": plane.lead,
         "tile": (plane.rows.tile, plane.columns.tile),
         "part": (plane.rows.part, plane.columns.part),
-        "slots": tuple(tuple(cell.number for cell in row) for row in grid.cells),
+        "linear_indices": tuple(tuple(cell.number for cell in row) for row in grid.cells),
         "padding": tuple(tuple(cell.is_padding for cell in row) for row in grid.cells),
     }

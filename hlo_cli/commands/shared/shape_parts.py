@@ -27,7 +27,7 @@ _STEPS = (
     Column("shown_sizes", "sizes", "index", machine=False, align="left"),
     Column("elements", "elements", "count"),
     Column("bytes", "bytes", "bytes", exact=True),
-    Column("remark", ""),
+    Column("note", ""),
     Column("kind", "kind", person=False),
     Column("sizes", "sizes", person=False),
     Column("padding", "padding", person=False),
@@ -36,7 +36,7 @@ _STEPS = (
 )
 
 
-MOST_DRAWN = 4
+MAX_DRAWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Explained:
     """A given shape: whether it has an explicit layout, and the TPU whose default layout it got."""
 
     shape: Shape
-    is_layout_written: bool
+    is_layout_given: bool
     generation: str | None = None
     notes: tuple[Diagnostic, ...] = ()
 
     @property
     def has_layout(self) -> bool:
         """Whether there is a layout to show."""
-        return self.is_layout_written or self.generation is not None
+        return self.is_layout_given or self.generation is not None
 
 
 def explaining_parts(explained: Explained, array: ArrayShape) -> list[Part]:
@@ -80,13 +80,13 @@ def shape_numbers(shape: ArrayShape) -> dict[str, Cell]:
         "minor_to_major": layout.minor_to_major,
         "tiles": tuple(_tile_cells(tile) for tile in layout.tiles),
         "elements": shape.elements,
-        "slots": shape.slots,
+        "positions": shape.slots,
         "logical_bytes": shape.logical_bytes,
         "padded_bytes": shape.padded_bytes,
         "padding_bytes": shape.padded_bytes - shape.metadata_bytes - shape.logical_bytes,
         "metadata_bytes": shape.metadata_bytes,
         "physical_dimensions": shape.tiling.physical,
-        "tile_counts": tuple(step.counts for step in layout_steps(shape) if step.kind == "cut"),
+        "tile_counts": tuple(step.counts for step in layout_steps(shape) if step.kind == "tile"),
         "stride_bytes": logical_strides(shape),
         "physical_stride_bytes": physical_strides(shape),
         "true_rank": true_rank(shape),
@@ -100,21 +100,22 @@ def drawing_answer(shape: ArrayShape) -> str:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> drawing_answer(parse_shape("f32[3,5]{1,0:T(2,2)}"))
-    '24 slots for 15 elements; · is padding; boxes are tiles of 2 × 2'
+    '24 positions for 15 elements; boxes are 2 × 2 tiles; · marks padding'
     """
     if not shape.slots:
-        return "No slots: a size is 0"
-    padded = shape.slots != shape.elements
-    said = [f"{format_count(shape.slots, 'slots')} for {format_count(shape.elements, 'elements')}; · is padding"]
-    said = said if padded else [f"{format_count(shape.slots, 'slots')}, no padding"]
-    sizes = [_tile_in_words(tile) for tile in shape.layout.tiles]
+        return "Empty array"
+    is_padded, positions = shape.slots != shape.elements, format_count(shape.slots, "positions")
+    parts = [f"{positions} for {format_count(shape.elements, 'elements')}" if is_padded else f"{positions}, no padding"]
+    sizes = [_format_tile(tile) for tile in shape.layout.tiles]
     if len(sizes) > 1 and all(len(tile.dimensions) == 1 for tile in shape.layout.tiles[:2]):
-        said.append(f"boxes {sizes[0]} in rows of {sizes[1]}" + (f", ┊ {sizes[2]}" if len(sizes) > 2 else ""))
+        subtiles = f", ┊ {sizes[2]}" if len(sizes) > 2 else ""
+        parts.append(f"tiles of {sizes[0]} in rows of {sizes[1]}{subtiles}")
     elif len(sizes) > 1:
-        said.append(f"boxes {sizes[0]}, ┊ parts {sizes[1]}")
+        parts.append(f"tiles {sizes[0]}, ┊ {sizes[1]}")
     elif sizes:
-        said.append(f"boxes are tiles of {sizes[0]}")
-    return "; ".join(said)
+        is_row = len(shape.layout.tiles[0].dimensions) == 1
+        parts.append(f"boxes are tiles of {sizes[0]}" if is_row else f"boxes are {sizes[0]} tiles")
+    return "; ".join([*parts, "· marks padding"] if is_padded else parts)
 
 
 def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[tuple[int, ...]] = ()) -> list[Part]:
@@ -124,10 +125,12 @@ def drawing_parts(shapes: Sequence[tuple[str, ArrayShape]], elements: Sequence[t
     drawn = [(name, shape) for name, shape in shapes if shape.slots]
     parts: list[Part] = [
         figure_of(shape, elements=elements, title=f"{name} {shape}".strip() if len(shapes) > 1 else "")
-        for name, shape in drawn[:MOST_DRAWN]
+        for name, shape in drawn[:MAX_DRAWN]
     ]
     if (more := len(shapes) - len(parts)) and len(shapes) > 1:
-        parts.append(Passage("not_drawn", (f"{format_count(more, 'more arrays')} not drawn",)))
+        parts.append(
+            Passage("not_drawn", (f"{format_count(more, 'more arrays')} {'is' if more == 1 else 'are'} not drawn",))
+        )
     return parts
 
 
@@ -153,8 +156,8 @@ def _anatomy(explained: Explained, array: ArrayShape) -> Anatomy:
     segments, explanations = shape_segments(pieces, 0, array, target=target)
     if not explained.has_layout and array.rank:
         order = meaning_of(ShapeToken("", "order"), array)
-        explanations.append(Explanation(None, "order", "none written", order))
-        explanations.append(Explanation(None, "tile", "none written", "no padding, as on CPU and GPU"))
+        explanations.append(Explanation(None, "order", "not specified", order))
+        explanations.append(Explanation(None, "tile", "not specified", "not tiled, as on CPU and GPU"))
     return Anatomy("shape", tuple(segments), tuple(explanations))
 
 
@@ -166,7 +169,7 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
             f"[{', '.join(map(str, step.sizes))}]",
             step.elements,
             step.bytes,
-            _remark(step, array, names),
+            _note(step, array, names),
             step.kind,
             step.sizes,
             step.padding or None,
@@ -180,51 +183,49 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
 
 def _step_name(step: LayoutStep, shape: ArrayShape) -> str:
     match step.kind:
-        case "cut":
-            return f"cut by {','.join(map(str, step.cut))}"
+        case "tile":
+            return f"tile ({','.join(map(str, step.tile))})"
         case "order":
             return f"order {index_text(shape.layout.minor_to_major)}"
         case "extend":
-            return "add 1s"
+            return "extend rank"
         case "combine":
-            return "fold *"
+            return "combine *"
         case "align":
-            return f"align to {shape.layout.tail_padding_alignment_in_elements}"
+            return f"align to {format_count(shape.layout.tail_padding_alignment_in_elements, 'elements')}"
         case "split":
             return "largest part"
-        case "metadata":
-            return "dynamic sizes"
         case _:
             return step.kind
 
 
-def _remark(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
+def _note(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> str:
     match step.kind:
         case "order":
-            return "now " + ", ".join(names[d] for d in step.transpose)
+            return ", ".join(names[d] for d in step.transpose)
         case "extend":
-            return "in front: the tile has more dimensions"
+            return "tile has higher rank"
         case "combine":
             at = step.position
             return f"{step.before[at]} × {step.before[at + 1]} = {step.sizes[at]}"
         case "pad":
             return ", ".join(_added(step, shape, names))
-        case "cut":
+        case "tile":
             counts = " × ".join(f"{count:,}" for count in step.counts)
-            return f"{counts} {'tiles' if step.counts != (1,) else 'tile'}" if not step.level else f"{counts} in each"
+            return f"{counts} {'tiles' if step.counts != (1,) else 'tile'}" if not step.level else f"{counts} per tile"
         case "split":
-            return "SC divides the rest"
+            return "split by SC"
         case "metadata":
-            return f"+ {format_count(shape.metadata_bytes, 'bytes')} for sizes"
+            return f"+ {format_count(shape.metadata_bytes, 'bytes')} for dynamic sizes"
         case _:
             return ""
 
 
 def _added(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[str]:
     groups = [each.dimensions for each in physical_dimensions(shape)] if not step.level else []
-    called = ["".join(names[d] for d in group) for group in groups]
+    labels = ["".join(names[d] for d in group) for group in groups]
     return [
-        f"{(called[at] if at < len(called) else '') or step.before[at]} + {extra:,}"
+        f"{(labels[at] if at < len(labels) else '') or step.before[at]} + {extra:,}"
         for at, extra in enumerate(step.padding)
         if extra
     ]
@@ -233,10 +234,10 @@ def _added(step: LayoutStep, shape: ArrayShape, names: Sequence[str]) -> list[st
 def _sentences(steps: Sequence[LayoutStep]) -> list[str]:
     """Each tiling step that moves elements, in the terms of XLA's page on tiled layout."""
     return [
-        f"cut by {','.join(map(str, step.cut))}: reshape to [{', '.join(map(str, step.reshape))}], "
+        f"tile ({','.join(map(str, step.tile))}): reshape to [{', '.join(map(str, step.reshape))}], "
         f"transpose ({', '.join(map(str, step.transpose))})"
         for step in steps
-        if step.kind == "cut" and step.transpose != tuple(range(len(step.transpose)))
+        if step.kind == "tile" and step.transpose != tuple(range(len(step.transpose)))
     ]
 
 
@@ -244,11 +245,11 @@ def _stride_sentences(shape: ArrayShape) -> list[str]:
     if not shape.slots or not shape.rank:
         return []
     strides = ", ".join("-" if stride is None else str(stride) for stride in physical_strides(shape))
-    in_memory = f"strides in memory: [{strides}] bytes" if shape.layout.tiles else ""
-    return [said for said in (in_memory, stride_meaning(shape)) if said]
+    physical = f"physical strides: [{strides}] bytes" if shape.layout.tiles else ""
+    return [sentence for sentence in (physical, stride_meaning(shape)) if sentence]
 
 
-def _tile_in_words(tile: Tile) -> str:
+def _format_tile(tile: Tile) -> str:
     return str(tile) if COMBINE in tile.dimensions else " × ".join(f"{size:,}" for size in tile.dimensions)
 
 

@@ -1,4 +1,4 @@
-"""Notice that numbers are upper bounds because the module is not optimized yet."""
+"""Notes that numbers are upper bounds because the module is not optimized yet."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def bounded(answer: str, stage: ProgramStage, *, name: str = "") -> str:
 
     `name` is the module's; its case is kept if the answer begins with it.
 
-    >>> bounded("Takes 3 GiB", "optimized")
-    'Takes 3 GiB'
-    >>> bounded("Nothing is asynchronous: 3 µs a step", "before optimization")
-    'Before optimization, so these are upper bounds: nothing is asynchronous: 3 µs a step'
-    >>> bounded("HBM peaks at 3 GiB", "during optimization")
-    'During optimization, so these are upper bounds: HBM peaks at 3 GiB'
+    >>> bounded("HBM needs 3 GiB", "optimized")
+    'HBM needs 3 GiB'
+    >>> bounded("No async operations in 9 steps", "before optimization")
+    'Before optimization (upper bounds): no async operations in 9 steps'
+    >>> bounded("HBM usage peaks at 3 GiB", "during optimization")
+    'During optimization (upper bounds): HBM usage peaks at 3 GiB'
     """
     if stage == "optimized":
         return answer
     is_word = (answer[1:2].islower() or answer[1:2] == " ") and not (name and answer.startswith(name))
     rest = f"{answer[:1].lower()}{answer[1:]}" if is_word else answer
-    return f"{stage[:1].upper()}{stage[1:]}, so these are upper bounds: {rest}"
+    return f"{stage[:1].upper()}{stage[1:]} (upper bounds): {rest}"
 
 
 def bounded_report(report: Report, loaded: Loaded) -> Report:

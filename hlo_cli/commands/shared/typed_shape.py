@@ -39,13 +39,13 @@ def typed_shape(text: str) -> TypedShape:
     text = with_small_types(text)
     source = Source("", text)
     given = _read(source)
-    shape = _from_the_end(given)
+    shape = _with_positive_dimensions(given)
     for index, leaf in shape.leaves:
         for array in arrays_of(leaf):
             _check(array, subshape(given, index) or given, source)
     if shape == given:
         return TypedShape(text, given, shape)
-    note = Diagnostic("note", f"negative numbers count from the last dimension: {shape}")
+    note = Diagnostic("note", f"negative dimension numbers count from the end: {shape}")
     return TypedShape(text, given, shape, (note,))
 
 
@@ -83,15 +83,15 @@ def _of_instruction(source: Source) -> Shape:
         raise HloError.of(module.errors)
     root = module.entry.root or module.entry.instructions[-1]
     if root.shape == UnknownShape():
-        raise HloError(f"{root.name} is written without its shape", Span(0, len(source.text)), source=source)
+        raise HloError(f"'{root.name}' has no shape", Span(0, len(source.text)), source=source)
     return root.shape
 
 
-def _from_the_end(shape: Shape) -> Shape:
+def _with_positive_dimensions(shape: Shape) -> Shape:
     """The shape with negative dimension numbers of its orders counted from the last dimension, as in Python."""
     match shape:
         case TupleShape(elements=elements):
-            return TupleShape(tuple(map(_from_the_end, elements)))
+            return TupleShape(tuple(map(_with_positive_dimensions, elements)))
         case ArrayShape(layout=layout):
             order = tuple(d + shape.rank if -shape.rank <= d < 0 else d for d in layout.minor_to_major)
             return replace(shape, layout=replace(layout, minor_to_major=order))
@@ -103,10 +103,10 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
     """Raises HloError if the layout does not fit the array; `given` is its written form, somewhere in the source."""
     problem, (role, number) = array.problem, overflow_source(array)
     if problem is None and array.layout.element_size_in_bits < 0:
-        problem, role = "E(n) must be a positive number of bits", "element_size"
+        problem, role = "E(n) needs a positive number of bits", "element_size"
     if problem is None:
         return
-    hint = f"row-major is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None
+    hint = f"the row-major order is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None
     for pieces in (shape_tokens(given), shape_tokens(given, layout=False)):
         for at, spans in _places(source.text, pieces):
             found = (s for p, s in zip(pieces, spans, strict=True) if p.role == role and p.number == number)

@@ -15,7 +15,7 @@ import click
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.shape_argument import is_written, resolve_name
+from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
@@ -56,7 +56,7 @@ class _Array:
 
     shape: ArrayShape
     named: NamedShape | None
-    is_divided: bool
+    is_split: bool
 
 
 @click.command(
@@ -141,18 +141,18 @@ def command(shape: str, questions: tuple[str, ...], **given: Any) -> int:
     return _answer(array, questions, options, output)
 
 
-def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
-    from hlo_cli.commands.tile_index.report import report_of_elements, report_of_slots, selections_of, slots_of
+def _answer(array: _Array, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions) -> int:
+    from hlo_cli.commands.tile_index.report import positions_of, report_of_elements, report_of_positions, selections_of
 
     if options.inverse:
-        slots = slots_of(array.shape, asked, options)
+        positions = positions_of(array.shape, requested, options)
         if output.format == "npy":
             from hlo_cli.commands.tile_index.npy import write_elements
 
-            write_elements(array.shape, slots, options, output.path)
+            write_elements(array.shape, positions, options, output.path)
             return 0
-        return _finish(report_of_slots(array.shape, slots, options), array, output)
-    selections = selections_of(array.shape, asked, options)
+        return _finish(report_of_positions(array.shape, positions, options), array, output)
+    selections = selections_of(array.shape, requested, options)
     if output.format == "npy":
         from hlo_cli.commands.tile_index.npy import write_addresses
 
@@ -163,7 +163,7 @@ def _answer(array: _Array, asked: Sequence[str], options: TileIndexOptions, outp
 
 
 def _compare(
-    array: _Array, second: ArrayShape | None, asked: Sequence[str], options: TileIndexOptions, output: OutputOptions
+    array: _Array, second: ArrayShape | None, requested: Sequence[str], options: TileIndexOptions, output: OutputOptions
 ) -> int:
     from hlo_cli.commands.tile_index.compare import report_of_instruction, report_of_pair
 
@@ -173,13 +173,13 @@ def _compare(
     if options.inverse or options.explain or options.draw or options.verify:
         name = "--inverse" if options.inverse else options.picture
         raise conflict_error(name, "two shapes", hint="with two shapes, use only INDEX and --all")
-    return _finish(report_of_pair(array.shape, second, asked, everything=options.everything), array, output)
+    return _finish(report_of_pair(array.shape, second, requested, everything=options.everything), array, output)
 
 
 def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
     """Writes a report, with notes on the array and on its dump."""
-    if array.is_divided:
-        note = Diagnostic("note", "SC divides the array between memories; addresses are those of the undivided array")
+    if array.is_split:
+        note = Diagnostic("note", "SC splits the array across memories; addresses refer to the unsplit array")
         report = replace(report, notes=(*report.notes, note))
     named = array.named
     if named is None:
@@ -193,8 +193,8 @@ def _finish(report: Report, array: _Array, output: OutputOptions) -> int:
 
 
 def _array(argument: str, reading: InputOptions) -> _Array:
-    if is_written(argument):
-        return _array_of(_written(argument))
+    if is_hlo_text(argument):
+        return _array_of(_parse(argument))
     named = resolve_name(argument, reading)
     if named is None:
         dump = argument.rpartition(":")[0] or argument
@@ -202,8 +202,13 @@ def _array(argument: str, reading: InputOptions) -> _Array:
             from hlo_cli.inputs.files import missing
 
             raise missing(dump)
-        what = "is a dump: name an instruction in it" if os.path.exists(argument) else "is no shape and no DUMP:NAME"
-        raise HloError(f"{argument} {what}", hint="as in f32[8,128]{1,0}, or dump.txt:fusion.3")
+        if os.path.exists(argument):
+            raise HloError(
+                f"'{argument}' is a dump, not a shape", hint=f"name an instruction in it, such as {argument}:fusion.3"
+            )
+        raise HloError(
+            f"'{argument}' is neither a shape nor DUMP:NAME", hint="for example f32[8,128]{1,0} or dump.txt:fusion.3"
+        )
     return _array_of(named.shape, named)
 
 
@@ -211,11 +216,11 @@ def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
     from hlo_cli.analysis.layout.indices import addressable
 
     array = addressable(shape)
-    written = shape.array if isinstance(shape, BufferShape) else shape
-    return _Array(array, named, is_divided=array != written)
+    given = shape.array if isinstance(shape, BufferShape) else shape
+    return _Array(array, named, is_split=array != given)
 
 
-def _written(text: str) -> Shape:
+def _parse(text: str) -> Shape:
     """A shape, or that of an instruction; errors are left to the code that explains shapes."""
     from hlo_cli.syntax.scanning.shapes import parse_shape
 
@@ -231,7 +236,7 @@ def _written(text: str) -> Shape:
 def _second(argument: str, reading: InputOptions) -> ArrayShape | None:
     if _INDEX.fullmatch(argument):
         return None
-    if is_written(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
+    if is_hlo_text(argument) or (":" in argument and not os.path.exists(argument) and _is_dump(argument)):
         return _array(argument, reading).shape
     return None
 

@@ -10,7 +10,7 @@ from hlo_cli.analysis.layout.bitcast_steps import BitcastSteps, bitcast_steps
 from hlo_cli.analysis.layout.indices import addressable
 from hlo_cli.analysis.layout.relayout import IndexCorrespondence, LayoutMoves, correspondence, layout_moves
 from hlo_cli.analysis.layout.relayout_steps import RelayoutStep, relayout_steps
-from hlo_cli.commands.tile_index.inputs import questions
+from hlo_cli.commands.tile_index.inputs import read_queries
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.ir.instruction import Instruction
@@ -44,8 +44,8 @@ def report_of_instruction(instruction: Instruction) -> Report:
     """
     if instruction.opcode not in _OPCODES or not instruction.operands:
         raise HloError(
-            f"{instruction.name} is a {instruction.opcode}, which has one array, not two: say which element",
-            hint=f"as in hlo tile-index DUMP:{instruction.name} 0,0",
+            f"{instruction.name} ({instruction.opcode}) has a single array: pass an INDEX",
+            hint=f"for example `hlo tile-index DUMP:{instruction.name} 0,0`",
         )
     before = addressable(instruction.operand_shape(0))
     after = addressable(next(leaf for _, leaf in instruction.shape.leaves))
@@ -57,11 +57,13 @@ def report_of_instruction(instruction: Instruction) -> Report:
     return _report(before, after, correspondence(before, after, order))
 
 
-def report_of_pair(before: ArrayShape, after: ArrayShape, asked: Sequence[str], *, everything: bool) -> Report:
+def report_of_pair(before: ArrayShape, after: ArrayShape, requested: Sequence[str], *, everything: bool) -> Report:
     """The elements that move from one layout to the other; for given indices, their old and new positions."""
     by = correspondence(before, after)
-    selections = questions(
-        asked, lambda text, name, line: read_selection(text, before.sizes, name=name, line=line), ("index", "element")
+    selections = read_queries(
+        requested,
+        lambda text, name, line: read_selection(text, before.sizes, name=name, line=line),
+        ("index", "element"),
     )
     if everything:
         selections.append(Selection(tuple(map(range, before.sizes))))
@@ -74,11 +76,13 @@ def _report(
     moves = layout_moves(before, after, by)
     parts: list[Part] = []
     if selections:
-        parts.append(_places(before, after, by, selections))
+        parts.append(_positions(before, after, by, selections))
     parts.append(_layouts(before, after, main=not selections))
     parts += _steps(relayout_steps(before, after, by.order))
     if moves.moved and (found := bitcast_steps(before, after)) is not None and found.kind != "identity":
-        parts.append(Passage("renamed", (f"The same bytes can be read as the other shape: {_renamed(found)}.",)))
+        parts.append(
+            Passage("bitcast", (f"The same bytes can be reinterpreted as the other shape: {_equivalent(found)}.",))
+        )
     numbers: dict[str, Cell] = {
         "bitcast": moves.moved == 0,
         "elements": moves.elements,
@@ -90,33 +94,38 @@ def _report(
 
 
 def _bitcast(before: ArrayShape, after: ArrayShape, found: BitcastSteps) -> Report:
-    answer = f"A bitcast: {format_count(before.elements, 'elements')} keep their bytes; {_renamed(found)}"
-    numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "renaming": found.kind}
+    answer = f"Bitcast: {_all_in_place(before.elements)}; {_equivalent(found)}"
+    numbers: dict[str, Cell] = {"bitcast": True, "elements": before.elements, "moved": 0, "bitcast_kind": found.kind}
     return Report("tile-index", answer, numbers=numbers, parts=(_layouts(before, after, main=True),))
 
 
 def _answer(moves: LayoutMoves) -> str:
     if not moves.moved:
-        return f"A bitcast: all {format_count(moves.elements, 'elements')} keep their bytes"
-    longest = "one element" if moves.longest_run == 1 else f"up to {format_count(moves.longest_run, 'elements')}"
+        return f"Bitcast: {_all_in_place(moves.elements)}"
+    longest = "one element" if moves.longest_run == 1 else f"at most {format_count(moves.longest_run, 'elements')}"
+    verb = "moves" if moves.moved == 1 else "move"
     return (
-        f"Not a bitcast: {moves.moved:,} of {format_count(moves.elements, 'elements')} move,"
-        f" in {format_count(moves.runs, 'runs')} of {longest}"
+        f"Not a bitcast: {moves.moved:,} of {format_count(moves.elements, 'elements')} {verb},"
+        f" in {format_count(moves.runs, 'contiguous runs')} of {longest}"
     )
 
 
-def _renamed(found: BitcastSteps) -> str:
+def _all_in_place(elements: int) -> str:
+    return f"all {elements:,} elements stay in place" if elements != 1 else "the element stays in place"
+
+
+def _equivalent(found: BitcastSteps) -> str:
     match found.kind:
         case "identity":
-            return "indices stay as they are"
+            return "indices are unchanged"
         case "reshape":
-            return "a reshape, in row-major order"
+            return "a row-major reshape"
         case "transpose":
             return f"transpose {tuple_text(found.order)}"
         case "reshape and transpose":
             return f"reshape to {list(found.factors)}, transpose {tuple_text(found.order)}, reshape"
         case _:
-            return "in the order of memory each is a reshape of the other"
+            return "a reshape in physical order"
 
 
 def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
@@ -127,8 +136,8 @@ def _layouts(before: ArrayShape, after: ArrayShape, *, main: bool) -> Table:
         Column("space", "space", "count", person=False),
         Column("space_name", "space", "text", machine=False, person=before.memory_space != after.memory_space),
         Column("padded_bytes", "padded", "bytes"),
-        Column("in_memory", "in memory, major first", "text", machine=False),
-        Column("physical", "physical", "index", person=False),
+        Column("shown_dimensions", "physical dimensions", "text", machine=False),
+        Column("physical_dimensions", "physical", "index", person=False),
         Column("shape", "shape", "shape", person=False),
     )
     return Table("layouts", columns, tuple(_layout(*each) for each in (("from", before), ("to", after))), main=main)
@@ -149,16 +158,16 @@ def _steps(steps: Sequence[RelayoutStep]) -> list[Part]:
     if not steps:
         return []
     columns = (Column("step", "step", "text"), Column("order", "order", "index", align="left"))
-    sizes = Column("sizes", "sizes in memory", "text", machine=False)
-    raw = Column("to", "to", "index", person=False)
+    sizes = Column("sizes", "physical sizes", "text", machine=False)
+    raw = Column("physical_sizes", "physical", "index", person=False)
     rows = tuple((step.kind, step.order or None, str(list(step.sizes)), step.sizes) for step in steps)
     return [Table("steps", (*columns, sizes, raw), rows, main=False, noun="steps")]
 
 
-def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, asked: Sequence[Selection]) -> Table:
+def _positions(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, requested: Sequence[Selection]) -> Table:
     columns = (
         Column("index", "element", "index", align="left"),
-        Column("to_index", "becomes", "index", align="left"),
+        Column("to_index", "new index", "index", align="left"),
         Column("from_linear_index", "from", "count"),
         Column("to_linear_index", "to", "count"),
         Column("from_byte_offset", "from byte", "count"),
@@ -167,12 +176,12 @@ def _places(before: ArrayShape, after: ArrayShape, by: IndexCorrespondence, aske
     )
 
     def rows() -> Iterator[Row]:
-        for selection in asked:
+        for selection in requested:
             for index in selection.indices:
                 there = by.index_of(index, before, after)
                 old, new = linear_index(before, index), linear_index(after, there)
                 old_byte, new_byte = old * before.element_bits // 8, new * after.element_bits // 8
                 yield (index, there, old, new, old_byte, new_byte, old_byte != new_byte)
 
-    count = sum(selection.count for selection in asked)
+    count = sum(selection.count for selection in requested)
     return Table("elements", columns, LazyRows(count, rows), noun="elements")

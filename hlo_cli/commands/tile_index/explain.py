@@ -16,8 +16,8 @@ from hlo_cli.report.figure import Figure, fixed
 @dataclass(frozen=True, slots=True)
 class _Line:
     label: str
-    what: str
-    how: str
+    quantity: str
+    formula: str
     value: tuple[int, ...]
 
 
@@ -29,10 +29,10 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape = parse_shape("f32[3,5]{1,0:T(2,2)}")
     >>> for line in explanation(shape, position_of(shape, (2, 3))).draw(80): print(plain_text(line))
-    tile T(2,2)  which tile   (⌊2/2⌋, ⌊3/2⌋)      = (1,1)
-                 of tiles     (⌈3/2⌉, ⌈5/2⌉)      = (2,3)
-                 where in it  (2 mod 2, 3 mod 2)  = (0,1)
-                 of a tile                          (2,2)
+    tile T(2,2)  tile index     (⌊2/2⌋, ⌊3/2⌋)      = (1,1)
+                 tile grid      (⌈3/2⌉, ⌈5/2⌉)      = (2,3)
+                 index in tile  (2 mod 2, 3 mod 2)  = (0,1)
+                 tile size                            (2,2)
     <BLANKLINE>
       linear_index_with_tile((2,3), (3,5), (2,2))
     = linear_index((1,1,0,1), (2,3,2,2))
@@ -43,11 +43,14 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
     lines = list(_steps(shape, place.index))
     widths = [max((len(text) for text in column), default=0) for column in zip(*_texts(lines), strict=True)]
     table = [
-        "  ".join((label.ljust(widths[0]), what.ljust(widths[1]), how.ljust(widths[2]), value)).rstrip()
-        for label, what, how, value in _texts(lines)
+        "  ".join((label.ljust(widths[0]), quantity.ljust(widths[1]), formula.ljust(widths[2]), value)).rstrip()
+        for label, quantity, formula, value in _texts(lines)
     ]
     data: dict[str, Cell] = {
-        "steps": tuple({"step": line.label, "what": line.what, "how": line.how, "value": line.value} for line in lines),
+        "steps": tuple(
+            {"step": line.label, "quantity": line.quantity, "formula": line.formula, "value": line.value}
+            for line in lines
+        ),
         "index": place.index,
         "linear_index": place.linear_index,
     }
@@ -56,7 +59,10 @@ def explanation(shape: ArrayShape, place: ElementPosition, *, named: bool = Fals
 
 
 def _texts(lines: Sequence[_Line]) -> list[tuple[str, str, str, str]]:
-    return [(line.label, line.what, line.how, f"{'=' if line.how else ' '} {tuple_text(line.value)}") for line in lines]
+    return [
+        (line.label, line.quantity, line.formula, f"{'=' if line.formula else ' '} {tuple_text(line.value)}")
+        for line in lines
+    ]
 
 
 def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
@@ -68,25 +74,25 @@ def _steps(shape: ArrayShape, index: Sequence[int]) -> Iterator[_Line]:
         match step:
             case Permute(order=order):
                 if order != tuple(range(len(order))):
-                    yield _Line("in memory", "major first", f"dimensions {tuple_text(order)}", after)
-                    yield _Line("", "of sizes", "", sizes)
+                    yield _Line("physical", "major to minor", f"dimensions {tuple_text(order)}", after)
+                    yield _Line("", "sizes", "", sizes)
                 label = _label(next(tiles, None), levels)
             case Extend(count=count):
-                yield _Line(label, "in front", f"{count} of size 1", after)
+                yield _Line(label, "added", f"{count} of size 1", after)
                 label = ""
             case Combine(position=at):
-                how = f"{now[at]} · {bounds[at + 1]} + {now[at + 1]}"
-                yield _Line(label, "folded", how, after)
-                yield _Line("", "of sizes", f"{bounds[at]} · {bounds[at + 1]}", sizes)
+                product = f"{now[at]} · {bounds[at + 1]} + {now[at + 1]}"
+                yield _Line(label, "combined", product, after)
+                yield _Line("", "sizes", f"{bounds[at]} · {bounds[at + 1]}", sizes)
                 label = ""
             case Split(sizes=cut):
                 kept, count = len(bounds) - len(cut), len(cut)
                 inside, room = now[kept:], bounds[kept:]
                 pairs = list(zip(inside, room, cut, strict=True))
-                yield _Line(label, "which tile", _list(f"⌊{i}/{t}⌋" for i, _, t in pairs), after[kept : kept + count])
-                yield _Line("", "of tiles", _list(f"⌈{d}/{t}⌉" for _, d, t in pairs), sizes[kept : kept + count])
-                yield _Line("", "where in it", _list(f"{i} mod {t}" for i, _, t in pairs), after[kept + count :])
-                yield _Line("", "of a tile", "", cut)
+                yield _Line(label, "tile index", _list(f"⌊{i}/{t}⌋" for i, _, t in pairs), after[kept : kept + count])
+                yield _Line("", "tile grid", _list(f"⌈{d}/{t}⌉" for _, d, t in pairs), sizes[kept : kept + count])
+                yield _Line("", "index in tile", _list(f"{i} mod {t}" for i, _, t in pairs), after[kept + count :])
+                yield _Line("", "tile size", "", cut)
                 levels += 1
                 label = _label(next(tiles, None), levels)
         now = after
@@ -102,11 +108,11 @@ def _sum(shape: ArrayShape, place: ElementPosition) -> Iterator[str]:
     for step, before in zip(tiling.steps, tiling.bounds, strict=False):
         final = step.forward(final, before)
     bounds = tiling.physical
-    asked = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
+    arguments = f"{tuple_text(place.index)}, {tuple_text(shape.sizes)}"
     tiles = shape.layout.tiles
     name = "linear_index" if not tiles else "linear_index_with_tile" if len(tiles) == 1 else "linear_index_with_tiles"
     if tiles:
-        yield f"  {name}({asked}, {''.join(map(str, tiles))})"
+        yield f"  {name}({arguments}, {''.join(map(str, tiles))})"
         yield f"= linear_index({tuple_text(final)}, {tuple_text(bounds)})"
     else:
         yield f"  linear_index({tuple_text(final)}, {tuple_text(bounds)})"

@@ -12,14 +12,14 @@ from hlo_cli.source import HloError
 _Q = TypeVar("_Q")
 
 Reader = Callable[[str, str, int], _Q]
-"""Parses one question; the other arguments are the name of its file, and its line there."""
+"""Parses one query; the other arguments are the name of its file, and its line there."""
 
 
-def questions(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
-    """Questions in the arguments, in order: texts, names of files with one question a line, or `-`.
+def read_queries(arguments: Sequence[str], read: Reader[_Q], fields: Sequence[str]) -> list[_Q]:
+    """Queries in the arguments, in order: texts, names of files with one query per line, or `-`.
 
-    A line is a question as on the command line, or a JSON list, number, or record; of a record, and under a header
-    line, the first of `fields` that exists is used. A .npy file holds one question a row. Files may be compressed.
+    A line is a query as on the command line, or a JSON list, number, or record; of a record, and under a header
+    line, the first of `fields` that exists is used. A .npy file has one query per row. Files may be compressed.
     """
     found: list[_Q] = []
     for argument in arguments:
@@ -50,19 +50,19 @@ def _bytes_of(argument: str) -> tuple[str, bytes]:
 
 
 def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The questions of a file with their line numbers."""
+    """The queries of a file with their line numbers."""
     if data.startswith(b"\x93NUMPY"):
         from hlo_cli.analysis.layout.npy import integers_of
 
         rows = integers_of(data, name)
         if rows.ndim not in (1, 2):
-            raise HloError(f"{name} has {rows.ndim} dimensions: a .npy file of questions has one a row")
+            raise HloError(f"{name} has {rows.ndim} dimensions; expected a 1-D or 2-D array with one index per row")
         yield from enumerate((_joined(row if rows.ndim > 1 else [row]) for row in rows.tolist()), start=1)
         return
     try:
         lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise HloError(f"{name} is neither text nor .npy") from None
+        raise HloError(f"{name}: expected text or .npy") from None
     column: int | None = None
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -72,7 +72,7 @@ def _texts(data: bytes, name: str, fields: Sequence[str]) -> Iterator[tuple[int,
         if not text or text.startswith("#"):
             continue
         if text[0] in "[{":
-            yield from ((number, said) for said in _of_json(text, f"{name}:{number}", fields))
+            yield from ((number, value) for value in _of_json(text, f"{name}:{number}", fields))
         else:
             yield number, _cell(text, column, f"{name}:{number}")
 
@@ -90,17 +90,17 @@ def _cell(text: str, column: int | None, place: str) -> str:
     try:
         return next(csv.reader([text], delimiter="\t" if "\t" in text else ","))[column]
     except (csv.Error, IndexError):
-        raise HloError(f"{place}: the line has no column {column + 1}, of which the header says that it asks") from None
+        raise HloError(f"{place}: missing column {column + 1}") from None
 
 
 def _of_json(text: str, place: str, fields: Sequence[str]) -> Iterator[str]:
-    """The questions in a line of JSON: one, or a list of lists."""
+    """The queries in a line of JSON: one, or a list of lists."""
     import json
 
     try:
         value = json.loads(text, parse_int=str)
     except (ValueError, RecursionError) as error:
-        raise HloError(f"{place}: not JSON: {error}") from None
+        raise HloError(f"{place}: invalid JSON: {error}") from None
     several = isinstance(value, list) and value and all(isinstance(row, list | dict) for row in value)
     for row in value if several else [value]:
         yield _of_value(row, place, fields)
@@ -110,7 +110,7 @@ def _of_value(value: object, place: str, fields: Sequence[str]) -> str:
     if isinstance(value, dict):
         value = next((value[field] for field in fields if field in value), None)
         if value is None:
-            raise HloError(f"{place}: the record has none of {', '.join(fields)}")
+            raise HloError(f"{place}: expected one of the fields {', '.join(fields)}")
     return _joined(value if isinstance(value, list) else [value])
 
 

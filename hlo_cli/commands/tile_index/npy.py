@@ -18,32 +18,34 @@ if TYPE_CHECKING:
     from hlo_cli.commands.tile_index.options import TileIndexOptions
 
 
-def write_addresses(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions, path: str | None) -> None:
+def write_addresses(
+    array: ArrayShape, requested: Sequence[Selection], options: TileIndexOptions, path: str | None
+) -> None:
     """Writes the linear index of each element or, with `--bytes`, its byte; for a whole array, in the array's shape."""
-    whole = options.everything and len(asked) == 1
-    sizes = array.sizes if whole else (sum(selection.count for selection in asked),)
-    blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in asked])
+    whole = options.everything and len(requested) == 1
+    sizes = array.sizes if whole else (sum(selection.count for selection in requested),)
+    blocks: Iterable[IntArray] = linear_indices_of(array, [selection.ranges for selection in requested])
     if options.as_bytes:
         bits = options.bits or array.element_bits
         blocks = _in_bytes(blocks, bits, _first_byte(array, options))
     write_bytes(npy_bytes(blocks, sizes), path)
 
 
-def write_elements(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions, path: str | None) -> None:
+def write_elements(array: ArrayShape, requested: Sequence[range], options: TileIndexOptions, path: str | None) -> None:
     """Writes the element at each position or byte, one row each, -1 throughout for padding."""
     front, bits = 0, 8
     if options.as_bytes:
         front, bits = _first_byte(array, options), options.bits or array.element_bits
     if bits % 8:
-        raise HloError("a byte holds several elements: a .npy file takes their slots, without --bytes")
-    blocks = elements_in(array, asked, front=front, width=bits // 8)
-    write_bytes(npy_bytes(blocks, (sum(map(len, asked)), array.rank)), path)
+        raise HloError("cannot write byte offsets for sub-byte elements", hint="remove --bytes to write linear indices")
+    blocks = elements_in(array, requested, front=front, width=bits // 8)
+    write_bytes(npy_bytes(blocks, (sum(map(len, requested)), array.rank)), path)
 
 
 def _first_byte(array: ArrayShape, options: TileIndexOptions) -> int:
     """The address of position 0; HloError if the last address is too large for a .npy file."""
     if (end := buffer_bytes(array, options).stop) > 2**63:
-        raise HloError(f"the buffer ends at byte {end:,}, which the 64 bits of a .npy file cannot hold")
+        raise HloError(f"the buffer ends at byte {end:,}, which does not fit in 64 bits")
     return options.address + array.layout.dynamic_shape_metadata_prefix_bytes
 
 

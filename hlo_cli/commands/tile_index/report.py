@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.layout.addresses import ElementPosition, element_at, position_of
-from hlo_cli.commands.tile_index.inputs import questions
-from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, slots_table
+from hlo_cli.commands.tile_index.inputs import read_queries
+from hlo_cli.commands.tile_index.tables import addresses_table, padding_reason, positions_table
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
@@ -19,33 +19,38 @@ from hlo_cli.syntax.scanning.indices import Selection, read_selection, read_slot
 if TYPE_CHECKING:
     from hlo_cli.commands.tile_index.options import TileIndexOptions
 
-_MOST_EXPLAINED = 20
-_MOST_DRAWN = 200
-_MOST_VERIFIED = 1 << 27
+_MAX_EXPLAINED = 20
+_MAX_DRAWN = 200
+_MAX_VERIFIED = 1 << 27
 
 
-def selections_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[Selection]:
+def selections_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[Selection]:
     """The selected elements, in the given order."""
-    found = questions(
-        asked, lambda text, name, line: read_selection(text, array.sizes, name=name, line=line), ("index", "element")
+    found = read_queries(
+        requested,
+        lambda text, name, line: read_selection(text, array.sizes, name=name, line=line),
+        ("index", "element"),
     )
     return [*found, Selection(tuple(map(range, array.sizes)))] if options.everything else found
 
 
-def slots_of(array: ArrayShape, asked: Sequence[str], options: TileIndexOptions) -> list[range]:
+def positions_of(array: ArrayShape, requested: Sequence[str], options: TileIndexOptions) -> list[range]:
     """The selected positions or, with `--bytes`, bytes, in the given order."""
     if options.explain or options.draw or options.verify:
-        raise HloError("--inverse goes with indices alone: --explain, --draw and --verify are for elements")
+        given = ("--explain" * options.explain, "--draw" * options.draw, "--verify" * options.verify)
+        raise HloError(f"{next(filter(None, given))} cannot be used with --inverse")
     if options.as_bytes:
         there = buffer_bytes(array, options)
-        found = questions(
-            asked,
+        found = read_queries(
+            requested,
             lambda text, name, line: _above(options.address, read_slots(text, there.stop, name=name, line=line)),
             ("byte_offset", "byte"),
         )
         return [*found, there] if options.everything else found
     fields = ("linear_index", "linear")
-    found = questions(asked, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields)
+    found = read_queries(
+        requested, lambda text, name, line: read_slots(text, array.slots, name=name, line=line), fields
+    )
     return [*found, range(array.slots)] if options.everything else found
 
 
@@ -56,92 +61,92 @@ def buffer_bytes(array: ArrayShape, options: TileIndexOptions) -> range:
     return range(options.address, data + -(-array.slots * bits // 8))
 
 
-def report_of_elements(array: ArrayShape, asked: Sequence[Selection], options: TileIndexOptions) -> tuple[Report, int]:
+def report_of_elements(
+    array: ArrayShape, requested: Sequence[Selection], options: TileIndexOptions
+) -> tuple[Report, int]:
     """The positions of elements; the second value is the exit code, 1 if `--verify` finds a mismatch."""
-    count = sum(selection.count for selection in asked)
+    count = sum(selection.count for selection in requested)
     bits = options.bits or array.element_bits
-    table = addresses_table(array, asked, bits=bits, base=options.address)
-    parts: list[Part] = [table] if asked else []
+    table = addresses_table(array, requested, bits=bits, base=options.address)
+    parts: list[Part] = [table] if requested else []
     answer = f"{format_count(count, 'elements')} of {array}"
-    numbers: dict[str, Cell] = {"elements": count, "slots": array.slots, "element_bits": bits}
-    shown = [index for selection in asked for index in _first(selection)] if count <= _MOST_DRAWN else []
+    numbers: dict[str, Cell] = {"elements": count, "positions": array.slots, "element_bits": bits}
+    shown = [index for selection in requested for index in _first(selection)] if count <= _MAX_DRAWN else []
     if count == 1:
         place = position_of(array, shown[0], element_bits=bits)
         answer, words = _one(place, bits, options.address)
         numbers |= {"linear_index": place.linear_index, "byte_offset": place.byte_offset}
         parts = [_for_machines(table), *words]
     if options.explain:
-        if not 0 < count <= _MOST_EXPLAINED:
-            raise HloError(f"--explain is for a few elements, not for {count:,}")
+        if not 0 < count <= _MAX_EXPLAINED:
+            raise HloError(f"--explain supports 1 to {_MAX_EXPLAINED} elements, got {count:,}")
         from hlo_cli.commands.tile_index.explain import explanation
 
         parts = [explanation(array, position_of(array, index, element_bits=bits), named=count > 1) for index in shown]
     if options.draw:
         from hlo_cli.commands.shared.shape_figure import figure_of
 
-        if count > _MOST_DRAWN:
-            raise HloError(f"--draw marks up to {_MOST_DRAWN} elements, not {count:,}")
+        if count > _MAX_DRAWN:
+            raise HloError(f"--draw supports up to {_MAX_DRAWN} elements, got {count:,}")
         parts = [*(parts if options.explain else ()), figure_of(array, elements=shown)]
     code = 0
     if options.verify:
-        said, code = _verified(array)
-        answer, parts = (said, parts) if not asked else (answer, [*parts, Passage("verified", (f"{said}.",))])
-        numbers["agree"] = code == 0
+        result, code = _verified(array)
+        answer, parts = (result, parts) if not requested else (answer, [*parts, Passage("verified", (f"{result}.",))])
+        numbers["verified"] = code == 0
     following = () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
     report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
     return report, code
 
 
-def report_of_slots(array: ArrayShape, asked: Sequence[range], options: TileIndexOptions) -> Report:
+def report_of_positions(array: ArrayShape, requested: Sequence[range], options: TileIndexOptions) -> Report:
     """The elements at positions or bytes."""
     bits = options.bits or array.element_bits
-    table = slots_table(array, asked, as_bytes=options.as_bytes, bits=bits, base=options.address)
-    what = "bytes" if options.as_bytes else "slots"
-    answer = f"{format_count(sum(map(len, asked)), what)} of {array}"
+    table = positions_table(array, requested, as_bytes=options.as_bytes, bits=bits, base=options.address)
+    noun = "bytes" if options.as_bytes else "positions"
+    answer = f"{format_count(sum(map(len, requested)), noun)} of {array}"
     if len(table.rows) == 1 and not options.as_bytes:
-        slot = asked[0][0]
-        element = element_at(array, slot)
-        answer = f"Slot {slot} holds element ({_bare(element)})" if element is not None else f"Slot {slot} is padding"
-        if element is None:
-            answer += f": {padding_reason(array, slot)}"
-    return Report("tile-index", answer, numbers={"asked": len(table.rows)}, parts=(table,))
+        position = requested[0][0]
+        element = element_at(array, position)
+        holds = f"element ({_bare(element)})" if element is not None else f"padding: {padding_reason(array, position)}"
+        answer = f"Linear index {position} is {holds}"
+    return Report("tile-index", answer, numbers={"positions": len(table.rows)}, parts=(table,))
 
 
 def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]:
     byte = place.byte_offset
-    within = f", bit {place.bit_offset % 8} of it" if bits % 8 else ""
-    where = f"byte {byte} ({hex(byte)}){within}"
-    answer = f"{place.linear_index}: element ({_bare(place.index)}) lies at {where}"
+    bit = f", bit {place.bit_offset % 8}" if bits % 8 else ""
+    offset = f"byte {byte} ({hex(byte)}){bit}"
+    answer = f"Element ({_bare(place.index)}) is at linear index {place.linear_index}, {offset}"
     if base:
         answer += f", address {hex(base + byte)}"
     words = [
-        f"tile ({_bare(tile.tile_index)}) of {_times(tile.tile_grid)}, "
-        f"there ({_bare(tile.index_in_tile)}) of {_times(tile.sizes)}"
-        for tile in place.tiles
+        f"{'Tile' if not level else 'subtile'} ({_bare(tile.tile_index)}) of {_times(tile.tile_grid)}, "
+        f"index ({_bare(tile.index_in_tile)}) in a {'tile' if not level else 'subtile'} of {_times(tile.sizes)}"
+        for level, tile in enumerate(place.tiles)
     ]
-    text = "; in it ".join(words)
-    return answer, [Passage("tiles", (text[:1].upper() + text[1:],))] if words else []
+    return answer, [Passage("tiles", ("; ".join(words),))] if words else []
 
 
 def _verified(array: ArrayShape) -> tuple[str, int]:
     from hlo_cli.analysis.layout.verify_tiling import verify_index_map
 
-    if array.slots > _MOST_VERIFIED:
+    if array.slots > _MAX_VERIFIED:
         raise HloError(
-            f"--verify moves the whole array about, and {array.slots:,} slots are too many for that",
-            hint="the same layout with smaller sizes shows as much",
+            f"--verify needs the whole array in memory; {array.slots:,} positions are too many",
+            hint="try the same layout with smaller sizes",
         )
     if verify_index_map(array):
         return (
-            f"Both ways agree on {format_count(array.elements, 'elements')} in {format_count(array.slots, 'slots')}",
+            f"Verified {format_count(array.elements, 'elements')} in {format_count(array.slots, 'positions')}",
             0,
         )
-    return f"The two ways differ for {array}: this is a bug of hlo", 1
+    return f"Verification failed for {array}; please report this as a bug in hlo", 1
 
 
 def _above(base: int, numbers: range) -> range:
     if len(numbers) and min(numbers) < base:
-        raise HloError(f"{min(numbers)} lies before the base {hex(base)}")
+        raise HloError(f"address {min(numbers)} is below the base address {hex(base)}")
     return numbers
 
 

@@ -29,11 +29,11 @@ class ResultAccuracy:
     ('{mode=highest}', '{tolerance={atol=0.5,rtol=1,ulps=2}}')
     """
 
-    wanted: ResultAccuracyMode | Tolerance
+    required: ResultAccuracyMode | Tolerance
 
     def __str__(self) -> str:
-        name = "tolerance" if isinstance(self.wanted, Tolerance) else "mode"
-        return f"{{{name}={self.wanted}}}"
+        name = "tolerance" if isinstance(self.required, Tolerance) else "mode"
+        return f"{{{name}={self.required}}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hlo_cli.ir.shape_text import annotate_indices
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """One entry of `input_output_alias`: this element of the result overwrites that element of a parameter.
+    """One entry of `input_output_alias`: this element of the result aliases that element of a parameter.
 
     >>> str(Alias((0,), 1, ()))
     '{0}: (1, {}, may-alias)'
@@ -46,7 +46,7 @@ class BufferDonor:
 
 @dataclass(frozen=True, slots=True)
 class OutputOperandAlias:
-    """One entry of `output_to_operand_aliasing`: this element of the result overwrites that element of an operand.
+    """One entry of `output_to_operand_aliasing`: this element of the result aliases that element of an operand.
 
     >>> str(OutputOperandAlias((), 1, (0, 2)))
     '{}: (1, {0,2})'

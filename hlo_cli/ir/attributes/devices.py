@@ -56,7 +56,8 @@ class IotaReplicaGroupList:
     def groups(self, device_count: int) -> Groups:
         """The groups; the number of devices is known from the iota."""
         if prod(self.transform.reshape_dims) != self.num_replica_groups * self.num_devices_per_group:
-            raise HloError(f"{self} has another number of devices than places")
+            positions = self.num_replica_groups * self.num_devices_per_group
+            raise HloError(f"{self} has {positions} positions but {prod(self.transform.reshape_dims)} devices")
         devices, size = self.transform.devices(), self.num_devices_per_group
         return tuple(devices[i * size : (i + 1) * size] for i in range(self.num_replica_groups))
 

@@ -14,7 +14,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text, tuple_text
 from hlo_cli.source import HloError
 
-MOST_DEVICES: Final = 1 << 22
+MAX_DEVICES: Final = 1 << 22
 """The longest list of devices that is expanded; no machine has so many."""
 
 
@@ -42,7 +42,7 @@ class IotaTransform:
     def devices(self) -> tuple[int, ...]:
         """The numbers one by one; HloError if the order is invalid, or there are too many."""
         if not self.is_permutation:
-            raise HloError(f"{self} is no order of its dimensions")
+            raise HloError(f"{self} is not a permutation")
         return permuted(range(check_count(prod(self.reshape_dims))), self.reshape_dims, self.transpose_perm)
 
 
@@ -122,10 +122,10 @@ class Mesh:
             raise HloError(f"{self}: {problem}")
         devices = self.devices()
         if len(devices) != self.device_count:
-            raise HloError(f"{self} has {self.device_count} places for {len(devices)} devices")
+            raise HloError(f"{self} has {self.device_count} positions but {len(devices)} devices")
         parts = self._parts(axes)
-        taken = [parts.index((axis.name, axis.pre_size or 1, self.size_of(axis))) for axis in axes]
-        order = [*(i for i in range(len(parts)) if i not in taken), *taken]
+        used = [parts.index((axis.name, axis.pre_size or 1, self.size_of(axis))) for axis in axes]
+        order = [*(i for i in range(len(parts)) if i not in used), *used]
         devices = permuted(devices, [size for _, _, size in parts], order)
         length = prod(self.size_of(axis) for axis in axes)
         return tuple(devices[at : at + length] for at in range(0, len(devices), length))
@@ -134,16 +134,16 @@ class Mesh:
         """The reason why these lists of axes conflict, or None: none may overlap, and adjacent parts must be merged.
 
         >>> Mesh((MeshAxis("x", 2),)).problem_with([[AxisRef("x")], [AxisRef("x")]])
-        'axis x is used twice'
+        'axis x is used more than once'
         """
         for axes in used:
             for a, b in pairwise(axes):
                 if a.name == b.name and (a.pre_size or 1) * self.size_of(a) == (b.pre_size or 1):
-                    return "two parts of an axis that follow each other are written as one"
+                    return "adjacent sub-axes must be merged"
         parts = sorted((a.name, a.pre_size or 1, self.size_of(a)) for axes in used for a in axes)
-        for (name, pre, size), (other, behind, _) in pairwise(parts):
-            if name == other and pre * size > behind:
-                return f"axis {name} is used twice"
+        for (name, pre, size), (other, next_pre, _) in pairwise(parts):
+            if name == other and pre * size > next_pre:
+                return f"axis {name} is used more than once"
         return None
 
     def _parts(self, used: Sequence[AxisRef]) -> list[tuple[str, int, int]]:
@@ -171,6 +171,6 @@ def permuted(values: Sequence[int], dims: Sequence[int], order: Sequence[int]) -
 
 def check_count(count: int) -> int:
     """The count itself; HloError if it is too large to be expanded."""
-    if count > MOST_DEVICES:
-        raise HloError(f"{count} devices are too many to be written out")
+    if count > MAX_DEVICES:
+        raise HloError(f"{count:,} devices are too many to list")
     return count

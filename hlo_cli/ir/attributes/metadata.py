@@ -37,8 +37,8 @@ class Metadata:
     metadata_payload: str = ""
 
     def __str__(self) -> str:
-        said = ((field.name, getattr(self, field.name)) for field in fields(self))
-        shown = (f"{name}={_text(value)}" for name, value in said if value)
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        shown = (f"{name}={_text(value)}" for name, value in values if value)
         return "{" + " ".join(shown) + "}"
 
 

@@ -95,9 +95,9 @@ class NamedSharding:
         names = [axis.name for axis in self.mesh.axes]
         lists = {"replicated": self.replicated_axes, "unreduced": self.unreduced_axes, "manual": self.manual_axes}
         for name, axes in lists.items():
-            places = [(names.index(axis.name), axis.pre_size or 1) for axis in axes]
-            if any(a >= b for a, b in pairwise(places)):
-                return f"the axes of {name} stand in the order of the mesh"
+            positions = [(names.index(axis.name), axis.pre_size or 1) for axis in axes]
+            if any(a >= b for a, b in pairwise(positions)):
+                return f"axes of {name} must be in mesh order"
         return self.mesh.problem_with([*(dimension.axes for dimension in self.dim_shardings), *lists.values()])
 
 

@@ -18,7 +18,7 @@ from hlo_cli.ir.words import ReductionKind
 
 
 class ShardingType(StrEnum):
-    """The data on a device: a copy, all of it on one device, as the program decides, a part, or a summand."""
+    """The data on a device: a copy, everything on one device, as the program decides, a shard, or a partial sum."""
 
     REPLICATED = "replicated"
     MAXIMAL = "maximal"
@@ -121,24 +121,24 @@ class Sharding:
         if self.type is not ShardingType.TILED:
             return self._problem_of_whole()
         if self.tiles is None or not self.tiles.dimensions:
-            return "expected devices or one of replicated, maximal, manual, unknown, unreduced"
+            return "expected devices or one of replicated, maximal, manual, unknown, or unreduced"
         if self.replicate_on_last_tile_dim and self.last_tile_dims:
-            return "last_tile_dim_replicate and last_tile_dims exclude each other"
+            return "last_tile_dim_replicate cannot be used with last_tile_dims"
         if (count := len(self.last_tile_dims)) > len(self.tiles.dimensions):
-            return f"there are {count} last tile dimensions, the tiles have {len(self.tiles.dimensions)}"
+            return f"{count} last_tile_dims but {len(self.tiles.dimensions)} tile dimensions"
         if isinstance(self.tiles.devices, IotaTransform):
             return None
         if len(self.tiles.devices) < 2:
             return "expected more than one device"
-        return "expected sizes that are not negative" if min(self.tiles.dimensions) < 0 else None
+        return "expected non-negative sizes" if min(self.tiles.dimensions) < 0 else None
 
     def _problem_of_whole(self) -> str | None:
         if self.type is ShardingType.MAXIMAL:
-            return None if self.device is not None else "maximal needs one device"
+            return None if self.device is not None else "maximal sharding needs exactly one device"
         has_devices = self.device is not None or (
             self.tiles is not None and not isinstance(self.tiles.devices, IotaTransform)
         )
-        return f"{self.type} goes without devices" if has_devices else None
+        return f"{self.type} sharding has no device list" if has_devices else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ from typing import Final
 
 from hlo_cli.ir.operation import Operation
 
-_ASYNC: Final = "what runs meanwhile stands between this and its -done"
-_WAIT: Final = "gives the result; nothing that needs it can run before"
-_GROUPS: Final = "devices work together in replica groups"
+_ASYNC: Final = "instructions between start and done can overlap with it"
+_WAIT: Final = "returns the result"
 _CHANNEL: Final = ("channel_id", "is_host_transfer")
 _GROUPED: Final = ("channel_id", "replica_groups")
 _ON_ARRAYS: Final = (*_GROUPED, "constrain_layout", "use_global_device_ids")
@@ -18,8 +17,8 @@ ROWS: Final = (
     Operation(
         "all-gather",
         None,
-        "Gathers parts from devices",
-        f"joined along one dimension; {_GROUPS}",
+        "Gathers shards across devices",
+        "concatenates the shards of each replica group along one dimension",
         ("collective", "first dimension", "needs shape"),
         required=("dimensions",),
         optional=(*_ON_ARRAYS, "all_gather_dimension"),
@@ -28,7 +27,7 @@ ROWS: Final = (
     Operation(
         "all-gather-start",
         None,
-        "Starts to gather parts from devices",
+        "Starts an async all-gather",
         _ASYNC,
         ("first dimension", "needs shape", "side effect", "start"),
         required=("dimensions",),
@@ -36,12 +35,12 @@ ROWS: Final = (
         least=1,
         done="all-gather-done",
     ),
-    Operation("all-gather-done", 1, "Waits for an all-gather", _WAIT, ("done", "needs shape", "side effect")),
+    Operation("all-gather-done", 1, "Waits for an async all-gather", _WAIT, ("done", "needs shape", "side effect")),
     Operation(
         "all-reduce",
         None,
         "Reduces across devices",
-        f"every device gets the result; {_GROUPS}",
+        "every device of a replica group gets the result",
         ("collective", "needs shape"),
         required=("to_apply",),
         optional=(*_ON_ARRAYS, "mode"),
@@ -50,7 +49,7 @@ ROWS: Final = (
     Operation(
         "all-reduce-start",
         None,
-        "Starts to reduce across devices",
+        "Starts an async all-reduce",
         _ASYNC,
         ("in place", "needs shape", "side effect", "start"),
         required=("to_apply",),
@@ -58,12 +57,12 @@ ROWS: Final = (
         least=1,
         done="all-reduce-done",
     ),
-    Operation("all-reduce-done", 1, "Waits for an all-reduce", _WAIT, ("done", "needs shape", "side effect")),
+    Operation("all-reduce-done", 1, "Waits for an async all-reduce", _WAIT, ("done", "needs shape", "side effect")),
     Operation(
         "all-to-all",
         None,
-        "Exchanges parts between devices",
-        f"part i goes to device i of the group; {_GROUPS}",
+        "Exchanges shards between devices",
+        "shard i goes to device i of the replica group",
         ("collective", "needs shape"),
         optional=(*_GROUPED, "constrain_layout", "split_dimension", "dimensions"),
         least=1,
@@ -71,7 +70,7 @@ ROWS: Final = (
     Operation(
         "async-start",
         None,
-        "Starts a computation in the background",
+        "Starts an async operation",
         _ASYNC,
         ("asynchronous", "control flow", "needs shape", "no kernel", "start"),
         required=("calls",),
@@ -80,8 +79,8 @@ ROWS: Final = (
     Operation(
         "async-update",
         None,
-        "Goes on with a computation in the background",
-        _ASYNC,
+        "Updates an async operation",
+        "continues the operation between start and done",
         ("asynchronous", "control flow", "needs shape", "no kernel", "update"),
         optional=(*_THREAD, "calls", "output_to_operand_aliasing"),
         least=1,
@@ -89,7 +88,7 @@ ROWS: Final = (
     Operation(
         "async-done",
         1,
-        "Waits for a computation in the background",
+        "Waits for an async operation",
         _WAIT,
         ("asynchronous", "control flow", "done", "needs shape", "no kernel"),
         optional=(*_THREAD, "calls"),
@@ -98,8 +97,8 @@ ROWS: Final = (
     Operation(
         "collective-broadcast",
         None,
-        "Sends from one device to many",
-        "the first of each group sends",
+        "Broadcasts from one device",
+        "the first device of each replica group sends, unless has_dynamic_root",
         ("collective", "needs shape", "side effect"),
         optional=(*_GROUPED, "has_dynamic_root"),
         least=1,
@@ -107,8 +106,8 @@ ROWS: Final = (
     Operation(
         "collective-permute",
         None,
-        "Sends between pairs of devices",
-        "who is nobody's target gets zeros",
+        "Sends between device pairs",
+        "devices without a source get zeros",
         ("collective", "in place", "needs shape"),
         required=("source_target_pairs",),
         optional=("channel_id", "slice_sizes"),
@@ -117,7 +116,7 @@ ROWS: Final = (
     Operation(
         "collective-permute-start",
         None,
-        "Starts to send between pairs of devices",
+        "Starts an async collective-permute",
         _ASYNC,
         ("in place", "needs shape", "side effect", "start"),
         required=("source_target_pairs",),
@@ -126,23 +125,27 @@ ROWS: Final = (
         done="collective-permute-done",
     ),
     Operation(
-        "collective-permute-done", 1, "Waits for a collective-permute", _WAIT, ("done", "needs shape", "side effect")
+        "collective-permute-done",
+        1,
+        "Waits for an async collective-permute",
+        _WAIT,
+        ("done", "needs shape", "side effect"),
     ),
     Operation(
         "copy-start",
         1,
-        "Starts a copy in the background",
-        "the result is (target, source, context)",
+        "Starts an async copy",
+        "the result is (destination, source, context)",
         ("needs shape", "start"),
         optional=("cross_program_prefetch_index", "is_cross_program_prefetch"),
         done="copy-done",
     ),
-    Operation("copy-done", 1, "Waits for a copy", _WAIT, ("done", "needs shape")),
+    Operation("copy-done", 1, "Waits for an async copy", _WAIT, ("done", "needs shape")),
     Operation(
         "ragged-all-to-all",
         6,
-        "Exchanges parts of unequal sizes",
-        f"the operands hold offsets and sizes; {_GROUPS}",
+        "Exchanges ragged shards between devices",
+        "the operands hold the offset and the size of each shard",
         ("collective", "in place", "needs shape"),
         optional=(*_GROUPED, "dimensions"),
         least=1,
@@ -150,20 +153,25 @@ ROWS: Final = (
     Operation(
         "recv",
         1,
-        "Starts to receive",
+        "Starts a receive",
         _ASYNC,
         ("needs shape", "side effect", "start"),
         optional=_CHANNEL,
         done="recv-done",
     ),
     Operation(
-        "recv-done", 1, "Waits for what is received", _WAIT, ("done", "needs shape", "side effect"), optional=_CHANNEL
+        "recv-done",
+        1,
+        "Waits for a receive",
+        "returns the data and a token",
+        ("done", "needs shape", "side effect"),
+        optional=_CHANNEL,
     ),
     Operation(
         "reduce-scatter",
         None,
-        "Reduces across devices",
-        f"every device gets one part of the result; {_GROUPS}",
+        "Reduces and scatters across devices",
+        "each device of a replica group gets one shard",
         ("collective", "first dimension", "needs shape"),
         required=("dimensions", "to_apply"),
         optional=(*_ON_ARRAYS, "mode"),
@@ -172,7 +180,7 @@ ROWS: Final = (
     Operation(
         "send",
         2,
-        "Starts to send",
+        "Starts a send",
         _ASYNC,
         ("needs shape", "side effect", "start"),
         optional=_CHANNEL,
@@ -181,8 +189,8 @@ ROWS: Final = (
     Operation(
         "send-done",
         1,
-        "Waits until it is sent",
-        "gives a token",
+        "Waits for a send",
+        "returns a token",
         ("done", "needs shape", "side effect"),
         optional=_CHANNEL,
     ),

@@ -13,31 +13,31 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 
-_NAMES: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
+_IGNORED: Final = ("metadata", "control-predecessors", "channel_id", "backend_config")
 
 
-@rule("HLO060", "asynchronous operation is not paired as it must be")
-def async_rules(context: LintContext) -> Iterator[Finding]:
-    """A start has no done or two, a done has no start, or both disagree on what runs.
+@rule("HLO060", "invalid async start/done pair")
+def async_pairing(context: LintContext) -> Iterator[Finding]:
+    """A start has no done or more than one, a done has no start, or they disagree about the computation.
 
-    Why: a start hands work over, and exactly one done takes the result back; what lies between has been given to the
-    hardware and must not be touched.
+    Why: A start begins the work, and exactly one done returns the result. In between, the hardware owns the operands
+    and the result.
 
     Example:
         s = (f32[4], f32[4], u32[]) copy-start(x)
 
-    Mend: let one -done take what the -start or the last -update gives, with the same computation and shapes.
+    Fix: Connect exactly one done to the start or its last update, with the same computation and shapes.
 
-    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncOps, CheckAsyncOpComputationShapes in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
-    yield from context.told(context.async_problems, "error")
+    yield from context.findings_of(context.async_problems, "error")
 
 
-@rule("HLO063", "asynchronous operation that newer XLA may reject", severity="warning")
-def async_doubts(context: LintContext) -> Iterator[Finding]:
-    """An asynchronous operation is written in a way that older versions of XLA take and newer ones reject.
+@rule("HLO063", "async operation rejected by newer XLA", severity="warning")
+def async_newer_xla(context: LintContext) -> Iterator[Finding]:
+    """An async operation uses a form that newer XLA versions reject.
 
-    Why: a dump that one version wrote is often read by another.
+    Why: A dump is often read by another version of XLA than the one that wrote it.
 
     Example:
         w {
@@ -50,18 +50,18 @@ def async_doubts(context: LintContext) -> Iterator[Finding]:
         s = ((f32[4], token[]), ((f32[4], u32[], token[]), (f32[4], u32[], token[])), u32[]) async-start(x, t), calls=w
         d = ((f32[4], u32[], token[]), (f32[4], u32[], token[])) async-done(s)
 
-    Mend: the message says what is asked for, here frontend_attributes={_collectives_group=""} at the start.
+    Fix: See the finding, for example add frontend_attributes={_collectives_group=""} to the start.
 
-    Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncComputation in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
-    yield from context.told(context.async_problems, "warning")
+    yield from context.findings_of(context.async_problems, "warning")
 
 
-@rule("HLO064", "asynchronous operation that older XLA rejects", severity="note")
-def async_news(context: LintContext) -> Iterator[Finding]:
-    """An asynchronous operation is written in a way that newer versions of XLA take and older ones reject.
+@rule("HLO064", "async operation rejected by older XLA", severity="note")
+def async_older_xla(context: LintContext) -> Iterator[Finding]:
+    """An async operation uses a form that older XLA versions reject.
 
-    Why: a dump that one version wrote is often read by another, as by the one in jaxlib 0.10.2.
+    Why: A dump is often read by another version of XLA than the one that wrote it, such as the one in jaxlib 0.10.2.
 
     Example:
         w { a = f32[4] parameter(0)  ROOT n = f32[4] negate(a) }
@@ -70,24 +70,24 @@ def async_news(context: LintContext) -> Iterator[Finding]:
         t = ((f32[4]), f32[4], u32[]) async-start(x), calls=w
         e = f32[4] async-done(t)
 
-    Mend: the message says what is asked for, here a computation of its own for each start.
+    Fix: See the finding, for example give each start its own computation.
 
-    Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; hlo schedule DUMP
+    Reference: VerifyAsyncOps in xla/service/hlo_verifier.cc; `hlo schedule DUMP`
     """
-    yield from context.told(context.async_problems, "note")
+    yield from context.findings_of(context.async_problems, "note")
 
 
-@rule("HLO061", "transfers with the host that share a channel differ")
+@rule("HLO061", "mismatched host transfers on one channel")
 def host_channel(context: LintContext) -> Iterator[Finding]:
-    """Two sends to the host, or two receives from it, have one channel, but not one shape and the same attributes.
+    """Two host sends (or two host receives) use the same channel with different shapes or attributes.
 
-    Why: the host serves a channel in one way, whichever of them the program comes to.
+    Why: The host handles every transfer of a channel in the same way.
 
     Example:
         s = (f32[2], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true
         u = (f32[4], u32[], token[]) send(y, t), channel_id=1, is_host_transfer=true
 
-    Mend: give each its own channel_id.
+    Fix: Use a separate channel_id for each.
 
     Reference: VerifyChannels in xla/service/hlo_verifier.cc
     """
@@ -97,24 +97,24 @@ def host_channel(context: LintContext) -> Iterator[Finding]:
         if number is None or not transfer.flag("is_host_transfer"):
             continue
         other = first.setdefault((transfer.opcode, number), transfer)
-        if _says(other) != _says(transfer):
-            message = f"{transfer.name} shares channel {number} with {other.name}, but differs from it"
+        if _content(other) != _content(transfer):
+            message = f"{transfer.name} and {other.name} share channel {number} but have different shapes or attributes"
             yield context.finding(message, transfer, attribute_span(transfer, "channel_id"))
 
 
-@rule("HLO062", "sends and receives may wait for each other for ever", is_default=False)
+@rule("HLO062", "possible send/recv deadlock", is_default=False)
 def deadlock(context: LintContext) -> Iterator[Finding]:
-    """In the order of the schedule, sends and receives between devices do not meet, or form a circle.
+    """In schedule order, sends and receives between devices do not match up or form a cycle.
 
-    Why: a device that waits for a send that another starts only later, or that a third one holds up, never goes on.
-    Only pipelines for GPUs keep this order, so the rule is off; it looks at send and recv that say
-    _xla_send_recv_source_target_pairs in their frontend attributes.
+    Why: A device that waits for a send which another device has not started yet, or which depends on a third device,
+    may wait forever. Checked for sends and receives with _xla_send_recv_source_target_pairs in their frontend
+    attributes. Off by default, because only GPU pipelines require this order.
 
     Example:
         s = (f32[2], u32[], token[]) send(x, t), channel_id=1,
           frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,0}}}
 
-    Mend: leave one pair out of a circle, and start each send before its receive.
+    Fix: Break the cycle by removing one pair, and start each send before its receive.
 
     Reference: VerifyNoCollectiveDeadlocks in xla/service/hlo_verifier.cc
     """
@@ -122,6 +122,6 @@ def deadlock(context: LintContext) -> Iterator[Finding]:
         yield context.finding(problem.message, problem.at, hint=problem.hint)
 
 
-def _says(transfer: Instruction) -> tuple[str, frozenset[str]]:
-    attributes = (f"{each.name}={each.value}" for each in transfer.attributes if each.name not in _NAMES)
+def _content(transfer: Instruction) -> tuple[str, frozenset[str]]:
+    attributes = (f"{each.name}={each.value}" for each in transfer.attributes if each.name not in _IGNORED)
     return str(transfer.shape), frozenset(attributes)

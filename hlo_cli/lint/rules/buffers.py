@@ -16,6 +16,7 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.lint.structure import start_around
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_count
 
 _WRITERS: Final = frozenset(
     (
@@ -30,45 +31,45 @@ _WRITERS: Final = frozenset(
 _CARRIERS: Final = _WRITERS | frozenset(
     (opcodes.ASYNC_DONE, opcodes.ASYNC_UPDATE, opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE)
 )
-_TURNING: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
+_CONVERSIONS: Final = {"CreateBuffer": 0, "Pin": 1, "Unpin": 1}
 
 
-@rule("HLO040", "buffer where none can be")
+@rule("HLO040", "misplaced buffer value")
 def misplaced_buffer(context: LintContext) -> Iterator[Finding]:
-    """A buffer value is a parameter of the entry, or goes through an opcode that cannot hand it on.
+    """A buffer value is an entry parameter, or is used by an opcode that does not support buffers.
 
-    Why: a buffer is memory, not a value: it can be created, pinned, written by a custom call or a
-    dynamic-update-slice, and carried, but nothing can be computed from it directly.
+    Why: A buffer is memory, not an array. It can be created, pinned, passed on, or written by a custom call or a
+    dynamic-update-slice, but other operations cannot compute with it.
 
     Example:
         y = b(f32[4]) negate(x)
 
-    Mend: take the values out with a custom call of Unpin first, or pin them behind the operation.
+    Fix: Use an Unpin custom call to get the array first, or Pin after the operation.
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
     for instruction in context.with_buffers:
         opcode = instruction.opcode
         if opcode == opcodes.PARAMETER and instruction.computation.is_entry:
-            message = f"{instruction.name} is a buffer; the entry takes none"
+            message = f"entry parameter {instruction.name} is a buffer; entry parameters must be arrays"
             yield context.finding(message, instruction, shape_span(context.module, instruction))
         elif opcode not in _CARRIERS and not opcode.endswith(("-start", "-update", "-done")):
-            yield context.finding(f"{instruction.name}: {opcode} neither takes nor gives buffers", instruction)
+            yield context.finding(f"{instruction.name}: {opcode} does not support buffers", instruction)
 
 
-@rule("HLO041", "buffer written twice")
+@rule("HLO041", "buffer with two writers")
 def two_writers(context: LintContext) -> Iterator[Finding]:
-    """Two instructions take the same buffer and may write to it.
+    """Two instructions take the same buffer and can write to it.
 
-    Why: each writes in place and gives the buffer on under a new name; of two, either would see what the other wrote.
-    A loop writes to what its body gives back in the next round.
+    Why: Each of them writes in place and returns the buffer under a new name, so one would see what the other wrote.
+    The body of a loop also writes to the buffer that it returns for the next iteration.
 
     Example:
         b = b(f32[4]) custom-call(x), custom_call_target="Pin"
         y = b(f32[4]) custom-call(b), custom_call_target="f"
         z = b(f32[4]) custom-call(b), custom_call_target="g"
 
-    Mend: let the second take what the first gives.
+    Fix: Make the second instruction take the buffer that the first one returns.
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
@@ -78,23 +79,20 @@ def two_writers(context: LintContext) -> Iterator[Finding]:
                 writers = list(_writers(context, instruction, index))
                 for second in writers[1:]:
                     first = writers[0].name
-                    yield context.finding(
-                        f"{second.name} takes the buffer of {instruction.name}, as {first} does", second
-                    )
+                    yield context.finding(f"{second.name} and {first} both take the buffer {instruction.name}", second)
 
 
-@rule("HLO042", "custom call loses a buffer")
+@rule("HLO042", "unaliased buffer in custom call")
 def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
-    """A custom call takes a buffer without giving it on, or gives one that it was not given.
+    """A custom call takes a buffer without returning it, or returns a buffer that it did not take.
 
-    Why: a buffer is written in place, so each one that goes in must come out, in the same memory: one entry of
-    output_to_operand_aliasing for each, with one shape on both sides. Pin, Unpin and CreateBuffer turn arrays into
-    buffers and back.
+    Why: Buffers are written in place, so each buffer operand must be returned in the same memory, with one entry of
+    output_to_operand_aliasing and equal shapes. Only Pin, Unpin, and CreateBuffer convert between arrays and buffers.
 
     Example:
         y = b(f32[4]) custom-call(b), custom_call_target="f"
 
-    Mend: add output_to_operand_aliasing={{}: (0, {})}.
+    Fix: Add output_to_operand_aliasing={{}: (0, {})}.
 
     Reference: xla/service/hlo_verifier.cc, the verification of buffer types
     """
@@ -106,11 +104,13 @@ def unaliased_buffer(context: LintContext) -> Iterator[Finding]:
         aliases = call.items_of("output_to_operand_aliasing", OutputOperandAlias)
         target = call.string("custom_call_target") or ""
         start = start_around(context.module, call)  # the only one of both in a text with short forms
-        told = start if start is not None and len(start.operands) == len(call.operands) else call
-        is_turning = target in _TURNING
-        message = _turning_problem(context, told, target, aliases) if is_turning else _lost(told, aliases)
+        named = start if start is not None and len(start.operands) == len(call.operands) else call
+        is_conversion = target in _CONVERSIONS
+        message = (
+            _conversion_problem(context, named, target, aliases) if is_conversion else _alias_problem(named, aliases)
+        )
         if message is not None:
-            yield context.finding(f"{told.name} {message}", told)
+            yield context.finding(f"{named.name}: {message}", named)
 
 
 def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Iterator[Instruction]:
@@ -142,43 +142,41 @@ def _writers(context: LintContext, maker: Instruction, index: ShapeIndex) -> Ite
                     waiting.append(place)
 
 
-def _turning_problem(
+def _conversion_problem(
     context: LintContext, call: Instruction, target: str, aliases: tuple[OutputOperandAlias, ...]
 ) -> str | None:
     """The problem of a call that converts an array to a buffer, or a buffer to an array."""
-    wanted = _TURNING[target]
-    if len(call.operands) != wanted:
-        return (
-            f"is {target}, which takes {wanted or 'no'} operand{'' if wanted == 1 else 's'}, not {len(call.operands)}"
-        )
+    expected = _CONVERSIONS[target]
+    if len(call.operands) != expected:
+        return f"{target} takes {format_count(expected, 'operands')}, got {len(call.operands)}"
     result = _result_of(call)
     is_buffer = isinstance(result, BufferShape)
     if result is None or is_buffer == (target == "Unpin"):
-        return f"is {target}, but gives {result or call.shape}"
+        return f"{target} cannot return {result or call.shape}"
     if target == "CreateBuffer":
         return None
     operand = call.operand_shape(0)
     if isinstance(operand, BufferShape) == is_buffer:
-        return f"is {target}, but takes {operand}"
+        return f"{target} cannot take {operand}"
     if len(aliases) != 1:
-        return f"is {target}, which aliases its operand once, not {len(aliases)} times"
+        return f"{target} must alias its operand exactly once, got {format_count(len(aliases), 'aliases')}"
     is_alike = same_layout if context.is_layout_sensitive else compatible
     fits = is_alike(_bare(operand), _bare(result))
-    return None if fits else f"is {target}, but makes {result} of {operand}"
+    return None if fits else f"{target} cannot turn {operand} into {result}"
 
 
-def _lost(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
+def _alias_problem(call: Instruction, aliases: tuple[OutputOperandAlias, ...]) -> str | None:
     given = [(alias.operand_number, alias.operand_index) for alias in aliases]
     results = [alias.output_index for alias in aliases]
     for position in range(len(call.operands)):
         for index, leaf in call.operand_shape(position).leaves:
             if isinstance(leaf, BufferShape) and given.count((position, index)) != 1:
                 times = given.count((position, index))
-                return f"takes the buffer {call.operands[position].name} and gives it on {times} times, not once"
+                return f"buffer {call.operands[position].name} is returned {times} times, expected once"
     result = _result_of(call)
     for index, leaf in result.leaves if result is not None else ():
         if isinstance(leaf, BufferShape) and results.count(index) != 1:
-            return f"gives a buffer that aliases {results.count(index)} operands, not one"
+            return f"the returned buffer aliases {results.count(index)} operands, expected one"
     return None
 
 

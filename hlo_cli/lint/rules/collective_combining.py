@@ -10,7 +10,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
-from hlo_cli.report.numbers import format_bytes
+from hlo_cli.report.numbers import format_bytes, format_count
 
 _COMBINED: Final = (opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.REDUCE_SCATTER)
 _SAME: Final = ("replica_groups", "dimensions", "use_global_device_ids")
@@ -19,12 +19,14 @@ Key = tuple[Computation, str, str]
 """Computation, opcode, and the attributes that must agree."""
 
 
-@rule("HLO508", "small collectives that could be one", severity="note")
-def uncombined(context: LintContext) -> Iterator[Finding]:
-    """Several small collective operations of one kind, between the same devices, do not depend on each other.
+@rule("HLO508", "uncombined small collectives", severity="note")
+def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
+    """Several small independent collectives of one kind run between the same devices.
 
-    Why: each waits for the slowest device and for the way there and back, which takes longer than its bytes do
-    (combined_count and more operations, each smaller than transfer_bytes). One could carry all of it.
+    Reported for groups of at least min_combinable_count collectives, each smaller than min_transfer_bytes.
+
+    Why: For a small transfer, latency and the wait for the slowest device take longer than the transfer itself. One
+    combined collective has that cost once.
 
     Example:
         a = f32[8] all-reduce(w), replica_groups={}, to_apply=add
@@ -32,32 +34,32 @@ def uncombined(context: LintContext) -> Iterator[Finding]:
         c = f32[8] all-reduce(y), replica_groups={}, to_apply=add
         d = f32[8] all-reduce(z), replica_groups={}, to_apply=add
 
-    Mend: reduce a tuple, or one array that holds all; or raise the size up to which the compiler combines them, as
-    xla_gpu_all_reduce_combine_threshold_bytes does.
+    Fix: Combine them into one, or raise the combiner threshold, such as xla_gpu_all_reduce_combine_threshold_bytes.
 
-    Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; hlo schedule DUMP
+    Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; `hlo schedule DUMP`
     """
     if not context.module.is_scheduled:
         return
-    for (_, opcode, _), members in _alike(context).items():
-        if len(members) < context.settings.combined_count:
+    for (_, opcode, _), members in _combinable(context).items():
+        if len(members) < context.settings.min_combinable_count:
             continue
-        for together in _independent(members):
-            if len(together) >= context.settings.combined_count:
-                moved = format_bytes(sum(each.shape.padded_bytes for each in together))
+        for group in _independent(members):
+            if len(group) >= context.settings.min_combinable_count:
+                moved = format_bytes(sum(each.shape.padded_bytes for each in group))
+                others = format_count(len(group) - 1, f"other {opcode} operations")
                 yield context.finding(
-                    f"{together[0].name} and {len(together) - 1} other {opcode}s of {moved} in all could be one",
-                    together[0],
-                    hint=f"the last of them is {together[-1].name}",
+                    f"{group[0].name} and {others} ({moved} in total) could be combined",
+                    group[0],
+                    hint=f"combine them into one {opcode}; the last one is {group[-1].name}",
                 )
 
 
-def _alike(context: LintContext) -> dict[Key, list[Instruction]]:
+def _combinable(context: LintContext) -> dict[Key, list[Instruction]]:
     """Small collectives in executed computations, by computation, opcode, and attributes."""
     found: dict[Key, list[Instruction]] = {}
     for opcode in _COMBINED:
         for each in context.of(opcode, f"{opcode}-start"):
-            is_small = each.shape.padded_bytes < context.settings.transfer_bytes
+            is_small = each.shape.padded_bytes < context.settings.min_transfer_bytes
             if is_small and each.computation in context.analyses.times:
                 root = each.called_computations[0].root if each.called_computations else None
                 same = [each.attribute(name) for name in _SAME] + [root.opcode if root is not None else None]
@@ -70,11 +72,11 @@ def _independent(members: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 
     Users come after operands, as in every schedule.
     """
-    wanted, depth = set(members), dict[Instruction, int]()
+    selected, depth = set(members), dict[Instruction, int]()
     levels: dict[int, list[Instruction]] = {}
     for instruction in members[0].computation.instructions:
         before = max((depth[operand] for operand in instruction.operands if operand in depth), default=0)
-        if instruction in wanted:
+        if instruction in selected:
             levels.setdefault(before, []).append(instruction)
             before += 1
         depth[instruction] = before

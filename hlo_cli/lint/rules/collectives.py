@@ -18,6 +18,7 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 _GROUPED: Final = tuple(
@@ -32,18 +33,19 @@ _NUMBERS: Final = {
 }
 
 
-@rule("HLO050", "replica groups do not divide the devices")
+@rule("HLO050", "invalid replica groups")
 def replica_groups(context: LintContext) -> Iterator[Finding]:
-    """The groups of a collective operation leave out a device, name one twice, or are of different sizes.
+    """The replica groups omit a device, list one twice, or have different sizes.
 
-    Why: every device must know with whom it exchanges data, or the program waits for ever. Without channel_id the
-    numbers are replicas; with one they are replicas or partitions, with use_global_device_ids both in one number.
+    Why: A device that is in no group, or in two, makes the program hang. Without channel_id, the numbers are replicas;
+    with channel_id, they are replicas or partitions; with use_global_device_ids, they number devices over replicas and
+    partitions.
 
     Example:
         y = f32[4] all-reduce(x), replica_groups={{0,1},{1,2}}, to_apply=add
 
-    Mend: put every number from 0 on into one group; replica_count and num_partitions of the header say how many
-    there are.
+    Fix: List every device id from 0 exactly once. replica_count and num_partitions in the header set how many there
+    are.
 
     Reference: CheckReplicaGroups in xla/service/hlo_verifier.cc
     """
@@ -59,17 +61,17 @@ def replica_groups(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO051", "global device ids without what they need")
+@rule("HLO051", "use_global_device_ids without channel_id or groups")
 def global_ids(context: LintContext) -> Iterator[Finding]:
-    """A collective operation counts devices globally, but has no channel_id, or names no groups.
+    """A collective sets use_global_device_ids=true without a channel_id or without groups.
 
-    Why: use_global_device_ids=true says that groups list devices over replicas and partitions, which only operations
-    between partitions, those with a channel, can do, and only if there are groups.
+    Why: Global device ids number devices over replicas and partitions. That requires an operation between partitions,
+    which has a channel_id, and an explicit list of groups.
 
     Example:
         y = f32[4] all-reduce(x), replica_groups={}, channel_id=1, use_global_device_ids=true, to_apply=add
 
-    Mend: add the channel_id and the groups, or leave use_global_device_ids out.
+    Fix: Add channel_id and groups, or remove use_global_device_ids.
 
     Reference: GetCollectiveOpGroupMode in xla/service/collective_ops_utils.cc
     """
@@ -79,24 +81,24 @@ def global_ids(context: LintContext) -> Iterator[Finding]:
         place = attribute_span(instruction, "use_global_device_ids")
         if instruction.attribute("channel_id") is None:
             yield context.finding(
-                f"{instruction.name} has use_global_device_ids=true, but no channel_id", instruction, place
+                f"{instruction.name} sets use_global_device_ids=true without channel_id", instruction, place
             )
         elif not lists_groups(instruction):
             yield context.finding(
-                f"{instruction.name} has use_global_device_ids=true, but no groups", instruction, place
+                f"{instruction.name} sets use_global_device_ids=true without replica groups", instruction, place
             )
 
 
-@rule("HLO052", "a device sends or receives twice")
+@rule("HLO052", "duplicate source or target in collective-permute")
 def permute_pairs(context: LintContext) -> Iterator[Finding]:
-    """A collective-permute names a source or a target twice, or one that is not there.
+    """A collective-permute lists a source or target twice, or one that does not exist.
 
-    Why: each device sends once at most and receives once at most; an exchange in place may do both twice.
+    Why: Each device sends at most once and receives at most once; in an in-place collective-permute, at most twice.
 
     Example:
         y = f32[4] collective-permute(x), source_target_pairs={{0,1},{0,2}}
 
-    Mend: send to several devices in several steps, or use collective-broadcast.
+    Fix: Send in several steps, or use collective-broadcast.
 
     Reference: HandleCollectivePermute in xla/service/hlo_verifier.cc
     """
@@ -111,23 +113,24 @@ def permute_pairs(context: LintContext) -> Iterator[Finding]:
             for number, found in Counter(pair[position] for pair in pairs).items():
                 if found > times:
                     yield context.finding(
-                        f"{instruction.name}: {role} {number} stands there {found} times", instruction, place
+                        f"{instruction.name}: {role} {number} is listed {found} times", instruction, place
                     )
                 if number < 0 or (number >= count > 1):
-                    message = f"{instruction.name}: there is no {role} {number}, there are {count} {noun}"
+                    has = format_count(count, noun)
+                    message = f"{instruction.name}: {role} {number} is out of range (the module has {has})"
                     yield context.finding(message, instruction, place)
 
 
-@rule("HLO053", "channel that is no channel")
+@rule("HLO053", "invalid channel_id")
 def channel_id(context: LintContext) -> Iterator[Finding]:
-    """An all-reduce has a channel_id that is not above 0.
+    """An all-reduce has a channel_id that is not positive.
 
-    Why: operations of one channel find each other by its number; 0 and less stand for none.
+    Why: Operations on different devices are matched by their channel_id; 0 and negative numbers are invalid.
 
     Example:
         y = f32[4] all-reduce(x), channel_id=0, replica_groups={{0,1}}, to_apply=add
 
-    Mend: leave channel_id out, or number channels from 1 on.
+    Fix: Remove channel_id, or number channels from 1.
 
     Reference: HandleAllReduce in xla/service/hlo_verifier.cc
     """
@@ -136,22 +139,22 @@ def channel_id(context: LintContext) -> Iterator[Finding]:
         if number is not None and number <= 0:
             place = attribute_span(instruction, "channel_id")
             yield context.finding(
-                f"{instruction.name} has channel_id={number}; channels count from 1", instruction, place
+                f"{instruction.name} has channel_id={number}, expected at least 1", instruction, place
             )
 
 
-@rule("HLO054", "all-reduces with and without layout constraints")
+@rule("HLO054", "mixed constrain_layout on all-reduces")
 def mixed_constraints(context: LintContext) -> Iterator[Finding]:
-    """Some all-reduces of a module have constrain_layout=true, and some do not.
+    """Some all-reduces in the module set constrain_layout=true and others do not.
 
-    Why: programs that were compiled separately must agree on the layouts of what they reduce together; in one module
-    either all all-reduces keep their layouts or none.
+    Why: Modules that are compiled separately must agree on the layouts of the arrays that they reduce together, so
+    either all all-reduces of a module keep their layouts, or none does.
 
     Example:
         y = f32[4] all-reduce(x), replica_groups={}, to_apply=add
         z = f32[4] all-reduce(x), replica_groups={}, constrain_layout=true, to_apply=add
 
-    Mend: constrain all of them or none.
+    Fix: Set it on all of them or on none.
 
     Reference: VerifyLayoutConstrainedAllReduce in xla/service/hlo_verifier.cc
     """
@@ -159,21 +162,22 @@ def mixed_constraints(context: LintContext) -> Iterator[Finding]:
     constrained = [each for each in found if each.flag("constrain_layout")]
     if constrained and len(constrained) < len(found):
         free = next(each for each in found if each not in constrained)
-        message = f"{constrained[0].name} keeps its layout, but {free.name} and others do not"
+        names = f"{free.name} does" if len(found) == len(constrained) + 1 else f"{free.name} and others do"
+        message = f"{constrained[0].name} sets constrain_layout, but {names} not"
         yield context.finding(message, constrained[0], attribute_span(constrained[0], "constrain_layout"))
 
 
-@rule("HLO055", "offsets of an exchange in place do not fit")
+@rule("HLO055", "invalid offsets in in-place collective-permute")
 def in_place_offsets(context: LintContext) -> Iterator[Finding]:
-    """A collective-permute with slice_sizes has offsets of another number than its buffers have dimensions.
+    """In a collective-permute with slice_sizes, the number of offsets does not match the rank of the buffers.
 
-    Why: the offsets say where in each buffer a slice begins, one scalar a dimension; for several slices or buffers
-    they are tuples of such tuples.
+    Why: The offsets state where each slice begins in its buffer: one scalar per dimension. Several slices or buffers
+    need one tuple of offsets each.
 
     Example:
         y = f32[8,8] collective-permute(x, out, at, at), source_target_pairs={{0,1}}, slice_sizes={{4,8}}
 
-    Mend: give a tuple of s32[] for every slice of every buffer.
+    Fix: Pass one tuple of s32[] offsets for each slice of each buffer.
 
     Reference: CheckInplaceCollectivePermute in xla/service/hlo_verifier.cc
     """
@@ -183,7 +187,7 @@ def in_place_offsets(context: LintContext) -> Iterator[Finding]:
         for position, role in ((0, "input"), (1, "output")):
             buffer, offsets = instruction.operand_shape(position), instruction.operand_shape(position + 2)
             if not _offsets_fit(buffer, offsets):
-                message = f"{instruction.name}: the {role} is {buffer}, the offsets into it are {offsets}"
+                message = f"{instruction.name}: offsets {offsets} do not match the {role} {buffer}"
                 yield context.finding(message, instruction)
 
 
@@ -197,24 +201,24 @@ def _groups_problem(context: LintContext, instruction: Instruction) -> str | Non
     except HloError as error:
         return None if instruction.flag("use_global_device_ids") else error.diagnostic.message
     opcode = instruction.opcode
-    return _uneven(listed, opcode) or _unnamed(listed) or _miscounted(context, listed, mode)
+    return _uneven(listed, opcode) or _unlisted(listed) or _miscounted(context, listed, mode)
 
 
 def _uneven(groups: Groups, opcode: str) -> str | None:
     if not all(groups):
-        return "a group is empty"
+        return "a replica group is empty"
     sizes = sorted({len(group) for group in groups})
     if len(sizes) > 1 and opcode not in _ANY_SIZE:
-        return f"{opcode} needs groups of one size, found {' and '.join(map(str, sizes))}"
+        return f"{opcode} needs groups of equal size, found {' and '.join(map(str, sizes))}"
     return None
 
 
-def _unnamed(groups: Groups) -> str | None:
+def _unlisted(groups: Groups) -> str | None:
     times = Counter(chain.from_iterable(groups))
     if twice := sorted(number for number, found in times.items() if found > 1):
-        return f"{twice[0]} stands in two groups"
+        return f"id {twice[0]} is listed more than once"
     missing = next((number for number in range(len(times)) if number not in times), None)
-    return f"{missing} stands in no group" if missing is not None else None
+    return f"id {missing} is not in any group" if missing is not None else None
 
 
 def _miscounted(context: LintContext, groups: Groups, mode: CollectiveOpGroupMode) -> str | None:
@@ -223,7 +227,9 @@ def _miscounted(context: LintContext, groups: Groups, mode: CollectiveOpGroupMod
         CollectiveOpGroupMode.FLATTENED_ID: context.replica_count * context.num_partitions,
     }.get(mode, context.replica_count)
     named = sum(map(len, groups))
-    return f"{named} {_NUMBERS[mode]} stand in its groups, there are {count}" if count not in (1, named) else None
+    if count in (1, named):
+        return None
+    return f"its groups list {format_count(named, _NUMBERS[mode])}, but the module has {count:,}"
 
 
 def _offsets_fit(buffer: Shape, offsets: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""HLO1xx: work that only changes layouts."""
+"""HLO1xx: kernels that only move data or change layouts."""
 
 from __future__ import annotations
 
@@ -20,22 +20,26 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_percent
 
-_REARRANGING: Final = ("copy", "reshape", "transpose")
+_VERBS: Final = {"copy": "copies", "reshape": "reshapes", "transpose": "transposes"}
+"""The opcodes that only move data, as verbs."""
 
 
-@rule("HLO103", "kernel only rearranges", severity="warning")
-def rearranging_kernel(context: LintContext) -> Iterator[Finding]:
-    """A kernel does nothing but transpose, or copy into another layout (copy_bytes and more).
+@rule("HLO103", "kernel that only moves data", severity="warning")
+def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
+    """A kernel does nothing except transpose or change the layout.
 
-    Why: it computes nothing and reads and writes all of the array. A copy that stands by itself is HLO102.
+    Reported for results of at least min_copy_bytes.
+
+    Why: The kernel computes nothing, but reads and writes the whole array. A copy that is not part of a fusion is
+    reported by HLO102.
 
     Example:
         y = f32[256,512]{1,0} transpose(x), dimensions={1,0}
 
-    Mend: hand the operand over in the order that is wanted: swap the operands of a dot, choose other dimension
-    numbers, store the weights transposed.
+    Fix: Provide the operand in the required order: swap the operands of a dot, choose other dimension numbers, or store
+    weights transposed.
 
-    Reference: xla/service/layout_assignment.h; hlo fuse DUMP
+    Reference: xla/service/layout_assignment.h; `hlo fuse DUMP`
     """
     if not context.module.is_scheduled:
         return
@@ -43,31 +47,33 @@ def rearranging_kernel(context: LintContext) -> Iterator[Finding]:
         shape = kernel.shape
         if kernel.opcode == "copy" or not isinstance(shape, ArrayShape) or not kernel.operands:
             continue
-        if shape.padded_bytes >= context.settings.copy_bytes and _only_rearranges(context, kernel):
-            opcodes = dict.fromkeys(each.opcode for each in context.analyses.operations(kernel))
+        if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
+            verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
             yield context.finding(
-                f"{kernel.name} does nothing but {' and '.join(opcodes)} {format_bytes(shape.padded_bytes)}",
+                f"{kernel.name} only {' and '.join(verbs)} {format_bytes(shape.padded_bytes)}",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=f"{producer_of(kernel.operands[0]).name} could be made in the layout that is wanted",
+                hint=f"produce {producer_of(kernel.operands[0]).name} in the required layout",
             )
 
 
-@rule("HLO104", "dimensions too small for tiles", severity="warning", needs="text")
+@rule("HLO104", "dimensions smaller than a tile", severity="warning", needs="text")
 def small_dimensions(context: LintContext) -> Iterator[Finding]:
-    """An argument of a module that is not compiled yet will be mostly padding on the TPU that is named (chip).
+    """An argument of an uncompiled module will be mostly padding on the configured TPU.
 
-    Why: a TPU keeps arrays in tiles of 8 by 128 or so, along the two dimensions that pad least. Where the last
-    dimension is small, and no other is large, most of each tile stays empty. The layout that is foretold is the one
-    that the compiler gives to arguments whose layout nobody chose. padding_fraction and padding_bytes hold as for
-    HLO101.
+    Reported if the setting chip names a TPU, for arguments with at least min_padding_bytes of padding, if padding is
+    more than max_padding_fraction of the buffer.
+
+    Why: TPUs store arrays in tiles, such as 8 by 128, along the two dimensions that need the least padding. If the
+    minor dimension is small and no other dimension is large, most of each tile is empty. The predicted layout is the
+    one that the compiler assigns to arguments without a layout of their own.
 
     Example:
         ENTRY main { x = f32[40,40,40] parameter(0) }
 
-    Mend: merge small dimensions into one, as f32[40,1600].
+    Fix: Merge small dimensions, for example f32[40,1600].
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout SHAPE --target v5e
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --target v5e`
     """
     generation = find_chip(context.settings.chip).generation if context.settings.chip is not None else None
     if generation is None or context.target is not None:
@@ -80,86 +86,89 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
             layout = default_layout(leaf, generation=generation, minor_to_major=order)
             taken = replace(leaf, layout=layout).padded_bytes
             padding = taken - leaf.logical_bytes
-            is_much = padding > context.settings.padding_fraction * taken
-            if is_much and padding >= context.settings.padding_bytes:
+            is_much = padding > context.settings.max_padding_fraction * taken
+            if is_much and padding >= context.settings.min_padding_bytes:
                 yield context.finding(
                     f"{format_percent(padding / taken)}% of {parameter.name} will be padding on "
-                    f"{context.settings.chip}, {format_bytes(padding)} of {format_bytes(taken)}",
+                    f"{context.settings.chip} ({format_bytes(padding)} of {format_bytes(taken)})",
                     parameter,
                     shape_span(context.module, parameter),
-                    hint=f"its layout will be {layout}",
+                    hint=f"merge small dimensions; the compiler will choose layout {layout}",
                 )
 
 
-@rule("HLO105", "layout changes there and back", severity="warning")
-def there_and_back(context: LintContext) -> Iterator[Finding]:
-    """A value is copied into another layout, and from there into the one that it had (copy_bytes and more).
+@rule("HLO105", "redundant layout round trip", severity="warning")
+def layout_round_trip(context: LintContext) -> Iterator[Finding]:
+    """A value is copied to another layout and then back.
 
-    Why: what needs the first layout could have read the value before both copies; and if nothing in between needs the
-    second, both are wasted.
+    Reported for copies of at least min_copy_bytes.
+
+    Why: Consumers that need the first layout could read the original value. If no operation in between needs the second
+    layout, both copies are redundant.
 
     Example:
         b = f32[256,512]{0,1} copy(a)
         c = f32[256,512]{1,0} copy(b)
 
-    Mend: fix one layout for what stands between, or let the reader of the last copy read the first value.
+    Fix: Choose one layout for the operations in between, or let the last reader use the original value.
 
-    Reference: xla/service/layout_assignment.h; hlo layout DUMP
+    Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
     for last in context.of("copy", "copy-start"):
         first = producer_of(last.operands[0]) if last.operands else last
         if first.opcode not in ("copy", "copy-start") or not first.operands:
             continue
         begun, between, ended = _of(first.operands[0]), _written(first), _written(last)
-        if begun is None or between is None or ended is None or ended.padded_bytes < context.settings.copy_bytes:
+        if begun is None or between is None or ended is None or ended.padded_bytes < context.settings.min_copy_bytes:
             continue
-        if _placing(begun) == _placing(ended) != _placing(between):
+        if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
-                f"{last.name} turns {format_bytes(ended.padded_bytes)} back into the layout that {first.name} "
-                "turned it from",
+                f"{last.name} copies {format_bytes(ended.padded_bytes)} back to the layout that {first.name} changed",
                 last,
                 shape_span(context.module, last),
-                hint=f"read {producer_of(first.operands[0]).name}",
+                hint=f"use {producer_of(first.operands[0]).name} instead of {last.name}",
             )
 
 
-@rule("HLO106", "producer and consumer differ in tiles", severity="note")
-def other_tiles(context: LintContext) -> Iterator[Finding]:
-    """A kernel reads an array in one layout and writes one of the same sizes in another, element by element.
+@rule("HLO106", "layout-changing elementwise kernel", severity="note")
+def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
+    """A kernel reads an array in one layout and writes it element by element in another.
 
-    Why: elements that stand together in the operand stand apart in the result, so that the kernel must sort them anew
-    besides what it computes (copy_bytes and more).
+    Reported for results of at least min_copy_bytes.
+
+    Why: Elements that are adjacent in the operand are apart in the result, so the kernel must also rearrange them.
 
     Example:
         y = f32[1024,256]{0,1:T(8,128)} negate(x)
 
-    Mend: give the operand and the result one order of dimensions; where arguments or results are concerned, choose
-    their layouts when compiling.
+    Fix: Use the same dimension order for operand and result. For arguments and results, set their layouts when
+    compiling.
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
     for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         written = kernel.shape
-        if not isinstance(written, ArrayShape) or written.padded_bytes < context.settings.copy_bytes:
+        if not isinstance(written, ArrayShape) or written.padded_bytes < context.settings.min_copy_bytes:
             continue
-        if _only_rearranges(context, kernel):
+        if _only_moves_data(context, kernel):
             continue
         for position, operand in enumerate(kernel.operands):
             read = kernel.operand_shape(position)
             if not isinstance(read, ArrayShape) or read.dimensions != written.dimensions or written.rank < 2:
                 continue
-            if _tiled_alike(read, written) or not is_elementwise_on(kernel, position):
+            if _has_same_tiling(read, written) or not is_elementwise_on(kernel, position):
                 continue
             yield context.finding(
-                f"{kernel.name} reads {operand.name} in {_short(read.layout)} and writes {_short(written.layout)}",
+                f"{kernel.name} reads {operand.name} with layout {_short(read.layout)} "
+                f"and writes layout {_short(written.layout)}",
                 kernel,
                 shape_span(context.module, kernel),
             )
             break
 
 
-def _only_rearranges(context: LintContext, kernel: Instruction) -> bool:
-    if not context.analyses.does_only(kernel, *_REARRANGING):
+def _only_moves_data(context: LintContext, kernel: Instruction) -> bool:
+    if not context.analyses.does_only(kernel, *_VERBS):
         return False
     return any(
         each.opcode != "copy" or each.shape != each.operand_shape(0) for each in context.analyses.operations(kernel)
@@ -175,12 +184,12 @@ def _written(copy: Instruction) -> ArrayShape | None:
     return leaf if isinstance(leaf, ArrayShape) else None
 
 
-def _placing(shape: ArrayShape) -> tuple[object, ...]:
+def _order_and_tiles(shape: ArrayShape) -> tuple[object, ...]:
     """Dimensions and layout without the memory space."""
     return shape.dimensions, shape.layout.minor_to_major, shape.layout.tiles
 
 
-def _tiled_alike(read: ArrayShape, written: ArrayShape) -> bool:
+def _has_same_tiling(read: ArrayShape, written: ArrayShape) -> bool:
     """Whether two arrays have the same layout; narrower types are packed in further tiles inside the first."""
     if read.layout.minor_to_major != written.layout.minor_to_major:
         return False

@@ -1,4 +1,4 @@
-"""HLO3xx: values that go through memory though they need not, or wider than they need."""
+"""HLO3xx: avoidable memory traffic between kernels."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from hlo_cli.report.numbers import format_bytes
 _CONVERTING: Final = (opcodes.CONVERT, opcodes.COPY, opcodes.RESHAPE)
 _WIDE: Final = ("f32", "f64")
 _ADDING: Final = COLLECTIVES | {opcodes.SCATTER, opcodes.SELECT_AND_SCATTER}
-_MADE_FROM_LITTLE: Final = (opcodes.BROADCAST, opcodes.IOTA)
+_GENERATED: Final = (opcodes.BROADCAST, opcodes.IOTA)
 
 
-@rule("HLO301", "elementwise kernels in a row", severity="warning")
-def unfused_chain(context: LintContext) -> Iterator[Finding]:
-    """Two kernels stand one behind the other that both compute each element from the one at the same place.
+@rule("HLO301", "unfused elementwise kernels", severity="warning")
+def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
+    """Two consecutive elementwise kernels are not fused.
 
-    Why: in one kernel, what goes between them would stay in registers; as it is, it is written to memory and read back
-    (kernel_bytes and more).
+    Reported for values of at least min_kernel_bytes between them.
+
+    Why: In one kernel, the intermediate value would stay in registers. In two, it is written to memory and read back.
 
     Example:
         a = f32[65536] exponential(x)
         b = f32[65536] negate(a)
 
-    Mend: see what stands between them in the program: a custom call, a barrier, a sharding that forces a value to be
-    there; or a compiler option that turns fusion off.
+    Fix: Look for a custom call, barrier, or sharding constraint between them, or a compiler option that disables
+    fusion.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP --why-not
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP --why-not`
     """
     for kernel in _written(context):
         user = _only_user(context, kernel)
@@ -47,27 +48,27 @@ def unfused_chain(context: LintContext) -> Iterator[Finding]:
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
             yield context.finding(
-                f"{kernel.name} and {user.name} work element by element, but "
-                f"{format_bytes(2 * kernel.shape.padded_bytes)} go through memory between them",
+                f"{kernel.name} and {user.name} are elementwise but not fused, which costs "
+                f"{format_bytes(2 * kernel.shape.padded_bytes)} of memory traffic",
                 user,
             )
 
 
-@rule("HLO302", "kernel only converts", severity="warning")
+@rule("HLO302", "kernel that only converts types", severity="warning")
 def converting_kernel(context: LintContext) -> Iterator[Finding]:
-    """A kernel does nothing but change the element type (kernel_bytes and more).
+    """A kernel does nothing except convert the element type.
 
-    Why: whoever reads the result could convert while reading, whoever writes the operand while writing: a conversion
-    costs nothing inside of another kernel, and a pass over memory by itself. Not looked for on CPUs, which compute bf16
-    by way of f32.
+    Reported for results of at least min_kernel_bytes, except on CPU, which computes bf16 in f32.
+
+    Why: As part of the kernel that produces or consumes the value, a conversion is almost free. As a kernel of its own,
+    it costs a pass over memory.
 
     Example:
         y = bf16[512,512] convert(x)
 
-    Mend: where it stands between two kernels of one program, see what keeps it from being fused; where it converts an
-    argument, pass the argument in the type that is computed with, or keep it so from one call to the next.
+    Fix: Find out what prevents fusion, or pass the argument in the type that the program computes in.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
         if context.target == "cpu" or not context.analyses.does_only(kernel, *_CONVERTING):
@@ -79,53 +80,57 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
             yield context.finding(
-                f"{kernel.name} only converts {' to '.join((begun, *kinds))}, "
-                f"{format_bytes(kernel.shape.padded_bytes)}",
+                f"{kernel.name} only converts {' to '.join((begun, *kinds))} "
+                f"({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=f"{producer_of(kernel.operands[0]).name} could be converted where it is made or read",
+                hint=f"fuse the conversion into the producer or consumer of {producer_of(kernel.operands[0]).name}",
             )
 
 
-@rule("HLO303", "converted up and back", severity="warning")
-def needless_upcast(context: LintContext) -> Iterator[Finding]:
-    """A value is converted to a wider type and back, with nothing computed in between (kernel_bytes and more).
+@rule("HLO303", "redundant upcast", severity="warning")
+def redundant_upcast(context: LintContext) -> Iterator[Finding]:
+    """A value is converted to a wider type and back without any computation in between.
 
-    Why: it comes out as it went in. What stands between, a transpose or a slice, moves twice the bytes or more. Not
-    looked for on CPUs, which compute bf16 by way of f32.
+    Reported for values of at least min_kernel_bytes, except on CPU, which computes bf16 in f32.
+
+    Why: The value does not change, but operations in between, such as a transpose or slice, move at least twice as many
+    bytes.
 
     Example:
         a = f32[512,512] convert(x)
         b = f32[512,512] transpose(a), dimensions={1,0}
         c = bf16[512,512] convert(b)
 
-    Mend: leave both conversions out.
+    Fix: Remove both conversions.
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
     if context.target == "cpu":
         return
-    for trip in round_trips(context, context.settings.kernel_bytes):
+    for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
-            message = f"{trip.last.name} converts back to {trip.outer} what {trip.first.name} converted to {trip.inner}"
+            message = f"{trip.first.name} converts to {trip.inner} and {trip.last.name} converts back to {trip.outer}"
             yield context.finding(message, trip.last)
 
 
-@rule("HLO304", "stored wider than it is used", severity="warning")
+@rule("HLO304", "value stored in a wider type than needed", severity="warning")
 def stored_wide(context: LintContext) -> Iterator[Finding]:
-    """A kernel writes an array of a wide type, and all that read it convert it to a narrower one (kernel_bytes).
+    """A kernel writes a wide type, but every reader converts it to a narrower one.
 
-    Why: written in the narrow type it would take half the memory, and half the time to write and to read. Not looked
-    for on CPUs, which compute bf16 by way of f32, nor where sums grow in memory or between devices.
+    Reported for results of at least min_kernel_bytes, except on CPU, which computes bf16 in f32, and except for
+    collectives and scatters, which may accumulate.
+
+    Why: In the narrow type, the array would need at most half the memory and half the time to write and read.
 
     Example:
         a = f32[512,512] fusion(x), kind=kLoop, calls=f
         b = bf16[512,512] convert(a)
 
-    Mend: convert in the program right behind the operation that makes the value; in jax, x.astype(jnp.bfloat16)
-    before what is saved for the backward pass.
+    Fix: Convert right after the producer. In JAX, use x.astype(jnp.bfloat16) before saving values for the backward
+    pass.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
         kind = element_type(kernel)
@@ -141,44 +146,47 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
         if to is not None and to.bits < kind.bits:
             yield context.finding(
                 f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} of {kind}, "
-                f"and all that read it convert that to {to}",
+                f"but every reader converts it to {to}",
                 kernel,
                 shape_span(context.module, kernel),
             )
 
 
-@rule("HLO305", "broadcast goes through memory", severity="warning")
-def written_broadcast(context: LintContext) -> Iterator[Finding]:
-    """A kernel writes an array that is made of little: a broadcast, or numbers counted up (kernel_bytes and more).
+@rule("HLO305", "materialized broadcast", severity="warning")
+def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
+    """A kernel writes a broadcast or iota to memory.
 
-    Why: whoever reads it could make each element anew, and read next to nothing. What is handed to a loop, a library
-    or another device, or is written into, must be there, and is not counted.
+    Reported for results of at least min_kernel_bytes that are read only by elementwise kernels.
+
+    Why: The readers could compute each element themselves and read almost nothing. Broadcasts that are passed to a
+    loop, a library, or another device, or that are updated in place, must be in memory and are not reported.
 
     Example:
         y = f32[512,512] broadcast(x), dimensions={1}
 
-    Mend: see what keeps it from being fused into what reads it; mask by comparing indices where the mask is used.
+    Fix: Find out what prevents fusion into the reader. Compute masks from indices where they are used.
 
-    Reference: xla/service/instruction_fusion.h; hlo fuse DUMP
+    Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
     for kernel in _written(context):
-        if not context.analyses.does_only(kernel, *_MADE_FROM_LITTLE):
+        if not context.analyses.does_only(kernel, *_GENERATED):
             continue
         users = uses_of(kernel, context.users)
-        if users and not kernel.is_root and all(_could_make(user, kernel) for user in users):
+        kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
+        if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
             yield context.finding(
-                f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} that {users[0].name} "
-                "could make itself",
+                f"{kernel.name} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
+                f"that could be fused into {users[0].name}",
                 kernel,
                 shape_span(context.module, kernel),
             )
 
 
 def _written(context: LintContext) -> Iterator[Instruction]:
-    """The kernels of a scheduled module that write one array of at least `kernel_bytes`, except copies."""
+    """The kernels of a scheduled module that write one array of at least `min_kernel_bytes`, except copies."""
     for kernel in context.analyses.kernels if context.module.is_scheduled else ():
         is_array = kernel.opcode != opcodes.COPY and isinstance(kernel.shape, ArrayShape)
-        if is_array and kernel.shape.padded_bytes >= context.settings.kernel_bytes:
+        if is_array and kernel.shape.padded_bytes >= context.settings.min_kernel_bytes:
             yield kernel
 
 
@@ -198,7 +206,7 @@ def _is_elementwise(kernel: Instruction) -> bool:
     return bool(kernel.operands) and all(is_elementwise_on(kernel, n) for n in range(len(kernel.operands)))
 
 
-def _could_make(user: Instruction, operand: Instruction) -> bool:
+def _could_fuse(user: Instruction, operand: Instruction) -> bool:
     """Whether a kernel could compute an operand itself: a fusion or an operation that is elementwise on it."""
     if user.opcode == opcodes.FUSION:
         position = user.operands.index(operand) if operand in user.operands else 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace
 from hlo_cli.ir.operations import taking
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape
@@ -31,17 +32,17 @@ _CROSSING: Final = (
 _ROUNDED: Final = taking("result_accuracy")
 
 
-@rule("HLO013", "layout does not fit the shape", needs="instructions")
-def impossible_layout(context: LintContext) -> Iterator[Finding]:
-    """A layout is no order of the dimensions, or no buffer could hold the array.
+@rule("HLO013", "layout invalid for shape", needs="instructions")
+def invalid_layout(context: LintContext) -> Iterator[Finding]:
+    """The layout is not a permutation of the dimensions, or no buffer can hold the array.
 
-    Why: minor_to_major lists every dimension once, so that each element has one place. On CPUs and GPUs only types of
-    fewer than 8 bits, pred aside, take a size of their own, E(n).
+    Why: minor_to_major lists every dimension exactly once, so that each element has one address. On CPU and GPU, only
+    types of fewer than 8 bits, except pred, can have an element size E(n).
 
     Example:
         x = f32[4,8]{1,1} parameter(0)
 
-    Mend: list the dimensions 0 to rank - 1, the fastest first; row-major is {1,0}.
+    Fix: List the dimensions 0 to rank - 1, minor first. Row-major is {1,0}.
 
     Reference: LayoutUtil::ValidateLayoutForShape in xla/layout_util.cc, xla/service/cpu_gpu_shape_verifier.cc
     """
@@ -51,34 +52,35 @@ def impossible_layout(context: LintContext) -> Iterator[Finding]:
         yield context.finding(message, instruction, shape_span(context.module, instruction))
 
 
-@rule("HLO014", "dynamic without a bound")
+@rule("HLO014", "unbounded dynamic dimension")
 def unbounded(context: LintContext) -> Iterator[Finding]:
-    """The size of a dimension is `?`: known to nobody before the program runs.
+    """A dimension has size `?`, which is unknown until run time.
 
-    Why: without a bound no memory can be set aside. Programs with such sizes are refined before they are compiled.
+    Why: Without an upper bound, no memory can be allocated. XLA refines such shapes before it compiles the module.
 
     Example:
         y = f32[?] negate(x)
 
-    Mend: give a bound, as f32[<=8], or refine the shapes before dumping.
+    Fix: Give an upper bound, such as f32[<=8], or refine the shapes before dumping.
 
     Reference: "Unbounded dynamism is disabled" in xla/service/hlo_verifier.cc
     """
     for instruction in context.shaped(_is_unbounded):
-        message = f"{instruction.name} is {instruction.shape}, whose size nobody knows"
+        message = f"{instruction.name} has unbounded shape {instruction.shape}"
         yield context.finding(message, instruction, shape_span(context.module, instruction))
 
 
-@rule("HLO015", "dimensions of a broadcast are not in order", is_default=False)
+@rule("HLO015", "broadcast dimensions not sorted", is_default=False)
 def broadcast_order(context: LintContext) -> Iterator[Finding]:
-    """The dimensions of a broadcast do not rise, so it transposes too.
+    """The dimensions of a broadcast are not in ascending order, so it also transposes.
 
-    Why: some backends take only broadcasts that keep the order; others do not mind, so this rule is off.
+    Why: Some backends accept only broadcasts that keep the order of dimensions. Off by default, because others accept
+    any order.
 
     Example:
         y = f32[3,2] broadcast(x), dimensions={1,0}
 
-    Mend: transpose first, then broadcast.
+    Fix: Transpose first, then broadcast.
 
     Reference: verify_broadcast_dimensions_order in xla/service/hlo_verifier.h
     """
@@ -86,41 +88,44 @@ def broadcast_order(context: LintContext) -> Iterator[Finding]:
         dimensions = broadcast.integers("dimensions")
         if list(dimensions) != sorted(dimensions):
             place = attribute_span(broadcast, "dimensions")
-            yield context.finding(f"{broadcast.name} puts dimensions in the order {dimensions}", broadcast, place)
+            yield context.finding(
+                f"{broadcast.name} has unsorted dimensions {index_text(dimensions)}", broadcast, place
+            )
 
 
-@rule("HLO016", "accuracy of what has none")
+@rule("HLO016", "result_accuracy on unsupported opcode")
 def result_accuracy(context: LintContext) -> Iterator[Finding]:
-    """An opcode that is exact, or takes no accuracy, says how accurate its result is to be.
+    """An opcode that does not support result_accuracy sets it.
 
-    Why: result_accuracy chooses between implementations of elementary functions; other opcodes have one.
+    Why: result_accuracy selects an implementation of elementary functions, such as exponential. Other opcodes have only
+    one.
 
     Example:
         y = f32[2] negate(x), result_accuracy={mode=highest}
 
-    Mend: leave the attribute out.
+    Fix: Remove the attribute.
 
     Reference: VerifyResultAccuracy in xla/service/hlo_verifier.cc
     """
-    for instruction in context.saying("result_accuracy="):
+    for instruction in context.with_attribute_text("result_accuracy="):
         if instruction.opcode not in _ROUNDED and instruction.attribute("result_accuracy") is not None:
             place = attribute_span(instruction, "result_accuracy")
             yield context.finding(
-                f"{instruction.name}: {instruction.opcode} takes no result_accuracy", instruction, place
+                f"{instruction.name}: {instruction.opcode} does not support result_accuracy", instruction, place
             )
 
 
-@rule("HLO090", "changes the layout, but cannot", severity="warning", is_default=False)
+@rule("HLO090", "unexpected layout change", severity="warning", is_default=False)
 def changed_layout(context: LintContext) -> Iterator[Finding]:
-    """An operation that keeps the places of elements has another layout than an operand of the same rank.
+    """An operation that preserves element positions has a different layout than an operand of the same rank.
 
-    Why: once layouts are assigned, only copies, transposes, bitcasts and a few others may change them; anything else
-    would have to reorder while it computes. Some pipelines of XLA ask for it, so this rule is off.
+    Why: After layout assignment, only copies, transposes, bitcasts, and a few other operations can change the layout.
+    Off by default, because only some XLA pipelines require it.
 
     Example:
         y = f32[4,8]{1,0} negate(x)
 
-    Mend: put a copy before the operand.
+    Fix: Insert a copy before the operand.
 
     Reference: "Instruction shouldn't change layouts" in xla/service/hlo_verifier.cc
     """
@@ -138,23 +143,27 @@ def changed_layout(context: LintContext) -> Iterator[Finding]:
                 continue
             for position, operand in enumerate(instruction.operands):
                 given = instruction.operand_shape(position)
-                if isinstance(given, ArrayShape) and given.rank == result.rank and _is_other(opcode, given, result):
+                if (
+                    isinstance(given, ArrayShape)
+                    and given.rank == result.rank
+                    and _changes_layout(opcode, given, result)
+                ):
                     yield context.finding(
-                        f"{instruction.name} is {result}, its operand {operand.name} is {given}", instruction
+                        f"{instruction.name} is {result}, but its operand {operand.name} is {given}", instruction
                     )
 
 
-@rule("HLO091", "moves between memories, but cannot", severity="warning", is_default=False)
+@rule("HLO091", "unexpected memory space change", severity="warning", is_default=False)
 def changed_space(context: LintContext) -> Iterator[Finding]:
-    """A slice or an update goes from one memory to another.
+    """A slice or update has a different memory space than its operand.
 
-    Why: from fast memory a slice or an update stays there, and none reaches into the memory of the host. Only some
-    pipelines of XLA ask for it, so this rule is off.
+    Why: A slice or update of an array in fast memory stays in fast memory, and none moves data to or from host memory.
+    Off by default, because only some XLA pipelines require it.
 
     Example:
         y = f32[2]{0:S(5)} dynamic-slice(x, i), dynamic_slice_sizes={2}
 
-    Mend: copy-start and copy-done move between memories.
+    Fix: Use copy-start and copy-done to move data between memory spaces.
 
     Reference: "shouldn't change layout memory space" in xla/service/hlo_verifier.cc
     """
@@ -165,47 +174,49 @@ def changed_space(context: LintContext) -> Iterator[Finding]:
         before, after = given.memory_space, result.memory_space
         if before == _FAST_MEMORY != after or (instruction.opcode, before, after) in _CROSSING:
             place = shape_span(context.module, instruction)
-            yield context.finding(f"{instruction.name} goes from S({before}) to S({after})", instruction, place)
+            yield context.finding(
+                f"{instruction.name} changes the memory space from S({before}) to S({after})", instruction, place
+            )
 
 
-@rule("HLO092", "reshape that moves bytes", severity="warning", is_default=False)
-def moving_reshape(context: LintContext) -> Iterator[Finding]:
-    """A reshape changes the order of elements in memory.
+@rule("HLO092", "reshape that moves data", severity="warning", is_default=False)
+def reshape_not_bitcast(context: LintContext) -> Iterator[Finding]:
+    """A reshape changes the element order in memory.
 
-    Why: behind layout assignment a reshape is expected to be free; one that moves bytes costs a pass over memory. Only
-    some pipelines ask for it, so this rule is off.
+    Why: After layout assignment, a reshape should not move data; this one needs a pass over memory. Off by default,
+    because only some XLA pipelines require it.
 
     Example:
         y = f32[4,2,3]{0,1,2} reshape(x)
 
-    Mend: put a copy into the layout of which the reshape is a bitcast before it.
+    Fix: Insert a copy to a layout for which the reshape is a bitcast.
 
     Reference: verify_reshape_is_bitcast in xla/service/hlo_verifier.h
     """
     for reshape in context.of(opcodes.RESHAPE):
         given, result = reshape.operand_shape(0) if reshape.operands else None, reshape.shape
         if isinstance(given, ArrayShape) and isinstance(result, ArrayShape) and not _is_bitcast(given, result):
-            message = f"{reshape.name} moves elements: from {given} to {result}"
+            message = f"{reshape.name} moves elements from {given} to {result}"
             yield context.finding(message, reshape, shape_span(context.module, reshape))
 
 
 @rule("HLO093", "value in host memory", severity="warning", is_default=False)
 def host_memory(context: LintContext) -> Iterator[Finding]:
-    """A value lies in the memory of the host, S(5).
+    """A value is in host memory, S(5).
 
-    Why: a program that keeps nothing there needs no transfers; programs that offload do so on purpose, so this rule is
-    off.
+    Why: A program without values in host memory needs no transfers to and from the host. Off by default, because
+    programs that use host offloading do so on purpose.
 
     Example:
         y = f32[2]{0:S(5)} copy(x)
 
-    Mend: leave S(5) out.
+    Fix: Remove S(5).
 
     Reference: verify_no_host_memory_space in xla/service/hlo_verifier.h
     """
     for instruction in context.shaped(_is_on_host):
         place = shape_span(context.module, instruction)
-        yield context.finding(f"{instruction.name} lies in host memory", instruction, place)
+        yield context.finding(f"{instruction.name} is in host memory", instruction, place)
 
 
 def _layout_problem(shape: Shape, *, is_tpu: bool) -> str | None:
@@ -223,7 +234,7 @@ def _size_problem(array: ArrayShape) -> str | None:
     size, kind = array.layout.element_size_in_bits, array.element_type
     if not size or (kind.bits < _BYTE and kind.name != "pred"):
         return None
-    return f"elements of {kind.name} are not packed, E({size}) is for types of fewer than 8 bits"
+    return f"E({size}) requires a type of fewer than 8 bits, found {kind.name}"
 
 
 def _is_unbounded(shape: Shape) -> bool:
@@ -234,7 +245,7 @@ def _is_on_host(shape: Shape) -> bool:
     return any(isinstance(leaf, ArrayShape) and leaf.memory_space == MemorySpace.HOST for _, leaf in shape.leaves)
 
 
-def _is_other(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
+def _changes_layout(opcode: str, given: ArrayShape, result: ArrayShape) -> bool:
     """Whether layouts differ in more than tiles, memory space, and, for some opcodes, the size of elements."""
     a, b = given.layout, result.layout
     if a is b or a == b:

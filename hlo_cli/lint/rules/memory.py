@@ -1,4 +1,4 @@
-"""HLO2xx: what takes more memory than it must."""
+"""HLO2xx: memory usage."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ from hlo_cli.report.numbers import format_bytes
 if TYPE_CHECKING:
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 
-_TAKES: Final = {"exact": "takes", "estimated": "takes about"}
-_BY_COMPILER: Final = "by the compiler's buffer assignment"
-_BY_TEXT: Final = "computed from the text"
+_NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
+_FROM_COMPILER: Final = "from the compiler's buffer assignment"
+_FROM_HLO: Final = "computed from the HLO"
 
 
-@rule("HLO201", "does not fit into memory")
-def over_limit(context: LintContext) -> Iterator[Finding]:
-    """The module takes more of a memory than there is (peak_limit, or chip).
+@rule("HLO201", "insufficient device memory")
+def memory_limit(context: LintContext) -> Iterator[Finding]:
+    """The module needs more memory than is available.
 
-    Why: it will not load, or ends with an error of memory that ran out. What it takes are its arguments, results,
-    constants and temporary values. Where XLA's buffer assignment lies beside the dump, or in the same proto, the
-    numbers are the compiler's; else they are computed from the text, as in hlo memspace. The message says which.
+    The limit is max_peak_bytes, or else the memory of the device in the setting chip; without either, nothing is
+    checked.
+
+    Why: The module fails to load or runs out of memory. The total includes arguments, results, constants, and
+    temporaries. It is the compiler's own if XLA's buffer assignment is in the same proto or in a file next to the dump;
+    otherwise it is computed from the HLO, as by `hlo memspace`. The finding states which.
 
     Example:
         HloModule m, is_scheduled=true
@@ -43,114 +46,118 @@ def over_limit(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[4194304,1024] negate(x)
         }
 
-    Mend: the hint names the value that is largest at the fullest moment. Donate arguments, compute values again
-    instead of keeping them, spread arrays over more devices, or split the batch.
+    Fix: Reduce the largest value at the peak (see the hint): donate arguments, recompute values, shard arrays, or
+    reduce the batch size.
 
-    Reference: xla/service/buffer_assignment.h; hlo memspace DUMP --limit 16GiB
+    Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP --limit 16GiB`
     """
     settings = context.settings
     chip = find_chip(settings.chip) if settings.chip is not None else None
-    if (chip is None and settings.peak_limit is None) or not context.module.is_scheduled:
+    if (chip is None and settings.max_peak_bytes is None) or not context.module.is_scheduled:
         return
     assignment = context.module.buffer_assignment
     memory = context.analyses.memory if assignment is None else _as_assigned(context.module, assignment)
-    whose = _BY_TEXT if assignment is None else _BY_COMPILER
-    for fit in memory_fits(memory, settings.peak_limit, chip):
+    source = _FROM_HLO if assignment is None else _FROM_COMPILER
+    for fit in memory_fits(memory, settings.max_peak_bytes, chip):
         space = memory.space(fit.space)
-        if fit.excess_bytes > 0 and space is not None and fit.offsets in _TAKES:
+        if fit.excess_bytes > 0 and space is not None and fit.offsets in _NEEDS:
             largest = space.live_at(space.peak)[:1]
             yield context.finding(
-                f"{fit.name} {_TAKES[fit.offsets]} {format_bytes(fit.taken_bytes)} of "
-                f"{format_bytes(fit.limit_bytes)}, {whose}",
+                f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
+                f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
                 hint=_hint(context, space),
                 about=fit.name,
             )
 
 
-@rule("HLO202", "value too large", severity="warning")
-def large_value(context: LintContext) -> Iterator[Finding]:
-    """One temporary value takes value_bytes or more.
+@rule("HLO202", "very large temporary", severity="warning")
+def large_temporary(context: LintContext) -> Iterator[Finding]:
+    """One temporary is at least min_value_bytes in size.
 
-    Why: a single value of gigabytes is often made by mistake: by a broadcast, a product of all with all, a one-hot
-    encoding. From 2 GiB on, offsets in it need more than 31 bits too, which some kernels are slower with.
+    Why: Values of several gigabytes are often unintended, such as a broadcast, an all-pairs product, or a one-hot
+    encoding. From 2 GiB, offsets also need more than 31 bits, which slows down some kernels.
 
     Example:
         y = f32[32768,32768] broadcast(x), dimensions={}
 
-    Mend: compute it in pieces, by a loop over the batch or the sequence; avoid all pairs at once; or spread it over
-    devices.
+    Fix: Compute it in chunks with a loop over the batch or sequence, or shard it.
 
-    Reference: hlo memspace DUMP
+    Reference: `hlo memspace DUMP`
     """
-    least = context.settings.value_bytes
+    least = context.settings.min_value_bytes
     if not context.module.is_scheduled or not any(each.padded_bytes >= least for each in context.shapes.values()):
         return
     for value in context.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
             yield context.finding(
-                f"{value} takes {format_bytes(value.padded_bytes)}",
+                f"temporary {value} needs {format_bytes(value.padded_bytes)}",
                 value.instruction,
                 shape_span(context.module, value.instruction),
             )
 
 
-@rule("HLO204", "copy makes the same array again", severity="warning")
-def keeping_copy(context: LintContext) -> Iterator[Finding]:
-    """A copy makes the same array again, in the same layout and memory (copy_bytes and more).
+@rule("HLO204", "redundant copy", severity="warning")
+def redundant_copy(context: LintContext) -> Iterator[Finding]:
+    """A copy produces an identical array in the same layout and memory space.
 
-    Why: the compiler puts it in where something writes in place while the old value is still read, or where an
-    argument is handed through as a result. It costs the memory of a second array, and a pass over it.
+    Reported for copies of at least min_copy_bytes.
+
+    Why: The compiler inserts such a copy if a value is updated in place while the old value is still needed, or if an
+    argument is returned as a result. It needs the memory of a second array and a pass over memory.
 
     Example:
         y = f32[256,512]{1,0} copy(x)
 
-    Mend: use the old value before it is updated, do not keep both, or donate the argument that is updated.
+    Fix: Read the old value before it is updated, do not keep both, or donate the updated argument.
 
-    Reference: xla/service/copy_insertion.h; hlo memspace DUMP NAME
+    Reference: xla/service/copy_insertion.h; `hlo memspace DUMP NAME`
     """
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
         if copy.computation not in context.analyses.times or not isinstance(shape, ArrayShape):
             continue
-        if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.copy_bytes:
+        if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
             user = next(iter(uses_of(copy, context.users)), None)
             yield context.finding(
-                f"{copy.name} makes {copy.operands[0].name} again, {format_bytes(shape.padded_bytes)}",
+                f"{copy.name} copies {copy.operands[0].name} without changes ({format_bytes(shape.padded_bytes)})",
                 copy,
                 shape_span(context.module, copy),
-                hint=f"{user.name} reads the copy" if user is not None else None,
+                hint=f"the copy is read by {user.name}" if user is not None else None,
             )
 
 
 @rule("HLO205", "large constant", severity="warning", needs="instructions")
 def large_constant(context: LintContext) -> Iterator[Finding]:
-    """A constant takes constant_bytes or more.
+    """A constant is at least min_constant_bytes in size.
 
-    Why: it is part of the compiled program: that becomes large, slow to compile and to load, and every device holds
-    the constant even while nothing runs.
+    Why: Constants are part of the compiled program, which becomes large and slow to compile and load. Every device
+    keeps them in memory, even while the program is not running.
 
     Example:
         c = f32[512,512] constant({...})
 
-    Mend: pass the array as an argument; in jax, do not close over it. If it can be computed, do so where it is used.
+    Fix: Pass the array as an argument. In JAX, do not close over it. If it can be computed, compute it where it is
+    used.
 
-    Reference: xla/service/buffer_assignment.h; hlo memspace DUMP
+    Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP`
     """
     for constant in context.of(opcodes.CONSTANT):
-        if constant.shape.padded_bytes >= context.settings.constant_bytes:
+        if constant.shape.padded_bytes >= context.settings.min_constant_bytes:
             yield context.finding(
-                f"{constant.name} is a constant of {format_bytes(constant.shape.padded_bytes)}",
+                f"constant {constant.name} needs {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(context.module, constant),
             )
 
 
-@rule("HLO206", "argument that nobody reads", severity="warning")
-def unread_argument(context: LintContext) -> Iterator[Finding]:
-    """No instruction reads an argument, but it takes memory all the time (argument_bytes and more).
+@rule("HLO206", "unused argument", severity="warning")
+def unused_argument(context: LintContext) -> Iterator[Finding]:
+    """No instruction reads this argument, but it occupies memory.
 
-    Why: who calls the module must put it there, and the compiler may not use its place.
+    Reported for arguments of at least min_argument_bytes.
+
+    Why: The caller has to transfer the argument to the device, and the compiler cannot reuse its memory.
 
     Example:
         ENTRY main {
@@ -159,14 +166,14 @@ def unread_argument(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[2] negate(x)
         }
 
-    Mend: do not pass it; jax.jit leaves out unused arguments unless keep_unused=True says otherwise.
+    Fix: Do not pass it. jax.jit drops unused arguments unless keep_unused=True.
 
-    Reference: hlo memspace DUMP
+    Reference: `hlo memspace DUMP`
     """
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
-        if taken >= context.settings.argument_bytes and not parameter.is_root and not context.users[parameter]:
-            yield context.finding(f"nothing reads {parameter.name}, {format_bytes(taken)}", parameter)
+        if taken >= context.settings.min_argument_bytes and not parameter.is_root and not context.users[parameter]:
+            yield context.finding(f"argument {parameter.name} ({format_bytes(taken)}) is never read", parameter)
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:
@@ -183,6 +190,13 @@ def _hint(context: LintContext, space: MemorySpaceUsage) -> str | None:
     for suggestion in suggestions(space, orders, most=1):
         reordered = suggestion.reordered[0]
         order = ",".join(map(str, reordered.better.layout.minor_to_major))
-        return f"order {{{order}}} of {reordered.value} makes the peak {format_bytes(suggestion.peak_bytes)}"
+        return (
+            f"use dimension order {{{order}}} for {reordered.value} to lower the peak to "
+            f"{format_bytes(suggestion.peak_bytes)}"
+        )
     largest = space.live_at(space.peak)[:1]
-    return f"at its peak, {largest[0]} takes {format_bytes(largest[0].padded_bytes)}" if largest else None
+    return (
+        f"reduce {largest[0]}, the largest value at the peak ({format_bytes(largest[0].padded_bytes)})"
+        if largest
+        else None
+    )

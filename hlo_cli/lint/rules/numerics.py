@@ -18,47 +18,49 @@ from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
 from hlo_cli.report.finding import Finding
-from hlo_cli.report.numbers import format_bytes
+from hlo_cli.report.numbers import format_bytes, format_count
 
 _DOUBLE: Final = ("f64", "c128")
 _NARROW_BITS: Final = 16
 
 
-@rule("HLO701", "f64 on a TPU", severity="warning")
-def double_on_tpu(context: LintContext) -> Iterator[Finding]:
-    """A module for a TPU, or meant for one (chip), computes in f64 or c128. Told once, of the first that does.
+@rule("HLO701", "f64 on TPU", severity="warning")
+def f64_on_tpu(context: LintContext) -> Iterator[Finding]:
+    """A module for TPU computes in f64 or c128.
 
-    Why: TPUs have no such units. Each number is taken apart into two of f32, each operation into dozens, and the range
-    stays that of f32.
+    Reported once, at the first instruction, for modules compiled for TPU or if the setting chip names a TPU.
+
+    Why: TPUs have no f64 units. Each number is emulated by two f32 numbers and each operation by dozens of
+    instructions, with the range of f32.
 
     Example:
         y = f64[8,128] negate(x)
 
-    Mend: compute in f32; in jax, leave jax_enable_x64 off, or give constants the dtype of what they meet.
+    Fix: Use f32: in JAX, disable jax_enable_x64, or give constants the dtype of the array.
 
-    Reference: https://docs.jax.dev/en/latest/default_dtypes.html; hlo parse DUMP --instructions
+    Reference: https://docs.jax.dev/en/latest/default_dtypes.html; `hlo parse DUMP --instructions`
     """
     chip = context.settings.chip
     if context.target == "tpu" or (chip is not None and find_chip(chip).target == "tpu"):
         found = list(_doubles(context))
         if found:
-            more = f", and so are {len(found) - 1:,} others" if len(found) > 1 else ""
-            yield context.finding(
-                f"{found[0].name} is {element_type(found[0])}, which a TPU does not have{more}", found[0]
-            )
+            more = f" ({format_count(len(found) - 1, 'more instructions')})" if len(found) > 1 else ""
+            yield context.finding(f"{found[0].name} is {element_type(found[0])}, which TPUs emulate{more}", found[0])
 
 
-@rule("HLO702", "f64 without an argument of f64", severity="warning")
-def promoted(context: LintContext) -> Iterator[Finding]:
-    """A module computes in f64 or c128 though none of its arguments is. Told once, of the first that does.
+@rule("HLO702", "unintended f64", severity="warning")
+def unintended_f64(context: LintContext) -> Iterator[Finding]:
+    """A module computes in f64 or c128 although no argument has that type.
 
-    Why: that is seldom meant: a constant of Python or numpy met an array of f32 and made it twice as wide. It takes
-    twice the memory and, but on some GPUs for science, a fraction of the speed.
+    Reported once, at the first instruction.
+
+    Why: Usually, a Python or NumPy constant has promoted an f32 array. f64 needs twice the memory and is much slower,
+    except on some data-center GPUs.
 
     Example:
         y = f64[1024] convert(x)
 
-    Mend: give the constant the dtype of the array; in jax, leave jax_enable_x64 off.
+    Fix: Give the constant the dtype of the array; in JAX, disable jax_enable_x64.
 
     Reference: https://docs.jax.dev/en/latest/type_promotion.html
     """
@@ -66,21 +68,25 @@ def promoted(context: LintContext) -> Iterator[Finding]:
         return
     found = next((each for each in _doubles(context) if each.shape.logical_bytes > _SCALAR_BYTES), None)
     if found is not None:
-        yield context.finding(f"{found.name} is {found.shape.to_string(layout=False)}, but no argument is f64", found)
+        yield context.finding(
+            f"{found.name} is {found.shape.to_string(layout=False)}, although no argument is f64 or c128", found
+        )
 
 
-@rule("HLO703", "sums in a narrow type", severity="warning")
-def narrow_sum(context: LintContext) -> Iterator[Finding]:
-    """A reduction adds many elements in 16 bits or fewer (summed_elements).
+@rule("HLO703", "low-precision accumulation", severity="warning")
+def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
+    """A reduction accumulates many elements in 16 bits or fewer.
 
-    Why: bf16 keeps 8 bits of precision: once the sum is 256 times as large as a summand, adding that changes nothing.
-    Narrow integers overflow. Not looked for once the TPU compiler is through, which writes bf16 for sums in f32.
+    Reported for at least min_accumulated_elements elements per result.
+
+    Why: bf16 has 8 bits of precision: once the sum is 256 times as large as an element, adding the element has no
+    effect. Narrow integers overflow. Modules that the TPU compiler has optimized are not checked, because they use bf16
+    types for sums in f32.
 
     Example:
         y = bf16[8] reduce(x, zero), dimensions={1}, to_apply=add
 
-    Mend: convert to f32 before, and back behind; in jax, jnp.sum(x, dtype=jnp.float32). What jax makes of a broadcast
-    in a gradient is such a sum too.
+    Fix: Accumulate in f32: in JAX, jnp.sum(x, dtype=jnp.float32). The gradient of a broadcast is also such a sum.
 
     Reference: FloatNormalization in xla/hlo/transforms/simplifiers
     """
@@ -90,20 +96,20 @@ def narrow_sum(context: LintContext) -> Iterator[Finding]:
         if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
-        if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= context.settings.summed_elements:
-            yield context.finding(f"{reduce.name} adds {summed:,} elements of {kind} at a time", reduce)
+        if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= context.settings.min_accumulated_elements:
+            yield context.finding(f"{reduce.name} accumulates {summed:,} elements in {kind}", reduce)
 
 
-@rule("HLO704", "product overflows its type", severity="warning")
-def narrow_product(context: LintContext) -> Iterator[Finding]:
-    """A product of matrices of narrow integers gives integers as narrow.
+@rule("HLO704", "integer matmul overflow", severity="warning")
+def integer_matmul_overflow(context: LintContext) -> Iterator[Finding]:
+    """An integer matmul returns the narrow type of its operands.
 
-    Why: a product of two s8 takes 15 bits, and the sum of many more; what does not fit is cut off without a word.
+    Why: A product of two s8 values needs 15 bits, and a sum of products more. Larger results are silently truncated.
 
     Example:
         y = s8[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 
-    Mend: ask for s32; in jax, preferred_element_type=jnp.int32.
+    Fix: Use s32 results: in JAX, preferred_element_type=jnp.int32.
 
     Reference: https://openxla.org/xla/operation_semantics#dot
     """
@@ -115,24 +121,25 @@ def narrow_product(context: LintContext) -> Iterator[Finding]:
         if product is None or product.k < 2 or made.bits > min(product.lhs.element_type.bits, _NARROW_BITS):
             continue
         yield context.finding(
-            f"{instruction.name} adds {product.k:,} products of {product.lhs.element_type} in {made}",
+            f"{instruction.name} accumulates {product.k:,} products of {product.lhs.element_type} in {made}",
             instruction,
             shape_span(context.module, instruction),
         )
 
 
-@rule("HLO705", "product of f32 at default precision", severity="note", is_default=False)
+@rule("HLO705", "f32 matmul at default precision", severity="note", is_default=False)
 def default_precision(context: LintContext) -> Iterator[Finding]:
-    """A product of f32 matrices in a module for a TPU (compiled, or chip) does not say how precise it must be.
+    """An f32 matmul on TPU uses default precision (bf16 inputs).
 
-    Why: TPUs multiply in bf16, and add in f32. By default both operands are rounded to bf16 first, to 8 bits. Mostly
-    that is what is wanted, so this rule is off.
+    Reported for modules compiled for TPU or if the setting chip names a TPU.
+
+    Why: TPUs multiply in bf16 and accumulate in f32. At default precision, both operands are rounded to bf16, which has
+    8 bits of precision. Off by default, because that is usually intended.
 
     Example:
         y = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 
-    Mend: where it matters, ask for more; in jax, precision="highest", which takes six times as long, or "high", three
-    times.
+    Fix: If accuracy matters, in JAX use precision="high" (about 3× slower) or "highest" (about 6×).
 
     Reference: https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision
     """
@@ -140,58 +147,62 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
     if context.target != "tpu" and (chip is None or find_chip(chip).target != "tpu"):
         return
     for product in matmuls_of(context.module):
-        asked = product.instruction.items_of("operand_precision", Precision)
-        is_default = all(each is Precision.DEFAULT for each in asked)
+        requested = product.instruction.items_of("operand_precision", Precision)
+        is_default = all(each is Precision.DEFAULT for each in requested)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
-            yield context.finding(f"{product.instruction.name} multiplies f32 rounded to bf16", product.instruction)
+            yield context.finding(f"{product.instruction.name} rounds its f32 operands to bf16", product.instruction)
 
 
-@rule("HLO706", "precision that the operands do not have", severity="note")
-def useless_precision(context: LintContext) -> Iterator[Finding]:
-    """A product of matrices of 16 bits or fewer asks for more than the default precision.
+@rule("HLO706", "precision setting without effect", severity="note")
+def precision_without_effect(context: LintContext) -> Iterator[Finding]:
+    """A matmul of 16-bit or narrower operands requests higher precision, which has no effect.
 
-    Why: that tells into how many parts of bf16 an operand of f32 is taken apart. An operand of bf16 is one part: asking
-    for more changes nothing, and hints at a conversion that was not meant.
+    Why: The precision is the number of bf16 parts that an f32 operand is split into. A bf16 operand is a single part.
+    The setting often points to an unintended conversion.
 
     Example:
         y = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
 
-    Mend: leave it out, or convert less early.
+    Fix: Remove the precision setting, or convert to the narrow type later.
 
     Reference: PrecisionConfig in xla/xla_data.proto
     """
     for product in context.of(*MATMULS):
-        asked = product.items_of("operand_precision", Precision)
-        if not asked or all(each is Precision.DEFAULT for each in asked):
+        requested = product.items_of("operand_precision", Precision)
+        if not requested or all(each is Precision.DEFAULT for each in requested):
             continue
         kinds = [product.operand_shape(n) for n in range(min(2, len(product.operands)))]
         if all(isinstance(s, ArrayShape) and s.element_type.bits <= _NARROW_BITS for s in kinds):
             yield context.finding(
-                f"{product.name} asks for {asked[0]} precision of {element_type(product.operands[0])}",
+                f"{product.name} requests {requested[0]} precision for {element_type(product.operands[0])} operands",
                 product,
                 attribute_span(product, "operand_precision"),
             )
 
 
-@rule("HLO707", "loses precision halfway", severity="note", is_default=False)
-def rounded_between(context: LintContext) -> Iterator[Finding]:
-    """A value is converted to a narrower type and back to the wider, with nothing computed in between (kernel_bytes).
+@rule("HLO707", "lossy type round trip", severity="note", is_default=False)
+def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
+    """A value is converted to a narrower type and back without any computation in between.
 
-    Why: the low bits are lost, but memory is saved only if the narrow value is what is kept. Programs in bf16 do so all
-    the time, and mean it, so this rule is off.
+    Reported for values of at least min_kernel_bytes.
+
+    Why: The low bits are lost, and memory is saved only if the narrow value is stored. Off by default, because programs
+    in bf16 often do this on purpose.
 
     Example:
         a = bf16[512,512] convert(x)
         b = f32[512,512] convert(a)
 
-    Mend: use the wide value, unless the rounding is wanted; that is said more plainly by reduce-precision.
+    Fix: Use the wide value, or reduce-precision if the rounding is intended.
 
     Reference: https://openxla.org/xla/operation_semantics#reduceprecision
     """
-    for trip in round_trips(context, context.settings.kernel_bytes):
+    for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.inner.bits < trip.outer.bits:
             taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
-            message = f"{last.name} takes {taken} of {trip.outer} from what {trip.first.name} rounded to {trip.inner}"
+            message = (
+                f"{trip.first.name} rounds to {trip.inner} and {last.name} converts back to {trip.outer} ({taken})"
+            )
             yield context.finding(message, last)
 
 

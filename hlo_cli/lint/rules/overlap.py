@@ -1,4 +1,4 @@
-"""HLO4xx: transfers that are waited for."""
+"""HLO4xx: exposed async operations and synchronous collectives."""
 
 from __future__ import annotations
 
@@ -14,122 +14,128 @@ from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
-from hlo_cli.report.numbers import format_bytes
+from hlo_cli.report.numbers import format_bytes, format_count
 
-_AHEAD: Final = "cross_program_prefetch_index"
+_CROSS_PROGRAM: Final = "cross_program_prefetch_index"
 """The attribute of a copy that is made once and kept for the next execution."""
 
 
-@rule("HLO401", "asynchronous operation overlaps nothing", severity="warning")
-def exposed(context: LintContext) -> Iterator[Finding]:
-    """No kernel runs between a start and its done, though other instructions may stand there.
+@rule("HLO401", "exposed async operation", severity="warning")
+def exposed_async(context: LintContext) -> Iterator[Finding]:
+    """No kernel runs between a start and its done.
 
-    From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
+    Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
+    transfers must also reach min_prefetch_bytes.
 
-    Why: asynchronous operations hide time behind work. This one is waited for in full, as the order of the schedule
-    has it or as the compiler noted (is_sync). The hint counts the kernels beside it that neither need its result nor
-    make what it is given: so much work could be put between.
+    Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
+    because the compiler marked it as synchronous (is_sync). The hint counts the kernels that could overlap with it:
+    those that neither depend on its result nor produce its operands.
 
     Example:
         s = f32[65536] all-reduce-start(x), replica_groups={}, to_apply=add
         p = (f32[65536]) tuple(z)
         d = f32[65536] all-reduce-done(s)
 
-    Mend: hlo schedule DUMP --reorder latency shows what another order would hide. A scheduler that knows latencies is
-    switched on by xla_gpu_enable_latency_hiding_scheduler, or xla_tpu_enable_latency_hiding_scheduler.
+    Fix: Try `hlo schedule DUMP --reorder latency`. Enable XLA's scheduler with xla_gpu_enable_latency_hiding_scheduler
+    or xla_tpu_enable_latency_hiding_scheduler.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
-    for flight, work in _exposed(context):
-        if flight.done_step != flight.start_step + 1:
-            start = flight.pair.start
-            why = "is waited for at once" if flight.is_sync else "overlaps no kernel"
-            message = f"{start.name} {why}: {flight.pair.operation} of {_bytes(flight)}"
-            yield context.finding(message, start, hint=_beside(work))
+    for interval, kernels in _exposed(context):
+        if interval.done_step != interval.start_step + 1:
+            start = interval.pair.start
+            why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
+            message = f"{start.name} {why} ({interval.pair.operation}, {_bytes(interval)})"
+            yield context.finding(message, start, hint=_hint(kernels))
 
 
-@rule("HLO402", "done stands next to its start", severity="warning")
-def adjacent(context: LintContext) -> Iterator[Finding]:
-    """An asynchronous operation is waited for by the very next instruction.
+@rule("HLO402", "done directly after start", severity="warning")
+def adjacent_done(context: LintContext) -> Iterator[Finding]:
+    """A done directly follows its start.
 
-    From transfer_bytes on, and within a device, which is quicker, from prefetch_bytes on.
+    Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
+    transfers must also reach min_prefetch_bytes.
 
-    Why: nothing at all can run meanwhile; it might as well not be asynchronous. The hint counts the kernels beside it
-    that could stand between.
+    Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The hint counts the
+    kernels that could be scheduled in between.
 
     Example:
         s = f32[65536] all-reduce-start(x), replica_groups={}, to_apply=add
         d = f32[65536] all-reduce-done(s)
 
-    Mend: hlo schedule DUMP --reorder latency shows what another order would hide. Where no kernel could stand between,
-    split what is waited for into parts, so that one is under way while another is worked on.
+    Fix: Try `hlo schedule DUMP --reorder latency`, or split the operation so that parts of it can overlap with compute.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
-    for flight, work in _exposed(context):
-        if flight.done_step == flight.start_step + 1:
-            start = flight.pair.start
+    for interval, kernels in _exposed(context):
+        if interval.done_step == interval.start_step + 1:
+            start = interval.pair.start
             yield context.finding(
-                f"{start.name} is followed by its done: {flight.pair.operation} of {_bytes(flight)}",
+                f"{start.name} is directly followed by its done ({interval.pair.operation}, {_bytes(interval)})",
                 start,
-                hint=_beside(work),
+                hint=_hint(kernels),
             )
 
 
-@rule("HLO403", "collective is not asynchronous", severity="note")
-def blocking(context: LintContext) -> Iterator[Finding]:
-    """A collective operation of a program for TPU or GPU has no start and done, though there are kernels beside it.
+@rule("HLO403", "synchronous collective", severity="note")
+def synchronous_collective(context: LintContext) -> Iterator[Finding]:
+    """A collective runs synchronously although independent kernels exist.
 
-    Why: nothing else runs on the device until it is through. The hint counts the kernels that neither need its result
-    nor make what it is given, so that they could run meanwhile. Told from transfer_bytes on.
+    Reported for collectives of at least min_transfer_bytes on TPU and GPU.
+
+    Why: The device runs nothing else until the collective ends. The hint counts the kernels that neither depend on its
+    result nor produce its operands, and so could run at the same time.
 
     Example:
         y = f32[65536] all-reduce(x), replica_groups={}, to_apply=add
         z = f32[65536] negate(x)
 
-    Mend: the compiler makes it asynchronous where it is asked to: by default on GPUs, by
-    xla_tpu_enable_async_collective_fusion and its like on TPUs.
+    Fix: Enable async collectives: default on GPU; on TPU, xla_tpu_enable_async_collective_fusion and related options.
 
-    Reference: https://openxla.org/xla/async_ops; hlo schedule DUMP
+    Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     if context.target not in ("tpu", "gpu") or not context.module.is_scheduled:
         return
     collectives = context.analyses.overlap.synchronous
-    large = {each: moved for each, moved in collectives.items() if moved >= context.settings.transfer_bytes}
-    beside = independent_kernels([(each, each) for each in large])
+    large = {each: moved for each, moved in collectives.items() if moved >= context.settings.min_transfer_bytes}
+    independent = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
-        if work := beside[collective, collective]:
+        if kernels := independent[collective, collective]:
             yield context.finding(
-                f"{collective.name} blocks the device: {collective.opcode} of {format_bytes(moved)}",
+                f"{collective.name} runs synchronously ({collective.opcode}, {format_bytes(moved)})",
                 collective,
-                hint=_beside(work),
+                hint=_hint(kernels),
             )
 
 
 def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
     """Exposed pairs that move enough bytes in all their runs, and the number of kernels that could overlap each."""
-    flights = context.analyses.overlap.intervals if context.module.is_scheduled else ()
-    large = (flight for flight in flights if flight.is_exposed and flight.total_bytes >= _least(context, flight.pair))
-    exposed = [flight for flight in large if flight.pair.start.attribute(_AHEAD) is None]
-    ends = [(flight.pair.start, flight.pair.dones[0]) for flight in exposed]
-    beside = independent_kernels(ends)
-    yield from ((flight, beside[pair]) for flight, pair in zip(exposed, ends, strict=True))
+    intervals = context.analyses.overlap.intervals if context.module.is_scheduled else ()
+    large = (
+        interval
+        for interval in intervals
+        if interval.is_exposed and interval.total_bytes >= _min_bytes(context, interval.pair)
+    )
+    exposed = [interval for interval in large if interval.pair.start.attribute(_CROSS_PROGRAM) is None]
+    ends = [(interval.pair.start, interval.pair.dones[0]) for interval in exposed]
+    independent = independent_kernels(ends)
+    yield from ((interval, independent[pair]) for interval, pair in zip(exposed, ends, strict=True))
 
 
-def _least(context: LintContext, pair: AsyncPair) -> int:
+def _min_bytes(context: LintContext, pair: AsyncPair) -> int:
     """The smallest transfer to report, in bytes: larger within a device, where transfers are faster."""
     settings = context.settings
     leaves = (leaf for _, leaf in pair.start.shape.leaves if isinstance(leaf, ArrayShape))
     is_near = pair.operation in BLOCK_MOVES and not any(leaf.memory_space == MemorySpace.HOST for leaf in leaves)
-    return max(settings.transfer_bytes, settings.prefetch_bytes) if is_near else settings.transfer_bytes
+    return max(settings.min_transfer_bytes, settings.min_prefetch_bytes) if is_near else settings.min_transfer_bytes
 
 
-def _bytes(flight: AsyncInterval) -> str:
-    times = f" in {flight.times:,} rounds" if flight.times not in (1, None) else ""
-    return f"{format_bytes(flight.total_bytes)}{times}"
+def _bytes(interval: AsyncInterval) -> str:
+    times = f" in {interval.times:,} iterations" if interval.times not in (1, None) else ""
+    return f"{format_bytes(interval.total_bytes)}{times}"
 
 
-def _beside(work: int) -> str:
-    if not work:
-        return "no kernel beside it is independent of it: split it into parts"
-    return f"{work:,} {'kernels' if work > 1 else 'kernel'} beside it {'do' if work > 1 else 'does'} not depend on it"
+def _hint(kernels: int) -> str:
+    if not kernels:
+        return "no independent kernel exists: split the operation into parts"
+    return f"{format_count(kernels, 'independent kernels')} could run concurrently"

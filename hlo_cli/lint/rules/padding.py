@@ -1,4 +1,4 @@
-"""HLO1xx: layouts that cost memory or moves."""
+"""HLO1xx: padding and layout-changing copies."""
 
 from __future__ import annotations
 
@@ -19,71 +19,78 @@ from hlo_cli.report.numbers import format_bytes, format_percent
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
 def mostly_padding(context: LintContext) -> Iterator[Finding]:
-    """More than half of a buffer is padding, and enough of it to matter (padding_fraction, padding_bytes).
+    """More than half of a buffer is padding.
 
-    Why: tiles are filled up to whole ones, most of all along the two most minor dimensions. The padding takes memory,
-    and whatever reads the buffer moves it too.
+    Reported for buffers with at least min_padding_bytes of padding, if padding is more than max_padding_fraction of the
+    buffer.
+
+    Why: A tiled layout rounds dimensions up to whole tiles, most of all the two most minor ones. Padding occupies
+    memory, and every kernel that reads or writes the buffer transfers it too.
 
     Example:
         y = f32[65536,2]{1,0:T(8,128)} negate(x)
 
-    Mend: make a larger dimension the minor one, by a transpose in the program or by another order in the layout;
-    pad or merge small dimensions. The hint says what another order would take.
+    Fix: Make a larger dimension the minor one (transpose in the program, or set the layout), or pad and merge small
+    dimensions. The hint shows the size in a better order.
 
-    Reference: https://openxla.org/xla/tiled_layout; hlo layout DUMP
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
     module, settings = context.module, context.settings
     values = data_values(module)
-    wasting = [value for value in values if _is_wasting(value.shape, settings)]
-    if not wasting:
+    padded = [value for value in values if _is_mostly_padding(value.shape, settings)]
+    if not padded:
         return
     orders = orders_of(module, values)
-    for value in wasting:
+    for value in padded:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
         order = index_text(better.layout.minor_to_major) if better is not None else ""
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {value} is padding, "
-            f"{format_bytes(padding)} of {format_bytes(taken)}",
+            f"{format_percent(padding / taken)}% of {value} is padding "
+            f"({format_bytes(padding)} of {format_bytes(taken)})",
             value.instruction,
             shape_span(module, value.instruction),
-            hint=f"order {order} takes {format_bytes(better.padded_bytes)}" if better is not None else None,
+            hint=f"use dimension order {order}, which needs only {format_bytes(better.padded_bytes)}"
+            if better is not None
+            else None,
         )
 
 
-@rule("HLO102", "copy changes only the layout", severity="warning", needs="text")
+@rule("HLO102", "layout-changing copy", severity="warning", needs="text")
 def layout_copy(context: LintContext) -> Iterator[Finding]:
-    """A copy writes the same values in another order of dimensions or other tiles (copy_bytes and more).
+    """A copy writes the same values in a different dimension order or tiling.
 
-    Why: it computes nothing and costs a pass over memory, usually because the producer and the consumer want
+    Reported for copies of at least min_copy_bytes.
+
+    Why: The copy computes nothing and costs a pass over memory, usually because the producer and the consumer require
     different layouts.
 
     Example:
         y = f32[256,256]{0,1} copy(x)
 
-    Mend: let the producer write, or the consumer read, the other order: transpose in the program, swap the operands
-    of a dot, or fix the layouts of arguments and results when compiling.
+    Fix: Make the producer write, or the consumer read, the other order: transpose in the program, swap the operands of
+    a dot, or set argument and result layouts.
 
-    Reference: xla/service/layout_assignment.h; hlo layout DUMP
+    Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
     for copy in context.of(opcodes.COPY, opcodes.COPY_START):
         read, written = _before_and_after(copy)
-        if read is None or written is None or written.padded_bytes < context.settings.copy_bytes:
+        if read is None or written is None or written.padded_bytes < context.settings.min_copy_bytes:
             continue
         if copy.computation in context.fused:  # part of a larger kernel
             continue
         order, tiles = read.layout.minor_to_major, read.layout.tiles
         if order != written.layout.minor_to_major:
-            change = f"order {_order(read)} to {_order(written)}"
+            change = f"the dimension order from {_order(read)} to {_order(written)}"
         elif tiles != written.layout.tiles:
-            change = f"tiles {_tiles(read)} to {_tiles(written)}"
+            change = f"the tiles from {_tiles(read)} to {_tiles(written)}"
         else:
             continue
         yield context.finding(
             f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
             copy,
             shape_span(context.module, copy),
-            hint=f"{copy.operands[0].name} could be written in that layout",
+            hint=f"write {copy.operands[0].name} in that layout",
         )
 
 
@@ -104,7 +111,7 @@ def _tiles(shape: ArrayShape) -> str:
     return "".join(map(str, shape.layout.tiles)) or "none"
 
 
-def _is_wasting(shape: ArrayShape, settings: LintSettings) -> bool:
+def _is_mostly_padding(shape: ArrayShape, settings: LintSettings) -> bool:
     taken = shape.padded_bytes
     padding = taken - shape.logical_bytes
-    return padding >= settings.padding_bytes and padding > settings.padding_fraction * taken
+    return padding >= settings.min_padding_bytes and padding > settings.max_padding_fraction * taken

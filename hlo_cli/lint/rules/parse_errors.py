@@ -1,4 +1,4 @@
-"""HLO00x: what cannot be read."""
+"""HLO00x: text that cannot be parsed or checked."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 
 
-@rule("HLO001", "cannot be read", needs="text")
-def unreadable(context: LintContext) -> Iterator[Finding]:
-    """A part of the text is not HLO, or names something that is not there.
+@rule("HLO001", "syntax error or unresolved name", needs="text")
+def syntax_error(context: LintContext) -> Iterator[Finding]:
+    """Part of the text is not valid HLO, or refers to a name that does not exist.
 
-    Why: what cannot be read cannot be checked; rules that need the whole module say nothing until it is mended.
+    Why: Text that cannot be parsed cannot be checked. Rules that need the whole module are skipped until it is fixed.
 
     Example:
         x = f32[2] negate(y)
 
-    Mend: correct the text where it points to; a text that ends early was cut off when it was written.
+    Fix: Correct the text at the reported position. A text that ends early was truncated when it was written.
 
     Reference: xla/hlo/parser/hlo_parser.cc
     """
@@ -29,16 +29,16 @@ def unreadable(context: LintContext) -> Iterator[Finding]:
 
 
 @rule("HLO002", "rejected by XLA's parser", is_default=False, needs="text", reads_again=True)
-def rejected(context: LintContext) -> Iterator[Finding]:
-    """XLA's own parser would not take the text, though it can be read here.
+def rejected_by_xla(context: LintContext) -> Iterator[Finding]:
+    """XLA's own parser would reject this text, although hlo can read it.
 
-    Why: a text that is edited by hand is often read back by XLA. Dumps of older versions and of forks hold attributes
-    that the parser of today rejects, so this rule is off unless it is asked for, by --strict or in full.
+    Why: A text that is edited by hand is often read back by XLA. Off by default, because dumps from older versions and
+    from forks contain attributes that the current parser rejects; --strict or --select HLO002 enables it.
 
     Example:
         x = f32[2] parameter(0), unheard_of=1
 
-    Mend: leave out what is named, or write it as the parser wants it.
+    Fix: Remove or rewrite the reported part.
 
     Reference: xla/hlo/parser/hlo_parser.cc
     """
@@ -46,38 +46,38 @@ def rejected(context: LintContext) -> Iterator[Finding]:
         yield context.finding(error.message, span=error.span, hint=error.hint, about=error.message)
 
 
-@rule("HLO003", "too much left out to judge", severity="warning", needs="text")
-def left_out(context: LintContext) -> Iterator[Finding]:
-    """The text leaves out operands, attributes or the names of computations.
+@rule("HLO003", "text too abbreviated to check", severity="warning", needs="text")
+def abbreviated_text(context: LintContext) -> Iterator[Finding]:
+    """The text omits operands, attributes, or computation names.
 
-    Why: rules that ask whether a module is well formed cannot tell what is wrong from what is not printed, so they say
-    nothing of such a text.
+    Why: Rules that check whether a module is valid cannot tell an omitted part from a missing one, so they are skipped
+    for such a text.
 
     Example:
         y = f32[4] add(...)
 
-    Mend: dump with the options that XLA has by default, which leave out nothing but large constants.
+    Fix: Dump with XLA's default print options, which omit only large constants.
 
     Reference: HloPrintOptions in xla/hlo/ir/hlo_print_options.h
     """
-    for note in context.left_out:
+    for note in context.omissions:
         yield context.finding(note.message, span=note.span, hint=note.hint, about=note.message)
 
 
-@rule("HLO004", "opcode that is not known", severity="warning")
+@rule("HLO004", "unknown opcode", severity="warning")
 def unknown_opcode(context: LintContext) -> Iterator[Finding]:
-    """An instruction has an opcode of which no rule is known.
+    """The opcode is not known to hlo.
 
-    Why: nobody can tell here what it takes and gives, so its shape is taken as it is written. It may come from a newer
-    version of XLA or from a fork, and any other version rejects it.
+    Why: The operands and the shape of the instruction cannot be checked. The opcode may come from a newer version of
+    XLA or from a fork; other versions reject it.
 
     Example:
         y = f32[4] frobnicate(x)
 
-    Mend: correct the opcode if it is misspelled.
+    Fix: Correct the opcode if it is misspelled.
 
     Reference: xla/hlo/ir/hlo_opcode.h
     """
     for opcode, instructions in context.by_opcode.items():
         for instruction in () if is_known(opcode.removesuffix(OPAQUE)) else instructions:
-            yield context.finding(f"{instruction.name}: {opcode} is no opcode that is known here", instruction)
+            yield context.finding(f"unknown opcode '{opcode}' in {instruction.name}", instruction)

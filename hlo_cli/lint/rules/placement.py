@@ -1,4 +1,4 @@
-"""HLO5xx and HLO6xx: what every device holds, what only some can run, and what waits for the host."""
+"""HLO5xx and HLO6xx: replicated values, custom calls, and communication with the host."""
 
 from __future__ import annotations
 
@@ -22,51 +22,53 @@ from hlo_cli.report.numbers import format_bytes
 
 _WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
 _FULL: Final = ("", "replicated")
-_PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPUs"), ("gpu", "GPUs"))
-_NOT_OLD: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
+_PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))
+_ACCEPTED: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
 _MOSAIC: Final = "tpu_custom_call"
 
 
-@rule("HLO504", "large value on every device", severity="warning", needs="instructions")
-def replicated(context: LintContext) -> Iterator[Finding]:
-    """Each of several devices holds all of an argument (replicated_bytes and more).
+@rule("HLO504", "large replicated argument", severity="warning", needs="instructions")
+def replicated_argument(context: LintContext) -> Iterator[Finding]:
+    """A large argument is replicated on every device.
 
-    Why: it takes as much memory on every device as on one. Weights are often better spread and gathered layer by layer.
-    Asked of shardings, which modules compiled for TPUs and GPUs no longer have: look at before_optimizations.
+    Reported for arguments of at least min_replicated_bytes.
+
+    Why: The argument needs its full size on every device. Weights are often better sharded and gathered layer by layer.
+    Compiled modules for TPU and GPU no longer have shardings: check a dump from before_optimizations.
 
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
 
-    Mend: name an axis of the mesh for one of its dimensions; in jax, PartitionSpec("data") or such.
+    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data").
 
     Reference: https://openxla.org/shardy
     """
     if context.num_partitions < 2:
         return
     for parameter in context.module.entry.parameters:
-        if parameter.shape.padded_bytes < context.settings.replicated_bytes or not _is_replicated(parameter):
+        if parameter.shape.padded_bytes < context.settings.min_replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = context.num_partitions, parameter.shape.padded_bytes
         yield context.finding(
-            f"{parameter.name} takes {format_bytes(taken)} on each of {devices} devices",
+            f"{parameter.name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"spread over all of them it takes {format_bytes(-(-taken // devices))}",
+            hint=f"shard it over all devices, so that each needs only {format_bytes(-(-taken // devices))}",
         )
 
 
-@rule("HLO601", "calls back into Python", severity="note", needs="instructions")
+@rule("HLO601", "Python callback", severity="note", needs="instructions")
 def python_callback(context: LintContext) -> Iterator[Finding]:
-    """A custom call runs a function of the Python process that compiled the module.
+    """A custom call runs a function in the Python process that compiled the module.
 
-    Why: the device waits for Python each time, and the module cannot be saved, or run by another process.
+    Why: The device waits for Python at every call, and the module cannot be saved or run by another process.
 
     Example:
         y = f32[8] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback", api_version=API_VERSION_TYPED_FFI
 
-    Mend: compute it in the program; leave out jax.debug.print, pure_callback and io_callback in what is shipped.
+    Fix: Compute the value in the program. Remove jax.debug.print, pure_callback, and io_callback from production code.
 
-    Reference: https://docs.jax.dev/en/latest/external-callbacks.html; hlo fuse DUMP --custom-calls
+    Reference: https://docs.jax.dev/en/latest/external-callbacks.html; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
@@ -75,11 +77,11 @@ def python_callback(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO602", "waits for the host in a loop", severity="warning")
-def host_in_loop(context: LintContext) -> Iterator[Finding]:
-    """A loop sends something to the host or receives something from it, or calls back into Python, in every round.
+@rule("HLO602", "host transfer in a loop", severity="warning")
+def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
+    """A loop communicates with the host in every iteration.
 
-    Why: a round cannot end before the host has answered, which takes longer than most rounds do.
+    Why: An iteration cannot end before the host has answered, which takes longer than most iterations.
 
     Example:
         body {
@@ -87,57 +89,57 @@ def host_in_loop(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[8] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"
         }
 
-    Mend: collect what the host wants in an array and hand it over behind the loop; or do it every so many rounds.
+    Fix: Collect the values in an array and send it after the loop, or communicate less often.
 
-    Reference: https://openxla.org/xla/operation_semantics#infeed; hlo parse DUMP --tree
+    Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """
     for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
-        if not _asks_host(call) or (loop := _loop_around(context, call)) is None:
+        if not _communicates_with_host(call) or (loop := _loop_around(context, call)) is None:
             continue
-        rounds = context.analyses.times.get(call.computation)
-        times = f"{rounds:,} times" if rounds is not None else "in every round"
-        yield context.finding(f"{call.name} waits for the host {times}, in {loop.name}", call)
+        iterations = context.analyses.times.get(call.computation)
+        times = f"{iterations:,} times" if iterations is not None else "in every iteration"
+        yield context.finding(f"{call.name} communicates with the host {times} in {loop.name}", call)
 
 
-@rule("HLO603", "runs on one kind of device alone", severity="note", needs="instructions")
-def one_platform(context: LintContext) -> Iterator[Finding]:
-    """A module that is not compiled yet calls a library that only CPUs, only GPUs or only TPUs have.
+@rule("HLO603", "platform-specific custom call", severity="note", needs="instructions")
+def platform_specific_call(context: LintContext) -> Iterator[Finding]:
+    """An uncompiled module calls a library that exists on only one platform.
 
-    Why: it was made for them, and cannot be compiled for others.
+    Why: The module was lowered for that platform and cannot be compiled for others.
 
     Example:
         y = f32[8,8] custom-call(x), custom_call_target="lapack_spotrf_ffi"
 
-    Mend: export for each kind of device; in jax, jax.export with platforms=("cpu", "tpu").
+    Fix: Export for each platform: in JAX, jax.export with platforms=("cpu", "tpu").
 
-    Reference: https://docs.jax.dev/en/latest/export/export.html; hlo fuse DUMP --custom-calls
+    Reference: https://docs.jax.dev/en/latest/export/export.html; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL) if not context.module.is_scheduled else ():
         target = call.string("custom_call_target") or ""
-        kinds = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
-        kinds += ["TPUs"] if target == _MOSAIC else []
-        if len(kinds) == 1:
-            yield context.finding(f"{call.name} calls {target}, which only {kinds[0]} have", call)
+        platforms = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
+        platforms += ["TPU"] if target == _MOSAIC else []
+        if len(platforms) == 1:
+            yield context.finding(f"{call.name} calls {target}, which is available only on {platforms[0]}", call)
 
 
-@rule("HLO604", "custom call by an old interface", severity="note")
-def old_interface(context: LintContext) -> Iterator[Finding]:
-    """A custom call on a CPU or GPU names another interface than API_VERSION_TYPED_FFI.
+@rule("HLO604", "deprecated custom call API version", severity="note")
+def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
+    """A custom call on CPU or GPU does not use API_VERSION_TYPED_FFI.
 
-    Why: only the typed one is stable between versions of XLA; the others are to be removed. What names none is left
-    alone, as XLA's own calls are written so.
+    Why: Only the typed FFI is stable across versions of XLA; the other API versions will be removed. Calls without an
+    API version are not reported, because XLA's own calls have none.
 
     Example:
         y = f32[8] custom-call(x), custom_call_target="my_kernel", api_version=API_VERSION_STATUS_RETURNING
 
-    Mend: register the function with XLA_FFI_DEFINE_HANDLER; in jax, jax.ffi.ffi_call.
+    Fix: Register the handler with XLA_FFI_DEFINE_HANDLER; in JAX, call it with jax.ffi.ffi_call.
 
-    Reference: https://openxla.org/xla/custom_call; hlo fuse DUMP --custom-calls
+    Reference: https://openxla.org/xla/custom_call; `hlo fuse DUMP --custom-calls`
     """
     for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
-        if described is not None and described.api_version not in _NOT_OLD:
-            message = f"{call.name} calls {described.target} by {described.api_version}"
+        if described is not None and described.api_version not in _ACCEPTED:
+            message = f"{call.name} calls {described.target} with {described.api_version}"
             yield context.finding(message, call, attribute_span(call, "api_version"))
 
 
@@ -155,7 +157,7 @@ def _is_replicated(parameter: Instruction) -> bool:
     return False
 
 
-def _asks_host(call: Instruction) -> bool:
+def _communicates_with_host(call: Instruction) -> bool:
     match call.opcode:
         case opcodes.SEND | opcodes.RECV:
             return call.flag("is_host_transfer")

@@ -1,4 +1,4 @@
-"""HLO01x: shapes, and whether operands and attributes fit the opcode."""
+"""HLO01x: shapes, operands, and attributes of each opcode."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 
 
-@rule("HLO010", "shape or operands do not fit the opcode", needs="instructions")
-def wrong_shape(context: LintContext) -> Iterator[Finding]:
-    """An instruction has another shape than its opcode gives, or takes operands or attributes that it cannot take.
+@rule("HLO010", "invalid shape or operands", needs="instructions")
+def invalid_shape(context: LintContext) -> Iterator[Finding]:
+    """The shape of an instruction does not follow from its opcode, operands, and attributes.
 
-    Why: XLA computes the shape of a result from operands, attributes and called computations, and rejects a module in
-    which another one is written. Where a module is scheduled, layouts count as well wherever data only moves through.
+    Why: XLA infers the shape of a result from operands, attributes, and called computations, and rejects a module that
+    states a different one. In scheduled modules, layouts must also match wherever data is passed through.
 
     Example:
         y = f32[3] negate(x)
 
-    Mend: write the shape that is expected, or give operands of the shapes that were meant.
+    Fix: Write the expected shape, or pass operands of the intended shapes.
 
     Reference: xla/service/shape_inference.cc; ShapeVerifier in xla/service/hlo_verifier.cc
     """
-    told = {problem.at for problem in (*context.async_problems, *context.fusion_problems)}
+    reported = {problem.at for problem in (*context.async_problems, *context.fusion_problems)}
     for problem in context.shape_problems:
         at = problem.instruction
-        if not problem.is_precision and at not in told:  # other rules report asynchronous ones and fusions
+        if not problem.is_precision and at not in reported:  # other rules report asynchronous ones and fusions
             yield context.finding(problem.message, at, shape_span(context.module, at) if problem.is_of_shape else None)
 
 
-@rule("HLO011", "result of another precision", needs="instructions")
-def wrong_precision(context: LintContext) -> Iterator[Finding]:
-    """A shape is right but for the width of its float type.
+@rule("HLO011", "result precision mismatch", needs="instructions")
+def result_precision(context: LintContext) -> Iterator[Finding]:
+    """The shape is correct except for the width of its float type.
 
-    Why: XLA rejects it, except where mixed precision is allowed, as it is behind the passes of the TPU compiler that
-    put bf16 in place of f32; what those write is not looked at (mixed_precision = "auto").
+    Why: XLA rejects it, except where mixed precision is allowed: the TPU compiler replaces f32 by bf16 in late passes,
+    so modules that it optimized are not checked (allow_mixed_precision=auto).
 
     Example:
         y = f16[2] negate(x)
 
-    Mend: write the type of the operands, or convert them.
+    Fix: Use the type of the operands, or convert them.
 
     Reference: ShapeVerifier::CheckShape in xla/service/hlo_verifier.cc
     """
@@ -51,17 +51,17 @@ def wrong_precision(context: LintContext) -> Iterator[Finding]:
             yield context.finding(problem.message, problem.instruction, shape_span(context.module, problem.instruction))
 
 
-@rule("HLO012", "operands of different precisions", needs="instructions")
-def mixed_precision(context: LintContext) -> Iterator[Finding]:
-    """An instruction takes floats of different widths.
+@rule("HLO012", "operand precision mismatch", needs="instructions")
+def operand_precision(context: LintContext) -> Iterator[Finding]:
+    """An instruction has float operands of different widths.
 
-    Why: XLA rejects it before precision is lowered, as it cannot tell in which type to compute; what the TPU compiler
-    has lowered itself is not looked at (mixed_precision = "auto").
+    Why: XLA rejects it, because the type of the computation is ambiguous. Modules that the TPU compiler has optimized
+    are not checked (allow_mixed_precision=auto).
 
     Example:
         z = f32[2] add(x, h)
 
-    Mend: convert one of the operands.
+    Fix: Convert one of the operands.
 
     Reference: CheckMixedPrecisionOperands in xla/service/hlo_verifier.cc
     """

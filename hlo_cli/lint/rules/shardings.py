@@ -1,4 +1,4 @@
-"""HLO08x: which devices hold which part of a value."""
+"""HLO08x: shardings."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_count
 from hlo_cli.source import HloError
 
 _OF_DATA: Final = HOST_FEEDS | CHANNEL_OPCODES
 _MARK: Final = "sharding={"
 
 
-@rule("HLO080", "sharding does not fit the shape")
-def wrong_sharding(context: LintContext) -> Iterator[Finding]:
-    """A sharding has another number of parts than the shape has leaves or dimensions, or devices that are not there.
+@rule("HLO080", "sharding invalid for shape")
+def invalid_sharding(context: LintContext) -> Iterator[Finding]:
+    """The sharding has a different number of tiles, dimensions, or leaves than the shape, or refers to devices that do
+    not exist.
 
-    Why: the partitioner cuts each array along its dimensions and hands every part to one device.
+    Why: The partitioner splits each array along its dimensions and assigns each part to one device.
 
     Example:
         x = f32[4,2] parameter(0), sharding={devices=[2,2,1]0,1,2,3}
 
-    Mend: list one number for every dimension, besides last_tile_dims, and every device once; of tuples, one sharding
-    for every leaf.
+    Fix: List one number per dimension (plus last_tile_dims) and each device once; for tuples, one sharding per leaf.
 
     Reference: HloSharding::Validate in xla/hlo/ir/hlo_sharding.cc
     """
     problems: dict[tuple[str, str], str | None] = {}
-    for instruction in context.saying(_MARK):
+    for instruction in context.with_attribute_text(_MARK):
         if instruction.opcode in _OF_DATA:  # theirs describes the transferred data, not the token
             continue
         key = (instruction.attribute("sharding") or "", str(instruction.shape))
@@ -50,32 +51,37 @@ def wrong_sharding(context: LintContext) -> Iterator[Finding]:
             )
 
 
-@rule("HLO081", "loop or branch changes the sharding")
+@rule("HLO081", "inconsistent sharding across loop or branches")
 def inconsistent_sharding(context: LintContext) -> Iterator[Finding]:
-    """A loop, its body and its condition, or a conditional and its branches, are sharded in different ways.
+    """The sharding differs between a loop, its body, and its condition, or between a conditional and its branches.
 
-    Why: what goes round in a loop lies where it lay before, and whichever branch runs gives the same result.
+    Why: A loop-carried value must be on the same devices in every iteration, and the result of a conditional has the
+    same sharding whichever branch runs.
 
     Example:
         c = f32[4] conditional(p, x, x), branch_computations={a, b}, sharding={maximal device=0}
 
-    Mend: write the same sharding on the loop, on the root and the parameter of its body and on the parameter of its
-    condition; on a conditional and the roots of its branches.
+    Fix: Use the same sharding on the loop, the root and parameter of its body, and the parameter of its condition; or
+    on the conditional and the roots of its branches.
 
     Reference: CheckWhileInstruction… and "Inconsistent conditional sharding" in xla/service/hlo_verifier.cc
     """
     if _MARK not in context.module.source.text and context.module.source.text:
         return
     for caller in context.of(opcodes.WHILE, opcodes.CONDITIONAL):
-        said = [(each, each.attribute("sharding")) for each in _sharded_alike(caller)]
-        first = next((pair for pair in said if pair[1] is not None), None)
-        for each, text in said if first is not None else ():
+        shardings = [(each, each.attribute("sharding")) for each in _with_equal_shardings(caller)]
+        first = next((pair for pair in shardings if pair[1] is not None), None)
+        for each, text in shardings if first is not None else ():
             if text is not None and first is not None and each.sharding != first[0].sharding:
-                message = f"{each.name} has the sharding {text}, {first[0].name} has {first[1]}"
+                message = f"{_path(each)} has sharding {text}, but {_path(first[0])} has {first[1]}"
                 yield context.finding(message, each, attribute_span(each, "sharding"))
 
 
-def _sharded_alike(caller: Instruction) -> Iterator[Instruction]:
+def _path(instruction: Instruction) -> str:
+    return f"{instruction.computation.name}/{instruction.name}"
+
+
+def _with_equal_shardings(caller: Instruction) -> Iterator[Instruction]:
     yield caller
     for position, called in enumerate(caller.called_computations):
         if called.root is not None and (caller.opcode == opcodes.CONDITIONAL or position == 0):
@@ -89,9 +95,10 @@ def _problem(context: LintContext, sharding: AnySharding, shape: Shape) -> str |
     if isinstance(sharding, TupleSharding):
         elements = sharding.elements
         if not isinstance(shape, TupleShape):
-            return f"the sharding is of a tuple, the shape is {shape}"
+            return f"tuple sharding on non-tuple shape {shape}"
         if len(elements) != len(leaves):
-            return f"there are {len(elements)} shardings for {len(leaves)} leaves"
+            number = "1 leaf" if len(leaves) == 1 else f"{len(leaves):,} leaves"
+            return f"the tuple has {number} but {format_count(len(elements), 'shardings')}"
     else:
         elements = (sharding,) * len(leaves)  # one applies to all leaves
     found = (_leaf_problem(context, each, leaf) for each, leaf in zip(elements, leaves, strict=True))
@@ -112,9 +119,9 @@ def _named_problem(context: LintContext, sharding: NamedSharding, shape: Shape) 
     if isinstance(sharding.mesh, MaximalMesh):
         return _outside(context, (sharding.mesh.device_id,))
     dims = len(sharding.dim_shardings)
-    is_cut = not sharding.whole and any(dimension.axes for dimension in sharding.dim_shardings)
-    if is_cut and isinstance(shape, ArrayShape) and dims != shape.rank:
-        return f"the sharding has {dims} dimensions, the array {shape.rank}"
+    is_sharded = not sharding.whole and any(dimension.axes for dimension in sharding.dim_shardings)
+    if is_sharded and isinstance(shape, ArrayShape) and dims != shape.rank:
+        return f"the sharding has {format_count(dims, 'dimensions')}, but the array has {shape.rank}"
     return None
 
 
@@ -124,18 +131,19 @@ def _tiles_problem(context: LintContext, sharding: Sharding, shape: Shape) -> st
         return _outside(context, (sharding.device,)) if sharding.device is not None else None
     subgroups = len(sharding.last_tile_dims) or int(sharding.replicate_on_last_tile_dim)
     rank = len(tiles.dimensions) - subgroups
-    is_cut = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
-    if is_cut and isinstance(shape, ArrayShape) and rank != shape.rank:  # an unsharded value fits every rank
-        return f"the tiles have {rank} dimensions, the array {shape.rank}"
+    is_sharded = prod(tiles.dimensions[:rank]) > 1 or len(set(sharding.last_tile_dims)) > 1 or not subgroups
+    if is_sharded and isinstance(shape, ArrayShape) and rank != shape.rank:  # an unsharded value fits every rank
+        return f"the tile assignment has {format_count(rank, 'dimensions')}, but the array has {shape.rank}"
     try:
         devices = tiles.device_ids()
     except HloError:
         return None
     if len(devices) < tiles.device_count:  # XLA ignores devices beyond the tiles
-        return f"there are {tiles.device_count} tiles, but {len(devices)} devices"
+        listed = format_count(len(devices), "devices")
+        return f"the tile assignment has {format_count(tiles.device_count, 'tiles')} but {listed}"
     if len(set(devices)) < len(devices):
         twice = next(device for number, device in enumerate(devices) if device in devices[:number])
-        return f"device {twice} holds two tiles"
+        return f"device {twice} is assigned two tiles"
     return _outside(context, devices)
 
 
@@ -143,5 +151,5 @@ def _outside(context: LintContext, devices: tuple[int, ...]) -> str | None:
     """The problem if a device is outside the partitions of the module."""
     count, least, most = context.num_partitions, min(devices, default=0), max(devices, default=0)
     if least < 0:
-        return f"there is no device {least}"
-    return f"there is no device {most}, there are {count} partitions" if most >= count > 1 else None
+        return f"device {least} is out of range"
+    return f"device {most} is out of range (the module has {count} partitions)" if most >= count > 1 else None

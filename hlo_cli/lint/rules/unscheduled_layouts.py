@@ -1,4 +1,4 @@
-"""HLO094: what would not agree if layouts were compared."""
+"""HLO094: layout mismatches in modules that are not scheduled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hlo_cli.lint.rules import buffers, computations, entry, fusions, shapes
 from hlo_cli.report.finding import Finding
 
 _COMPARING: Final = (
-    shapes.wrong_shape,
-    computations.other_layout,
-    fusions.wrong_alias,
+    shapes.invalid_shape,
+    computations.layout_mismatch,
+    fusions.invalid_alias,
     buffers.unaliased_buffer,
     entry.entry_layout,
     entry.input_output_alias,
@@ -22,19 +22,19 @@ _COMPARING: Final = (
 """The rules that compare final layouts."""
 
 
-@rule("HLO094", "layouts do not agree yet", severity="warning", is_default=False)
+@rule("HLO094", "layout mismatch before scheduling", severity="warning", is_default=False)
 def unsettled_layouts(context: LintContext) -> Iterator[Finding]:
-    """Where data only moves through, layouts or sizes in bytes differ in a module that is not scheduled.
+    """In an unscheduled module, layouts or byte sizes differ where data is only passed through.
 
-    Why: while a module is compiled its layouts are still chosen, and XLA compares them only once they are settled. A
-    module that is to go straight to a later stage must agree in them before, so this rule asks what the others would
-    ask of a scheduled module (layout_sensitive). It is off, as passes that come first leave such differences.
+    Why: XLA compares layouts only after it has assigned them. This rule makes the checks of a scheduled module
+    (layout_sensitive), for modules that are passed directly to a later stage. Off by default, because earlier passes
+    leave such differences.
 
     Example:
         s = (f32[2,3]{0,1}, f32[2,3]{1,0}, u32[]) copy-start(x)
         d = f32[2,3]{0,1} copy-done(s)
 
-    Mend: write one layout on both sides, or put a copy between them.
+    Fix: Use the same layout on both sides, or insert a copy.
 
     Reference: layout_sensitive in xla/service/hlo_verifier.h
     """

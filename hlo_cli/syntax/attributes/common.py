@@ -11,20 +11,21 @@ from typing import Final
 
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind, Place
 
-_REPLICATION: Final = "for each leaf whether all replicas get the same"
+_REPLICATION: Final = "per leaf: whether all replicas have the same value"
 
 COMMON: Final = (
     AttributeRow(
         "is_composite",
         Kind.BOOL,
-        "whether the call stands for one operation of the framework",
+        "whether the call is a composite operation",
+        words={"true": "the call is a composite operation"},
         place=Place.BEFORE_CONTROL,
     ),
-    AttributeRow("sharding", Kind.SHARDING, "how the value is divided among devices", place=Place.BEFORE_CONTROL),
+    AttributeRow("sharding", Kind.SHARDING, "sharding across devices", place=Place.BEFORE_CONTROL),
     AttributeRow(
         "frontend_attributes",
         Kind.FRONTEND_ATTRIBUTES,
-        "notes of the framework that made the program",
+        "attributes set by the framework",
         label="frontend",
         place=Place.BEFORE_CONTROL,
     ),
@@ -38,22 +39,22 @@ COMMON: Final = (
     AttributeRow(
         "control-predecessors",
         Kind.INSTRUCTIONS,
-        "these have to run before it, though no value says so",
-        label="after",
+        "control dependencies: must run first",
+        label="control deps",
         place=Place.ASIDE,
     ),
     AttributeRow(
         "statistics",
         Kind.STATISTICS,
-        "numbers that a profiler attached",
+        "profiler statistics",
         proto_field="statistics_viz",
         place=Place.BEHIND_CONTROL,
     ),
-    AttributeRow("result_accuracy", Kind.RESULT_ACCURACY, "how exact the result has to be", place=Place.BEHIND_CONTROL),
+    AttributeRow("result_accuracy", Kind.RESULT_ACCURACY, "required result accuracy", place=Place.BEHIND_CONTROL),
     AttributeRow(
         "origin",
         Kind.ORIGIN,
-        "which instruction it was before optimization",
+        "original instruction before optimization",
         proto_field="original_value",
         place=Place.BEHIND_CONTROL,
     ),
@@ -61,7 +62,7 @@ COMMON: Final = (
     AttributeRow(
         "backend_config",
         Kind.STRING_OR_JSON,
-        "settings of the compiler's backend for this instruction",
+        "backend configuration",
         label="backend",
         place=Place.ASIDE,
     ),
@@ -79,7 +80,7 @@ OTHERS: Final = (
     AttributeRow(
         "direction",
         Kind.DIRECTION,
-        "which comparison",
+        "comparison direction",
         words={
             "EQ": "equal",
             "NE": "not equal",
@@ -90,33 +91,36 @@ OTHERS: Final = (
         },
         proto_field="comparison_direction",
     ),
-    AttributeRow("order", Kind.ORDER, "how floats are compared; an old spelling", proto_field="comparison_order"),
+    AttributeRow("order", Kind.ORDER, "floating-point order (obsolete)", proto_field="comparison_order"),
     AttributeRow(
         "type",
         Kind.TYPE,
-        "how the numbers are compared",
+        "comparison type",
         words={
-            "FLOAT": "as floats: nothing equals nan",
-            "TOTALORDER": "as floats in total order: -nan, -inf, … -0, 0, … inf, nan",
-            "SIGNED": "as signed integers",
-            "UNSIGNED": "as unsigned integers",
+            "FLOAT": "floating point: NaN is unequal to everything",
+            "TOTALORDER": "floating point, total order: -NaN < -inf < … < -0 < 0 < … < inf < NaN",
+            "SIGNED": "signed integers",
+            "UNSIGNED": "unsigned integers",
         },
         proto_field="comparison_type",
     ),
-    AttributeRow("exponent_bits", Kind.INT, "bits that are left for the exponent"),
-    AttributeRow("mantissa_bits", Kind.INT, "bits that are left for the mantissa"),
+    AttributeRow("exponent_bits", Kind.INT, "exponent bits of the lower-precision format"),
+    AttributeRow("mantissa_bits", Kind.INT, "mantissa bits of the lower-precision format"),
     AttributeRow(
         "distribution",
         Kind.DISTRIBUTION,
-        "how the numbers are distributed",
-        words={"rng_uniform": "uniform between two limits", "rng_normal": "normal with mean and deviation"},
+        "random distribution",
+        words={
+            "rng_uniform": "uniform between a lower and an upper bound",
+            "rng_normal": "normal, with mean and standard deviation",
+        },
     ),
-    AttributeRow("delta", Kind.INT, "how far the state moves on"),
-    AttributeRow("infeed_config", Kind.STRING, "settings of the infeed"),
-    AttributeRow("outfeed_shape", Kind.SHAPE, "the shape in which the host gets it"),
-    AttributeRow("outfeed_config", Kind.STRING, "settings of the outfeed"),
-    AttributeRow("index", Kind.INT, "which element, counted from 0", proto_field="tuple_index"),
-    AttributeRow("domain", Kind.DOMAIN, "the attribute's values on both sides"),
+    AttributeRow("delta", Kind.INT, "state increment"),
+    AttributeRow("infeed_config", Kind.STRING, "infeed configuration"),
+    AttributeRow("outfeed_shape", Kind.SHAPE, "shape that the host receives"),
+    AttributeRow("outfeed_config", Kind.STRING, "outfeed configuration"),
+    AttributeRow("index", Kind.INT, "tuple element, from 0", proto_field="tuple_index"),
+    AttributeRow("domain", Kind.DOMAIN, "domain metadata on both sides"),
 )
 HEADER: Final = (
     # the compiler's configuration has no field

@@ -10,12 +10,13 @@ from typing import Final
 
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 
-_WINDOW: Final = "the window that slides over the array"
+_WINDOW: Final = "sliding window"
 _KINDS_OF_CONVOLUTIONS: Final = {
-    "fprop": "the forward pass",
-    "wgrad": "the kernel's gradient",
-    "dgrad": "the input's gradient",
+    "fprop": "forward convolution",
+    "wgrad": "weight-gradient convolution",
+    "dgrad": "input-gradient convolution",
 }
+_TRIANGLES: Final = {"true": "lower triangle", "false": "upper triangle"}
 
 
 def _dimensions_of_dots(opcodes: str, message: str) -> Iterator[AttributeRow]:
@@ -23,7 +24,7 @@ def _dimensions_of_dots(opcodes: str, message: str) -> Iterator[AttributeRow]:
     yield AttributeRow(
         "lhs_batch_dims",
         Kind.INTS,
-        "batch dimensions of the first operand, paired with those of the second",
+        "lhs dimensions that are paired with rhs batch dimensions",
         opcodes,
         label="lhs batch",
         proto_field=f"{message}.lhs_batch_dimensions",
@@ -31,16 +32,16 @@ def _dimensions_of_dots(opcodes: str, message: str) -> Iterator[AttributeRow]:
     yield AttributeRow(
         "lhs_contracting_dims",
         Kind.INTS,
-        "dimensions of the first operand that are summed over",
+        "lhs dimensions that are summed over",
         opcodes,
-        label="lhs sum",
+        label="lhs contracting",
         proto_field=f"{message}.lhs_contracting_dimensions",
         always=True,
     )
     yield AttributeRow(
         "rhs_batch_dims",
         Kind.INTS,
-        "batch dimensions of the second operand",
+        "rhs dimensions that are paired with lhs batch dimensions",
         opcodes,
         label="rhs batch",
         proto_field=f"{message}.rhs_batch_dimensions",
@@ -48,9 +49,9 @@ def _dimensions_of_dots(opcodes: str, message: str) -> Iterator[AttributeRow]:
     yield AttributeRow(
         "rhs_contracting_dims",
         Kind.INTS,
-        "dimensions of the second operand that are summed over",
+        "rhs dimensions that are summed over",
         opcodes,
-        label="rhs sum",
+        label="rhs contracting",
         proto_field=f"{message}.rhs_contracting_dimensions",
         always=True,
     )
@@ -62,63 +63,66 @@ CONTRACTIONS: Final = (
     AttributeRow(
         "dim_labels",
         Kind.DIM_LABELS,
-        "which dimension of operands and result is what",
+        "roles of the operand and result dimensions",
         proto_field="convolution_dimension_numbers",
     ),
     AttributeRow(
-        "feature_group_count", Kind.INT, "the features are cut into so many groups that do not mix", usual=("1",)
+        "feature_group_count", Kind.INT, "number of independent groups of the feature dimension", usual=("1",)
     ),
-    AttributeRow("batch_group_count", Kind.INT, "the batch is cut into so many groups that do not mix", usual=("1",)),
+    AttributeRow("batch_group_count", Kind.INT, "number of independent groups of the batch dimension", usual=("1",)),
     AttributeRow(
         "convolution_kind",
         Kind.CONVOLUTION_KIND,
-        "which of training's three convolutions it is",
+        "forward, weight-gradient, or input-gradient convolution",
         words=_KINDS_OF_CONVOLUTIONS,
         proto_field="conv_kind",
         usual=("unset",),
     ),
     AttributeRow(
-        "conv_kind", Kind.CONVOLUTION_KIND, "which of training's three convolutions it is; an old spelling", is_old=True
+        "conv_kind",
+        Kind.CONVOLUTION_KIND,
+        "forward, weight-gradient, or input-gradient convolution (obsolete)",
+        is_old=True,
     ),
     *_dimensions_of_dots("", "dot_dimension_numbers"),
     *_dimensions_of_dots("ragged-dot", "ragged_dot_dimension_numbers.dot_dimension_numbers"),
     AttributeRow(
         "lhs_ragged_dims",
         Kind.INTS,
-        "the dimension whose groups differ in size",
+        "lhs dimension that is split into groups of different sizes",
         proto_field="ragged_dot_dimension_numbers.lhs_ragged_dimensions",
         always=True,
     ),
     AttributeRow(
         "rhs_group_dims",
         Kind.INTS,
-        "dimensions of the second operand that count the groups",
+        "rhs dimensions that index the groups",
         proto_field="ragged_dot_dimension_numbers.rhs_group_dimensions",
     ),
     AttributeRow(
         "operand_precision",
         Kind.PRECISIONS,
-        "how exact the product of each operand has to be",
+        "precision of each operand",
         label="precision",
         proto_field="precision_config.operand_precision",
         usual=("default",),
     ),
     AttributeRow(
-        "algorithm", Kind.RANDOM_ALGORITHM, "how the bits are made", "rng-bit-generator", proto_field="rng_algorithm"
+        "algorithm", Kind.RANDOM_ALGORITHM, "random bit algorithm", "rng-bit-generator", proto_field="rng_algorithm"
     ),
     AttributeRow(
         "algorithm",
         Kind.ALGORITHM,
-        "the arithmetic: types of operands, accumulator and result",
+        "dot algorithm: operand, accumulator, and result types",
         proto_field="precision_config.algorithm",
         usual=("unset",),
     ),
-    AttributeRow("sparsity_config", Kind.SPARSITY, "which operands are sparse, and how"),
-    AttributeRow("sparsity", Kind.SPARSITY, "which operand is sparse; an old spelling", is_old=True),
+    AttributeRow("sparsity_config", Kind.SPARSITY, "sparsity of operands"),
+    AttributeRow("sparsity", Kind.SPARSITY, "sparsity of an operand (obsolete)", is_old=True),
     AttributeRow(
         "fft_type",
         Kind.FFT_TYPE,
-        "which transform",
+        "transform type",
         words={
             "FFT": "complex to complex",
             "IFFT": "complex to complex, inverse",
@@ -126,44 +130,48 @@ CONTRACTIONS: Final = (
             "IRFFT": "complex to real, inverse",
         },
     ),
-    AttributeRow("fft_length", Kind.INTS, "how many points each transform has"),
+    AttributeRow("fft_length", Kind.INTS, "size of each transformed dimension"),
     AttributeRow(
         "left_side",
         Kind.BOOL,
-        "whether the triangular matrix stands on the left of the unknown",
+        "side of the triangular matrix",
+        words={"true": "the triangular matrix is on the left", "false": "the triangular matrix is on the right"},
         proto_field="triangular_solve_options.left_side",
     ),
     AttributeRow(
         "lower",
         Kind.BOOL,
-        "whether the lower triangle counts, else the upper",
+        "lower or upper triangle",
+        words=_TRIANGLES,
         proto_field="triangular_solve_options.lower",
     ),
     AttributeRow(
         "lower",
         Kind.BOOL,
-        "whether the lower triangle counts, else the upper",
+        "lower or upper triangle",
         "cholesky",
+        words=_TRIANGLES,
         proto_field="cholesky_options.lower",
     ),
     AttributeRow(
         "unit_diagonal",
         Kind.BOOL,
-        "whether the diagonal counts as ones",
+        "whether the diagonal is assumed to be 1",
+        words={"true": "the diagonal is assumed to be 1", "false": "the diagonal is read"},
         proto_field="triangular_solve_options.unit_diagonal",
     ),
     AttributeRow(
         "transpose_a",
         Kind.TRANSPOSE,
-        "whether the triangular matrix is turned first",
+        "transposition of the triangular matrix",
         words={
-            "NO_TRANSPOSE": "the matrix as it is",
+            "NO_TRANSPOSE": "not transposed",
             "TRANSPOSE": "transposed",
             "ADJOINT": "transposed and conjugated",
         },
         proto_field="triangular_solve_options.transpose_a",
         usual=("TRANSPOSE_INVALID",),
     ),
-    AttributeRow("epsilon", Kind.FLOAT, "added to the variance, so that nothing is divided by zero"),
-    AttributeRow("feature_index", Kind.INT, "which dimension counts the features"),
+    AttributeRow("epsilon", Kind.FLOAT, "added to the variance to avoid division by zero"),
+    AttributeRow("feature_index", Kind.INT, "number of the feature dimension"),
 )

@@ -13,17 +13,18 @@ from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 _GATHER: Final = "gather_dimension_numbers."
 _SCATTER: Final = "scatter_dimension_numbers."
 _OVER: Final = {
-    "concatenate": "the dimension along which they are joined",
-    "get-dimension-size set-dimension-size": "whose size",
-    "reduce": "the dimensions that are reduced away",
-    "reverse": "the dimensions that are turned round",
-    "scan": "the dimension it runs along",
-    "sort": "the dimension along which it sorts",
-    "transpose": "which operand dimension each result dimension is",
+    "concatenate": "dimension along which arrays are concatenated",
+    "get-dimension-size": "dimension whose size is returned",
+    "set-dimension-size": "dimension whose size is set",
+    "reduce": "dimensions that are reduced",
+    "reverse": "dimensions that are reversed",
+    "scan": "dimension along which the scan runs",
+    "sort": "dimension along which elements are sorted",
+    "transpose": "operand dimension of each result dimension",
 }
 _OPTIONAL_OVER: Final = {
-    "broadcast": "where in the result each operand dimension goes",
-    "map": "the dimensions it runs over: all of them",
+    "broadcast": "result dimension of each operand dimension",
+    "map": "dimensions of the map: all",
 }
 
 
@@ -33,14 +34,16 @@ def _dimensions() -> Iterator[AttributeRow]:
         yield AttributeRow("dimensions", Kind.INTS, meaning, opcodes)
     for opcodes, meaning in _OPTIONAL_OVER.items():
         yield AttributeRow("dimensions", Kind.INTS, meaning, opcodes, always=True)
-    worked_on = "the dimensions that it works on"
-    yield AttributeRow("dimensions", Kind.INTS, worked_on, "ragged-all-to-all", is_forgotten=True)
-    yield AttributeRow("dimensions", Kind.INTS, worked_on)
+    yield AttributeRow("dimensions", Kind.INTS, "dimensions of the operation", "ragged-all-to-all", is_forgotten=True)
+    yield AttributeRow("dimensions", Kind.INTS, "dimensions of the operation")
 
 
-def _batching(message: str, opcode: str, array: str, names: tuple[str, str]) -> Iterator[AttributeRow]:
-    """Batch dimensions of an array, and of the indices into it."""
-    meanings = (f"{array} dimensions that go with batch dimensions of the indices", "batch dimensions of the indices")
+def _batching(message: str, opcode: str, names: tuple[str, str]) -> Iterator[AttributeRow]:
+    """Batching dimensions of an array and of the indices into it."""
+    meanings = (
+        "operand dimensions that are paired with index batching dimensions",
+        "index dimensions that are paired with operand batching dimensions",
+    )
     for name, meaning in zip(names, meanings, strict=True):
         yield AttributeRow(name, Kind.INTS, meaning, opcode, proto_field=message + name)
 
@@ -48,81 +51,101 @@ def _batching(message: str, opcode: str, array: str, names: tuple[str, str]) -> 
 INDEXING: Final = (
     *_dimensions(),
     AttributeRow(
-        "iota_dimension", Kind.INT, "the dimension along which it counts", label="dimension", proto_field="dimensions"
+        "iota_dimension",
+        Kind.INT,
+        "dimension along which the values increase",
+        label="dimension",
+        proto_field="dimensions",
     ),
     AttributeRow(
         "inferred_dimension",
         Kind.INT,
-        "the result dimension whose size followed from the others",
+        "result dimension whose size was inferred",
         proto_field="dimensions",
         always=True,
     ),
-    AttributeRow("k", Kind.INT, "how many are wanted"),
-    AttributeRow("largest", Kind.BOOL, "whether the largest are wanted, else the smallest", unsaid=True),
-    AttributeRow("is_stable", Kind.BOOL, "whether equal elements keep their sequence"),
-    AttributeRow("num_carries", Kind.INT, "how many values are carried from step to step"),
-    AttributeRow("is_reverse", Kind.BOOL, "whether it runs from the end"),
+    AttributeRow("k", Kind.INT, "number of elements to return"),
+    AttributeRow(
+        "largest",
+        Kind.BOOL,
+        "largest or smallest elements",
+        words={"true": "largest elements", "false": "smallest elements"},
+        unsaid=True,
+    ),
+    AttributeRow(
+        "is_stable",
+        Kind.BOOL,
+        "whether equal elements keep their order",
+        words={"true": "equal elements keep their order", "false": "equal elements may change their order"},
+    ),
+    AttributeRow("num_carries", Kind.INT, "number of carried values"),
+    AttributeRow(
+        "is_reverse", Kind.BOOL, "direction of the scan", words={"true": "runs in reverse", "false": "runs forward"}
+    ),
     AttributeRow(
         "is_associative",
         Kind.BOOL,
-        "whether the steps may be grouped in any way",
+        "whether the scan is associative",
+        words={"true": "the scan is associative", "false": "the scan is not associative"},
         usual=("unspecified",),
         unsaid="false",
     ),
     AttributeRow("slice", Kind.SLICE, "start:limit:stride of each dimension", proto_field="slice_dimensions"),
-    AttributeRow("dynamic_slice_sizes", Kind.INTS, "the sizes of the block", label="block"),
+    AttributeRow("dynamic_slice_sizes", Kind.INTS, "size of the slice in each dimension", label="slice sizes"),
     AttributeRow(
         "padding",
         Kind.PADDING,
-        "low_high of each dimension, a third number between the elements",
+        "low_high of each dimension; a third number is interior padding",
         proto_field="padding_config",
     ),
-    AttributeRow(
-        "offset_dims", Kind.INTS, "result dimensions that run within a slice", proto_field=f"{_GATHER}offset_dims"
-    ),
+    AttributeRow("offset_dims", Kind.INTS, "result dimensions within a slice", proto_field=f"{_GATHER}offset_dims"),
     AttributeRow(
         "collapsed_slice_dims",
         Kind.INTS,
-        "slice dimensions of size 1 that the result leaves out",
+        "slice dimensions of size 1 dropped from the result",
         proto_field=f"{_GATHER}collapsed_slice_dims",
     ),
     AttributeRow(
         "start_index_map",
         Kind.INTS,
-        "operand dimensions that an index counts along",
+        "operand dimension of each index component",
         proto_field=f"{_GATHER}start_index_map",
     ),
-    *_batching(_GATHER, "gather", "operand", ("operand_batching_dims", "start_indices_batching_dims")),
+    *_batching(_GATHER, "gather", ("operand_batching_dims", "start_indices_batching_dims")),
     AttributeRow(
         "update_window_dims",
         Kind.INTS,
-        "update dimensions that run within a window",
+        "update dimensions within a window",
         proto_field=f"{_SCATTER}update_window_dims",
     ),
     AttributeRow(
         "inserted_window_dims",
         Kind.INTS,
-        "array dimensions of window size 1 that the updates leave out",
+        "window dimensions of size 1 dropped from the updates",
         proto_field=f"{_SCATTER}inserted_window_dims",
     ),
     AttributeRow(
         "scatter_dims_to_operand_dims",
         Kind.INTS,
-        "array dimensions that an index counts along",
+        "operand dimension of each index component",
         proto_field=f"{_SCATTER}scatter_dims_to_operand_dims",
     ),
-    *_batching(_SCATTER, "scatter", "array", ("input_batching_dims", "scatter_indices_batching_dims")),
+    *_batching(_SCATTER, "scatter", ("input_batching_dims", "scatter_indices_batching_dims")),
     *(
         AttributeRow(
             "index_vector_dim",
             Kind.INT,
-            "the dimension of the indices that holds one place",
+            "dimension of the index vectors",
             opcode,
             proto_field=f"{message}index_vector_dim",
         )
         for opcode, message in (("gather", _GATHER), ("scatter", _SCATTER))
     ),
-    AttributeRow("slice_sizes", Kind.INTS, "the sizes of one slice", proto_field="gather_slice_sizes"),
-    AttributeRow("indices_are_sorted", Kind.BOOL, "whether the places are known to rise"),
-    AttributeRow("unique_indices", Kind.BOOL, "whether no two updates fall on the same place"),
+    AttributeRow("slice_sizes", Kind.INTS, "size of a slice in each dimension", proto_field="gather_slice_sizes"),
+    AttributeRow(
+        "indices_are_sorted", Kind.BOOL, "whether the indices are sorted", words={"true": "the indices are sorted"}
+    ),
+    AttributeRow(
+        "unique_indices", Kind.BOOL, "whether the indices are unique", words={"true": "the indices are unique"}
+    ),
 )

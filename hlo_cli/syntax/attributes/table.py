@@ -77,7 +77,7 @@ def attribute_named(name: str) -> AttributeRow | None:
     """The most common row of an attribute name, or None if it is unknown.
 
     >>> attribute_named("slice_sizes").meaning, attribute_named("frob")
-    ('the sizes of one slice', None)
+    ('size of a slice in each dimension', None)
     """
     return next((row for row in reversed(ROWS) if row.name == name), None)
 

@@ -41,7 +41,7 @@ _VALUE = re.compile(
 )
 _OTHER_COLOR = lazy_regex(rf"^  value: <({NUMBER}) {NAME}[^\n]*?> \(color=-?[0-9]++\)\n?", re.MULTILINE)
 _OTHER_COLORS: Final = "\n reused by buffers of a different color:\n"
-_BEHIND = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
+_AFTER = re.compile(r"^(?:Total bytes used: |Used values:|BufferAssignment stats:)", re.MULTILINE)
 _PART = re.compile(
     rf", (?:color (?P<color>-?{NUMBER})|page (?P<page>{NUMBER})"
     rf"|parameter (?P<parameter>{NUMBER}), shape \|(?P<parameter_shape>[^|]*+)\| at ShapeIndex \{{(?P<index>{INDEX})\}}"
@@ -60,11 +60,11 @@ def parse_buffer_assignment(source: Source, module: Module | None = None) -> Buf
     >>> assignment.allocation(0).size_bytes, str(assignment.logical_buffer(3).defined_at)
     (64, 'dot{0}')
     """
-    start = refuse_other(source, _FIRST, f"{_WHAT}, which begins with BufferAssignment:")
-    behind = _BEHIND.search(source.text, start)
+    start = refuse_other(source, _FIRST, f"{_WHAT} that starts with BufferAssignment:")
+    following = _AFTER.search(source.text, start)
     reader = _Reader(source, module)
-    allocations = tuple(reader.allocations(start, behind.start() if behind else len(source.text)))
-    if behind is None and not source.text.endswith("\n"):
+    allocations = tuple(reader.allocations(start, following.start() if following else len(source.text)))
+    if following is None and not source.text.endswith("\n"):
         raise cut_short(source, _WHAT)
     return BufferAssignment(
         tuple(sorted(reader.buffers, key=lambda buffer: buffer.id)),

@@ -43,7 +43,7 @@ def parse_buffer_values(source: Source, module: Module | None = None) -> UsedVal
     """
     total = _TOTAL.search(source.text)
     if total is None:
-        raise HloError(f"expected {_WHAT}, with Used values: and the bytes they take", Span(0, 0), source=source)
+        raise HloError(f"expected {_WHAT} with the lines Total bytes used: and Used values:", Span(0, 0), source=source)
     reader = _Reader(source, module)
     values = tuple(reader.values(total.end()))
     return UsedValues(int(total[1]), values, unknown_lines(source, reader.unknown, _WHAT))

@@ -55,7 +55,7 @@ def parse_live_ranges(source: Source, module: Module | None = None) -> DumpedLiv
     >>> ranges.ranges[0].end, ranges.peak_time, ranges.peak[0].size_bytes
     (2, 0, 4)
     """
-    start = refuse_other(source, _FIRST, "live ranges, which begin with HloLiveRange")
+    start = refuse_other(source, _FIRST, "live ranges that start with HloLiveRange")
     reader = _Reader(source, module, start)
     if not source.text.endswith("\n") or "BufferLiveRange" not in reader.sections:
         raise cut_short(source, _WHAT)

@@ -20,7 +20,7 @@ INDEX: Final = r"(?:[0-9]{1,9}+(?:,[0-9]{1,9}+)*+)?+"
 
 _LINE = re.compile(r"[^\n]++")
 _MOST_NOTES: Final = 50
-_COPY_AGAIN: Final = "copy the file again, or have XLA write it again"
+_COPY_AGAIN: Final = "copy or regenerate the file"
 
 
 class Places:
@@ -92,7 +92,7 @@ def unknown_lines(source: Source, spans: Iterable[Span], what: str) -> tuple[Dia
     """Notes on unknown lines; at most the first few."""
     notes = []
     for span in spans:
-        message = f"unknown line in {what}: {source.slice(span).strip()}"
+        message = f"unexpected line in {what}: {source.slice(span).strip()}"
         notes.append(Diagnostic("note", message, source, span))
         if len(notes) == _MOST_NOTES:
             break
@@ -104,7 +104,7 @@ def cut_short(source: Source, what: str) -> HloError:
     text = source.text
     end = len(text.rstrip())
     start = text.rfind("\n", 0, end) + 1
-    return HloError(f"the text ends in the middle of {what}", Span(start, end), source=source, hint=_COPY_AGAIN)
+    return HloError(f"unexpected end of {what}", Span(start, end), source=source, hint=_COPY_AGAIN)
 
 
 def refuse_other(source: Source, first: re.Pattern[str], what: str) -> int:

@@ -46,10 +46,10 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
         seen.setdefault(replace(message, span=Span(0, 0)), message)
     if not seen:
         raise HloError(
-            "there is no out-of-memory message of XLA in this text",
+            "no XLA out-of-memory message found",
             Span(0, 0),
             source=source,
-            hint="paste the whole error, from RESOURCE_EXHAUSTED on",
+            hint="paste the complete error, starting at RESOURCE_EXHAUSTED",
         )
     return tuple(seen.values())
 
@@ -74,28 +74,28 @@ def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMem
 
 
 def _message(log: LogText, head: Head, match: re.Match[str], end: int, places: Places, shapes: Shapes) -> OutOfMemory:
-    told = match.groupdict()
+    groups = match.groupdict()
     details = log.text[match.end() : end]
-    used, limit, over = (_bytes(told.get(name), head.unit) for name in ("used", "limit", "over"))
+    used, limit, over = (_bytes(groups.get(name), head.unit) for name in ("used", "limit", "over"))
     if limit is None:
         limit = allocator_limit(details)
     elif over is None and used is not None:
         over = used - limit
     single = single_allocation(details.partition("\n")[0], used, places, shapes)
-    label_place, _ = place_in_label(told.get("label") or "", places)
+    label_place, _ = place_in_label(groups.get("label") or "", places)
     output, shared = output_bytes(details)
     code = _CODE.search(log.text, max(0, match.start() - _CODE_BEFORE), match.start())
     return OutOfMemory(
         head.stage,
         log.span(*match.span()),
-        (told.get("space") or head.space).lower(),
+        (groups.get("space") or head.space).lower(),
         head.target,
         used,
         limit,
         over,
         code[1] if code else "",
-        told.get("device") or "",
-        told.get("module") or "",
+        groups.get("device") or "",
+        groups.get("module") or "",
         label_place or (single.place if single else None),
         usage_parts(details),
         output,

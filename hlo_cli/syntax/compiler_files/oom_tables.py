@@ -94,8 +94,8 @@ def assignment_stats(text: str) -> AllocationStats | None:
     """
     if "BufferAssignment stats:" not in text:
         return None
-    told = {_STATS[name]: byte_number(size) for name, size in _STAT.findall(text)}
-    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | told))
+    found = {_STATS[name]: byte_number(size) for name, size in _STAT.findall(text)}
+    return AllocationStats(**(dict.fromkeys(_NEEDED, 0) | found))
 
 
 def chunk_groups(text: str) -> tuple[ChunkGroup, ...]:

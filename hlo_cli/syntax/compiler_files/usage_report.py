@@ -50,7 +50,7 @@ def parse_memory_usage_report(source: Source) -> MemoryUsageReport:
     spaces = list(_SPACE.finditer(text))
     if not spaces:
         line = text.partition("\n")[0]
-        raise HloError(f"expected {_WHAT}, which begins with Memory Space:", Span(0, len(line)), source=source)
+        raise HloError(f"expected {_WHAT} that starts with Memory Space:", Span(0, len(line)), source=source)
     if not text.endswith("\n\n"):
         raise cut_short(source, _WHAT)
     unknown = list(lines_outside(source, 0, spaces[0].start(), ()))

@@ -46,12 +46,12 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
     """
     name = shape.element_type.name
     if UNBOUNDED in shape.dimensions or len(shape.layout.minor_to_major) != shape.rank:
-        raise HloError(f"there are no literals of shape {shape}")
+        raise HloError(f"shape {shape} cannot have a literal")
     if name in _VARINTS:
         data = _read_varints(data, shape.element_type)
     wanted = prod(shape.dimensions) * shape.element_type.byte_width
     if len(data) != wanted:
-        raise HloError(f"a literal of {shape} takes {wanted} bytes, here are {len(data)}")
+        raise HloError(f"a {shape} literal needs {wanted} bytes, found {len(data)}")
     return ArrayLiteral(shape, PackedValues(data))
 
 
@@ -100,7 +100,7 @@ def _read_varints(data: bytes, element_type: PrimitiveType) -> bytes:
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]
     lengths = ends - starts + 1
     if len(octets) and (octets[-1] >= 0x80 or lengths.max() > 10):
-        raise HloError(f"the numbers of a {element_type} literal are no varints")
+        raise HloError(f"invalid varint in {element_type} literal")
     numbers = np.zeros(len(ends), np.uint64)
     for place in range(int(lengths.max(initial=0))):
         longer = lengths > place

@@ -17,7 +17,6 @@ from hlo_cli.source import Span
 from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
-from hlo_cli.syntax.scanning.suggestions import are
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.scanning.values import layout_problem, read_number, take_shape
 
@@ -63,7 +62,7 @@ def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> 
     Span(start=20, end=26)
     """
     if depth > MAX_NESTING:
-        tokens.fail(f"tuples are nested more than {MAX_NESTING} deep", tokens.start, tokens.end)
+        tokens.fail(f"tuples are nested too deeply (limit {MAX_NESTING})", tokens.start, tokens.end)
     if shape is None:
         if tokens.kind == "(":
             return _read_shaped_elements(tokens, depth)
@@ -71,9 +70,9 @@ def read_literal(tokens: Tokens, shape: Shape | None = None, depth: int = 0) -> 
     if isinstance(shape, TupleShape):
         return _read_tuple(tokens, shape, depth)
     if not isinstance(shape, ArrayShape):
-        tokens.fail(f"there are no literals of shape {shape}", tokens.start, tokens.end)
+        tokens.fail(f"shape {shape} cannot have a literal", tokens.start, tokens.end)
     if (problem := layout_problem(shape)) is not None:
-        tokens.fail(f"a literal of {shape}: {problem}", tokens.start, tokens.end)
+        tokens.fail(f"invalid layout of {shape}: {problem}", tokens.start, tokens.end)
     start = tokens.start
     DenseReader(tokens, shape).read()
     return LiteralText(shape, Span(start, tokens.previous_end))
@@ -134,7 +133,7 @@ class DenseReader:
                 self._close()
             case "...":
                 if self.level != 1:
-                    tokens.fail("... may only stand within the outermost braces", tokens.start, tokens.end)
+                    tokens.fail("... is allowed only in the outermost braces", tokens.start, tokens.end)
                 self.seen[0] = self.dimensions[0]
                 tokens.advance()
             case ",":
@@ -146,14 +145,14 @@ class DenseReader:
                 self._add()
                 self.values.append(self._read_scalar())
             case _:
-                tokens.fail("expected an element of the literal")
+                tokens.fail("expected a literal element")
 
     def _open(self) -> None:
         tokens, rank = self.tokens, len(self.dimensions)
         self.level += 1
         if self.level > rank:
             tokens.fail(
-                f"braces are nested {self.level} deep, the shape has {rank} dimension{'s'[: rank != 1]}",
+                f"too many nested braces: the shape has {rank} dimension{'s'[: rank != 1]}",
                 tokens.start,
                 tokens.end,
             )
@@ -164,23 +163,27 @@ class DenseReader:
     def _close(self) -> None:
         tokens = self.tokens
         if self.level == 0:
-            tokens.fail("} closes nothing", tokens.start, tokens.end)
+            tokens.fail("unmatched '}'", tokens.start, tokens.end)
         self.level -= 1
         wanted, seen = self.dimensions[self.level], self.seen[self.level]
         if seen != wanted:
             if seen == 0 and self.index and self.level + 1 < len(self.dimensions):
                 rank = len(self.dimensions)
                 tokens.fail(
-                    f"expected {rank} braces around every element, for {rank} dimensions", tokens.start, tokens.end
+                    f"expected {rank} nested braces around each element, one per dimension", tokens.start, tokens.end
                 )
-            tokens.fail(f"dimension {self.level} has {wanted} elements, here {are(seen)}", tokens.start, tokens.end)
+            tokens.fail(
+                f"expected {wanted} element{'s'[: wanted != 1]} in dimension {self.level}, found {seen}",
+                tokens.start,
+                tokens.end,
+            )
         self.seen[self.level] = 0
         tokens.advance()
 
     def _count(self, dimension: int) -> None:
         self.seen[dimension] += 1
         if self.seen[dimension] > self.dimensions[dimension]:
-            message = f"dimension {dimension} has {self.dimensions[dimension]} elements, here are more"
+            message = f"too many elements in dimension {dimension} (expected {self.dimensions[dimension]})"
             self.tokens.fail(message, self.tokens.start, self.tokens.end)
 
     def _add(self) -> None:
@@ -189,19 +192,19 @@ class DenseReader:
         if self.dimensions and self.level == len(self.dimensions):
             self._count(self.level - 1)
         if self.index >= self.count:
-            tokens.fail(f"the shape has {self.count} elements, here are more", tokens.start, tokens.end)
+            tokens.fail(f"too many elements (the shape has {self.count})", tokens.start, tokens.end)
         self.index += 1
 
     def _read_scalar(self) -> float:
         tokens, kind = self.tokens, self.type.kind
         if tokens.kind in ("true", "false"):
             if kind != "pred":
-                tokens.fail(f"{tokens.text} is no value of {self.type}", tokens.start, tokens.end)
+                tokens.fail(f"'{tokens.text}' is not a value of type {self.type}", tokens.start, tokens.end)
             value = tokens.kind == "true"
             tokens.advance()
             return value
         if kind == "complex":
-            tokens.fail("a complex number is written (real, imaginary)", tokens.start, tokens.end)
+            tokens.fail("expected a complex number, such as (1, 2)", tokens.start, tokens.end)
         if kind != "float":
             return _read_integer(tokens, self.type)
         if (payload := _PAYLOAD.search(tokens.text)) is not None:
@@ -211,7 +214,7 @@ class DenseReader:
     def _read_complex(self) -> complex:
         tokens = self.tokens
         if self.type.kind != "complex":
-            tokens.fail("only complex numbers stand in parentheses", tokens.start, tokens.end)
+            tokens.fail("parentheses are allowed only around complex numbers", tokens.start, tokens.end)
         part = PRIMITIVE_TYPES["f32" if self.type.bits == 64 else "f64"]
         tokens.expect("(", "before a complex number")
         real = _read_float(tokens, part, rounds=False)
@@ -230,9 +233,7 @@ def _read_integer(tokens: Tokens, element_type: PrimitiveType) -> int:
     if element_type.kind == "unsigned":
         value %= 2**64
     if not low <= value <= high:
-        tokens.fail(
-            f"{tokens.source.text[start:end]} is no value of {element_type}, which has {low} to {high}", start, end
-        )
+        tokens.fail(f"{tokens.source.text[start:end]} is out of range for {element_type} ({low} to {high})", start, end)
     return value
 
 
@@ -253,12 +254,12 @@ def _read_float(tokens: Tokens, element_type: PrimitiveType, *, rounds: bool = T
     name, limit = element_type.name, LIMITS[element_type.name]
     if value != value:
         if (payload := _PAYLOAD.search(text)) and int(payload[1], 16) >= 2 ** FLOAT_FORMATS[name].payload_bits:
-            tokens.fail(f"NaN of {name} cannot hold {payload[0]}", start, end)
+            tokens.fail(f"NaN payload {payload[0]} does not fit {name}", start, end)
         return value
     if not rounds and limit != _SATURATES:
         limit = LARGEST_FLOAT
     over = magnitude > limit or (magnitude == limit and rounds and name != _TIES_DOWN)
     too_small = name == "f8e8m0fnu" and value <= 0
     if magnitude != float("inf") and (over or too_small):
-        tokens.fail(f"{text} is out of the range of {name}", start, end)
+        tokens.fail(f"{text} is out of range for {name}", start, end)
     return -0.0 if text == "-0" else value  # XLA prints negative zero so, but reads it as zero

@@ -71,7 +71,7 @@ def read_array(source: Source, start: int, end: int, shape: ArrayShape) -> npt.N
     tokens = Tokens(source, start, end)
     reader = DenseReader(tokens, shape)
     reader.read()
-    tokens.expect(END, "behind the literal")
+    tokens.expect(END, "after the literal")
     stored = _stored(np.array(reader.values, _reading_type(shape.element_type)), shape.element_type)
     if reader.payloads:
         _set_payloads(stored, shape.element_type.name, reader.payloads)
@@ -96,7 +96,7 @@ def in_shape(
     try:
         return elements.reshape(sizes)
     except (ValueError, OverflowError) as error:
-        raise HloError(f"the values fit in no array: {error}", span, source=source) from error
+        raise HloError(f"the values do not fit in an array: {error}", span, source=source) from error
 
 
 def _reading_type(element_type: PrimitiveType) -> type[np.generic]:

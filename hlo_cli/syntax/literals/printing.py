@@ -32,7 +32,7 @@ def array_text(stored: npt.NDArray[np.generic], shape: ArrayShape) -> str:
     '{ { 0.1, 1e+10 }, { 1, nan } }'
     """
     if stored.size == 0 and prod(stored.shape[:-1]) > _MOST_EMPTY:
-        raise HloError(f"the text of an empty {shape} is too long")
+        raise HloError(f"{shape} is too large to print")
     return nested(_element_texts(stored.ravel(), shape), stored.shape)
 
 

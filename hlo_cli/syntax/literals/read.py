@@ -67,13 +67,13 @@ def parse_literal(text: str) -> Literal:
     >>> parse_literal("u8[] 256")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:6: error: 256 is no value of u8, which has 0 to 255
+    hlo_cli.source.HloError: 1:6: error: 256 is out of range for u8 (0 to 255)
     """
     from hlo_cli.syntax.scanning.tokens import END, Tokens
 
     tokens = Tokens(Source("", text))
     literal = read_shaped_literal(tokens)
-    tokens.expect(END, "behind the literal")
+    tokens.expect(END, "after the literal")
     return literal
 
 
@@ -105,7 +105,7 @@ def _read(source: Source, span: Span, shape: Shape) -> Literal:
 
     tokens = Tokens(source, span.start, span.end)
     read = read_literal(tokens, shape)
-    tokens.expect(END, "behind the literal")
+    tokens.expect(END, "after the literal")
     return _literal_of(source, read)
 
 
@@ -136,6 +136,6 @@ def _elided(shape: Shape, source: Source, span: Span) -> Literal:
 
 def _no_literal(shape: Shape, source: Source, span: Span) -> HloError:
     if isinstance(shape, UnknownShape):
-        message = f"{shape} is of a type that is not known" if shape.text else "the text does not say of which shape"
-        return HloError(f"the values of this constant cannot be read: {message}", span, source=source)
-    return HloError(f"there are no literals of shape {shape}", span, source=source)
+        message = f"unknown element type in {shape}" if shape.text else "the shape is missing"
+        return HloError(f"cannot read constant: {message}", span, source=source)
+    return HloError(f"shape {shape} cannot have a literal", span, source=source)

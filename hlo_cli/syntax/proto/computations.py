@@ -100,7 +100,7 @@ class Builder:
                 elements.append((of, instruction))
         _link_operands(packed, instructions)
         if len(instructions) != len(data):
-            raise HloError(f"two instructions of {computation.name} have the same number")
+            raise HloError(f"duplicate instruction id in {computation.name}")
         self._arrange(computation, number, data, instructions)
         self.suspects += suspects_among(computation.instructions, elements)
         parameters.sort(key=lambda pair: pair[0])
@@ -114,7 +114,7 @@ class Builder:
         """Sorts the instructions by the schedule, else as in the proto, which is XLA's post-order."""
         if (order := self.schedule.get(number)) is not None:
             if len(order) != len(data) or instructions.keys() != set(order):
-                raise HloError(f"the schedule of {computation.name} does not list its instructions")
+                raise HloError(f"the schedule of {computation.name} does not match its instructions")
             by_number = dict(zip(instructions, data, strict=True))
             data = [by_number[each] for each in order]
             computation.instructions = tuple([instructions[each] for each in order])
@@ -132,7 +132,7 @@ def _link_operands(packed: list[tuple[Instruction, bytes]], instructions: dict[i
             instruction.operands = tuple(map(instruction_of, read_numbers(operands)))
         except KeyError as error:
             name = f"{instruction.computation.name}.{instruction.name}"
-            raise HloError(f"{name} takes instruction {error}, which its computation has not") from None
+            raise HloError(f"{name} refers to unknown instruction id {error}") from None
 
 
 def link_calls(built: Mapping[int, Built]) -> None:
@@ -141,7 +141,7 @@ def link_calls(built: Mapping[int, Built]) -> None:
         for caller in each.callers:
             if missing := [number for number in caller.callees if number not in built]:
                 name = caller.instruction.name
-                raise HloError(f"{name} calls computation {missing[0]}, which the module has not")
+                raise HloError(f"{name} refers to unknown computation id {missing[0]}")
             caller.instruction.called_computations = tuple([built[number].computation for number in caller.callees])
 
 
@@ -149,7 +149,7 @@ def print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:
     """Callees before callers, depth first from each computation without callers; HloError for cycles of calls."""
     ordered = tuple(_post_order(built))
     if len(ordered) < len(built):
-        raise HloError("the computations call each other in a circle")
+        raise HloError("cyclic computation calls")
     return ordered
 
 
@@ -188,5 +188,5 @@ def name_of(data: bytes) -> str:
 def _opcode(data: bytes) -> str:
     opcode = data.decode("utf-8", "replace")
     if not _IS_OPCODE.fullmatch(opcode):
-        raise HloError(f"{opcode!r} is no opcode")
+        raise HloError(f"unknown opcode {opcode!r}")
     return opcode

@@ -18,11 +18,11 @@ from hlo_cli.syntax.proto.wire import (
     skip_number,
 )
 
-NO_MODULE: Final = "this is no proto that holds an HLO module"
-CUT: Final = "the file may have been cut short, or changed on its way"
+NO_MODULE: Final = "not an HLO module proto"
+CUT: Final = "the file may be truncated or corrupted"
 _HOLDERS: Final = ("HloModuleProto", "HloProto", "HloSnapshot")
 """The messages of a file by the depth of its first string, which is the module's name."""
-_ENDS: Final = "the file ends here, within this field"
+_ENDS: Final = "end of file inside this field"
 _FIRST_FIELD: Final = 0x0A
 _MOST_NESTED: Final = 200
 _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
@@ -47,7 +47,7 @@ def find_damage(data: bytes) -> Damage | None:
     """The first corrupt place in the bytes of a file, or None.
 
     >>> str(find_damage(bytes((0x0A, 0x01, 0x6D, 0x1A, 0x05, 0x0A, 0x09)) + b"entry"))
-    'byte 5, computations[0].name: a field of 9 bytes where 3 are left'
+    'byte 5, computations[0].name: field of 9 bytes, but only 3 bytes left'
     """
     search = _Search(data)
     try:
@@ -77,7 +77,7 @@ class _Search:
     def look(self, kind: str, at: int, end: int, path: tuple[str, ...]) -> None:
         """Checks one message; raises _Damaged at the first problem."""
         if len(path) > _MOST_NESTED:
-            self._fail(at, (), f"messages are nested more than {_MOST_NESTED} deep")
+            self._fail(at, (), f"messages are nested too deeply (limit {_MOST_NESTED})")
         known = _by_number(kind)
         counts: dict[int, int] = {}
         while at < end:
@@ -100,11 +100,11 @@ class _Search:
             elif wire in _WIDTHS:
                 at += _WIDTHS[wire]
                 if at > end:
-                    self._fail(start, inner, "a number is cut short")
+                    self._fail(start, inner, "truncated number")
             else:
-                self._fail(start, inner, "this is not how a field begins")
+                self._fail(start, inner, "invalid field tag")
             if field is not None and not _fits(field, wire):
-                self._fail(start, inner, f"{_KINDS[wire]}, where {field.type} should stand")
+                self._fail(start, inner, f"expected {field.type}, found {_KINDS[wire]}")
 
     def _look_into(self, field: FieldType, at: int, end: int, path: tuple[str, ...]) -> None:
         if field.is_message:
@@ -119,7 +119,7 @@ class _Search:
             except WireError as error:
                 self._fail(at, path, error.diagnostic.message)
         elif field.type in FLOATS and (end - at) % _WIDTHS[FIXED64 if field.type == "double" else FIXED32]:
-            self._fail(at, path, f"{end - at} bytes of numbers")
+            self._fail(at, path, f"expected {field.type} numbers, found {end - at} bytes")
 
     def _check_length(
         self, start: int, at: int, length: int, end: int, path: tuple[str, ...], field: FieldType | None
@@ -130,7 +130,7 @@ class _Search:
             if field is not None and field.is_message:
                 self.look(field.type, at, end, path)
             self._fail(end, path, _ENDS)
-        self._fail(start, path, f"a field of {length:,} bytes where {end - at:,} are left")
+        self._fail(start, path, f"field of {length:,} bytes, but only {end - at:,} bytes left")
 
     def _number(self, at: int, end: int, path: tuple[str, ...]) -> tuple[int, int]:
         try:

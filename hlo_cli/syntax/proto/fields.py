@@ -55,7 +55,7 @@ def word_of(enum: str, number: int) -> str:
     """
     words = _enums()[enum]
     if not 0 <= number < len(words):
-        raise HloError(f"{enum} has no value {number}")
+        raise HloError(f"unknown {enum} value {number}")
     return words[number]
 
 
@@ -70,7 +70,7 @@ def number_of_word(enum: str, word: str) -> int:
         return words.index(word)
     folded = [known.casefold() for known in words]
     if word.casefold() not in folded:
-        raise HloError(f"{word} is no {enum}", hint=f"it is one of {', '.join(words)}")
+        raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {', '.join(words)}")
     return folded.index(word.casefold())
 
 

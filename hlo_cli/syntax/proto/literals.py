@@ -49,11 +49,11 @@ def literal_of(message: Message, depth: int = 0) -> Literal:
     shape = shape_of(message.message("shape"))
     if isinstance(shape, TupleShape):
         if depth > MAX_NESTING:
-            raise HloError(f"a literal is nested more than {MAX_NESTING} deep")
+            raise HloError(f"literal is nested too deeply (limit {MAX_NESTING})")
         elements = tuple(literal_of(element, depth + 1) for element in message.messages("tuple_literals"))
         return TupleLiteral(TupleShape(tuple(element.shape for element in elements)), elements)
     if not isinstance(shape, ArrayShape):
-        raise HloError(f"there are no literals of shape {shape}")
+        raise HloError(f"shape {shape} cannot have a literal")
     if (few := _few_values(message, shape)) is not None:
         return ArrayLiteral(shape, few)
     return literal_from_bytes(shape, message.packed(field_of(shape.element_type)))

@@ -59,7 +59,7 @@ class Message:
         """The bytes of a string, a message, or a bytes field."""
         value = self._last(name)
         if isinstance(value, int):
-            raise WireError(f"{self.kind}.{name} holds a number")
+            raise WireError(f"unexpected number in {self.kind}.{name}")
         return value or b""
 
     def integers(self, name: str) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class Message:
         data = self.data(name)
         if len(data) != struct.calcsize(format_):
             if data:
-                raise WireError(f"{self.kind}.{name} takes {len(data)} bytes")
+                raise WireError(f"invalid length of {self.kind}.{name}: {len(data)} bytes")
             return 0.0
         number: float = struct.unpack(format_, data)[0]
         return number
@@ -104,7 +104,7 @@ class Message:
         """The bytes of each occurrence of a repeated field."""
         found = tuple(value for value in self._all(name) if not isinstance(value, int))
         if len(found) != len(self._all(name)):
-            raise WireError(f"{self.kind}.{name} holds a number")
+            raise WireError(f"unexpected number in {self.kind}.{name}")
         return found
 
     def message(self, name: str) -> Message:
@@ -124,5 +124,5 @@ class Message:
 
     def _number(self, kind: FieldType, value: int | bytes) -> int:
         if not isinstance(value, int):
-            raise WireError(f"{self.kind}: a number was expected")
+            raise WireError(f"expected a number in {self.kind}")
         return value if kind.type == "uint" else signed(value)

@@ -41,7 +41,7 @@ class MessageBuilder:
         return self
 
     def include(self, other: MessageBuilder) -> MessageBuilder:
-        """The same draft with all that another one of its kind says."""
+        """The same draft with all fields of another one of its kind."""
         self._parts.extend(other._parts)
         return self
 

@@ -43,7 +43,7 @@ def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 
     `file` is the complete input, for locating errors.
     """
     if depth > MAX_NESTING:
-        raise HloError(f"modules are nested more than {MAX_NESTING} deep")
+        raise HloError(f"modules are nested too deeply (limit {MAX_NESTING})")
     builder = Builder(_schedule(message), _entry(message), texts=Texts(file))
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
@@ -51,7 +51,7 @@ def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 
         computations = print_order(built)
     opaque = set_aside(builder.suspects, (c.instruction for each in built.values() for c in each.callers), computations)
     if not any(computation.instructions for computation in computations):
-        raise HloError("the proto holds no instruction")
+        raise HloError("no instructions found in the proto")
     entry = next((each for each in computations if each.is_entry), computations[-1])
     entry.is_entry = True
     name = name_of(message.data("name"))

@@ -27,7 +27,7 @@ from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.module import module_of
 from hlo_cli.syntax.proto.wire import WireError, all_bytes, read_fields
 
-AS_PROTO: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes one"
+AS_PROTO: Final = "to dump a proto, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'"
 
 _OPCODE: Final = re.compile(rb"[a-z][a-z0-9\-]*+")
 _MODULE, _ASSIGNMENT = (fields_of("HloProto")[name].number for name in ("hlo_module", "buffer_assignment"))
@@ -42,7 +42,7 @@ def read_proto(data: bytes, source: Source) -> Module:
     >>> read_proto(b"", Source("m.hlo.pb", ""))
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: m.hlo.pb: error: this is no proto that holds an HLO module
+    hlo_cli.source.HloError: m.hlo.pb: error: not an HLO module proto
     """
     try:
         message, assignment = _unwrapped(data)
@@ -72,8 +72,8 @@ def _unwrapped(data: bytes) -> tuple[Message, bytes | None]:
         inner = next((value for number, value in fields if number == _MODULE), b"")
         if not isinstance(inner, bytes) or not inner:
             break
-        beside = next((value for number, value in fields if number == _ASSIGNMENT), None)
-        data, assignment = inner, beside if isinstance(beside, bytes) else None
+        other = next((value for number, value in fields if number == _ASSIGNMENT), None)
+        data, assignment = inner, other if isinstance(other, bytes) else None
     raise HloError(NO_MODULE, hint=AS_PROTO)
 
 

@@ -90,7 +90,7 @@ class ProtoReader:
 
     def _name(self, number: int) -> str:
         if (found := self.by_number.get(number)) is None:
-            raise HloError(f"an instruction of {self._computation.name} waits for {number}, which is not there")
+            raise HloError(f"an instruction of {self._computation.name} has unknown control predecessor id {number}")
         return f"%{found.name}"
 
     def _blamed(self, instruction: Instruction, error: HloError) -> HloError:

@@ -62,20 +62,20 @@ class ShapeReader(dict[bytes, Shape]):
         if kind in _LEAVES:
             return _LEAVES[kind]
         if depth > MAX_NESTING:
-            raise HloError(f"a shape is nested more than {MAX_NESTING} deep")
+            raise HloError(f"shape is nested too deeply (limit {MAX_NESTING})")
         elements = tuple([self._read(element, depth + 1) for element in all_bytes(fields, _ELEMENTS)])
         if kind == "tuple":
             if any(isinstance(element, UnknownShape) for element in elements):
-                raise HloError("an element of a tuple has no type")
+                raise HloError("tuple element has no type")
             return TupleShape(elements)
         if len(elements) != 1 or not isinstance(elements[0], ArrayShape):
-            raise HloError("a buffer shape holds no array")
+            raise HloError("buffer shape without an array")
         return BufferShape(elements[0])
 
     def _array(self, element_type: PrimitiveType, fields: list[Field], found: dict[int, int | bytes]) -> ArrayShape:
         dimensions = tuple(map(signed, read_numbers(packed_field(fields, _DIMENSIONS))))
         if any(size < 0 and size != UNBOUNDED for size in dimensions):
-            raise HloError(f"a dimension of {min(dimensions)} elements")
+            raise HloError(f"invalid dimension size {min(dimensions)}")
         dynamic = tuple(map(bool, read_numbers(packed_field(fields, _DYNAMIC))[: len(dimensions)]))
         dynamic += (False,) * (len(dimensions) - len(dynamic))
         if _LAYOUT not in found:
@@ -137,7 +137,7 @@ def shape_draft(shape: Shape) -> MessageBuilder:
         case OpaqueShape():
             draft.add("element_type", "opaque")
         case UnknownShape():
-            raise HloError(f"the shape {shape} is not known" if shape.text else "a shape is left out")
+            raise HloError(f"unknown shape {shape}" if shape.text else "missing shape")
     return draft
 
 

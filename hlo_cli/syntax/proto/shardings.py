@@ -50,7 +50,7 @@ def _of_leaf(message: Message) -> Sharding | NamedSharding:
         device = message.integers("tile_assignment_devices")
         return Sharding(ShardingType.MAXIMAL, device=device[0] if device else 0, metadata=metadata)
     if kind == "tuple":
-        raise HloError("a sharding of a tuple holds another one")
+        raise HloError("nested tuple sharding")
     if kind != "other":
         return Sharding(ShardingType(kind), group=_group(message), metadata=metadata)
     return Sharding(
@@ -121,7 +121,7 @@ def _axes(message: Message, name: str, mesh: Mesh) -> tuple[AxisRef, ...]:
 def _axis(message: Message, mesh: Mesh) -> AxisRef:
     index = message.integer("mesh_axis_index")
     if not 0 <= index < len(mesh.axes):
-        raise HloError(f"the mesh has no axis {index}")
+        raise HloError(f"unknown mesh axis {index}")
     name = mesh.axes[index].name
     if not message.has("sub_axis_info"):
         return AxisRef(name)

@@ -83,7 +83,7 @@ def convolution_dimension_numbers_of(message: Message) -> ConvolutionDimensionNu
         *numbers.output_spatial_dimensions,
     )
     if max(named) >= _MOST_DIMENSIONS:
-        raise HloError(f"a convolution has no dimension {max(named)}")
+        raise HloError(f"convolution dimension {max(named)} is out of range")
     return numbers
 
 
@@ -169,7 +169,7 @@ def _tree(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> OriginalAr
     if at in leaves:
         return leaves[at]
     if len(at) > MAX_NESTING:
-        raise HloError(f"an original value is nested more than {MAX_NESTING} deep")
+        raise HloError(f"original value is nested too deeply (limit {MAX_NESTING})")
     below = {index: leaf for index, leaf in leaves.items() if index[: len(at)] == at}
     return OriginalTuple(tuple(_children(below, at)))
 
@@ -177,7 +177,7 @@ def _tree(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> OriginalAr
 def _children(leaves: dict[ShapeIndex, OriginalArray], at: ShapeIndex) -> Iterator[OriginalArray | OriginalTuple]:
     last = max((index[len(at)] for index in leaves), default=-1)
     if last > len(leaves):
-        raise HloError("an original value has fewer leaves than its indices say")
+        raise HloError("original value has fewer leaves than its indices require")
     for i in range(last + 1):
         yield _tree(leaves, (*at, i))
 

@@ -46,7 +46,7 @@ def read_fields(data: bytes) -> list[Field]:
             if kind != BYTES and kind != VARINT:
                 width = _WIDTHS[kind]
                 if at + width > end:
-                    raise WireError("a field is cut short")
+                    raise WireError("truncated field")
                 add((tag >> 3, data[at : at + width]))
                 at += width
                 continue
@@ -60,12 +60,12 @@ def read_fields(data: bytes) -> list[Field]:
             start = at
             at += value
             if at > end:
-                raise WireError("a field is cut short")
+                raise WireError("truncated field")
             add((tag >> 3, data[start:at]))
     except IndexError:
-        raise WireError("a number is cut short") from None
+        raise WireError("truncated varint") from None
     except KeyError:
-        raise WireError("a field of an unknown kind") from None
+        raise WireError("unknown wire type") from None
     return fields
 
 
@@ -83,7 +83,7 @@ def bytes_in(found: dict[int, int | bytes], number: int) -> bytes:
     """The bytes of a field that may be absent."""
     value = found.get(number, b"")
     if isinstance(value, int):
-        raise WireError(f"field {number} holds a number")
+        raise WireError(f"expected bytes in field {number}, found a number")
     return value
 
 
@@ -91,7 +91,7 @@ def number_in(found: dict[int, int | bytes], number: int) -> int:
     """The unsigned number of a field that may be absent."""
     value = found.get(number, 0)
     if not isinstance(value, int):
-        raise WireError(f"field {number} holds no number")
+        raise WireError(f"expected a number in field {number}")
     return value
 
 
@@ -107,7 +107,7 @@ def read_numbers(packed: bytes) -> list[int]:
     [3, 150]
     """
     if packed and packed[-1] > 127:
-        raise WireError("a number is cut short")
+        raise WireError("truncated varint")
     return list(map(number_of, _VARINT.findall(packed)))
 
 
@@ -115,7 +115,7 @@ def read_numbers(packed: bytes) -> list[int]:
 def number_of(varint: bytes) -> int:
     """The unsigned number of at most 64 bits in a varint."""
     if len(varint) > LONGEST_VARINT:
-        raise WireError("a number takes more than ten bytes")
+        raise WireError("varint of more than ten bytes")
     value = 0
     for place, byte in enumerate(varint):
         value |= (byte & 127) << 7 * place
@@ -129,7 +129,7 @@ def skip_number(data: bytes, at: int, end: int) -> tuple[int, int]:
     (150, 2)
     """
     if (found := _VARINT.match(data, at, end)) is None:
-        raise WireError("a number is cut short")
+        raise WireError("truncated varint")
     return number_of(found[0]), found.end()
 
 

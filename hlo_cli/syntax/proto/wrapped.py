@@ -26,7 +26,7 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
     >>> text = '''f { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }
     ... ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2]) async-start(p), calls=f, backend_config="b"
     ... ROOT d = f32[2] async-done(s) }'''
-    >>> [(i.name, said.raw[1]) for i, said in wrapped_operations(parse_module(text)).items()]
+    >>> [(i.name, kept.raw[1]) for i, kept in wrapped_operations(parse_module(text)).items()]
     [('n', ', backend_config="b"')]
     """
     given: dict[Instruction, dict[str, str]] = {}
@@ -35,9 +35,9 @@ def wrapped_operations(module: Module) -> dict[Instruction, Instruction]:
             continue
         for instruction in computation.instructions:
             if instruction.opcode in ASYNCHRONOUS and (root := _wrapped(instruction)) is not None:
-                said = {name: value for name, value in instruction.pairs if name in _GIVEN}
-                given.setdefault(root, {}).update(said)
-    return {root: _with(root, said) for root, said in given.items() if said}
+                kept = {name: value for name, value in instruction.pairs if name in _GIVEN}
+                given.setdefault(root, {}).update(kept)
+    return {root: _with(root, kept) for root, kept in given.items() if kept}
 
 
 def _wrapped(instruction: Instruction) -> Instruction | None:
@@ -48,8 +48,8 @@ def _wrapped(instruction: Instruction) -> Instruction | None:
     return called[0].root if instruction.opcode == opcodes.ASYNC_START and called else None
 
 
-def _with(root: Instruction, said: dict[str, str]) -> Instruction:
-    own = dict(root.pairs) | said
+def _with(root: Instruction, kept: dict[str, str]) -> Instruction:
+    own = dict(root.pairs) | kept
     text = InstructionText(tuple(Attribute(name, value) for name, value in own.items()), root.raw[0])
     made = Instruction(root.name, root.shape, root.written_opcode, root.operands, root.computation, root.index, text)
     made.called_computations = root.called_computations

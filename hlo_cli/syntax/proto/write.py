@@ -52,7 +52,7 @@ def unrepresentable_attributes(module: Module) -> tuple[str, ...]:
 
 def _module(module: Module) -> MessageBuilder:
     if module.errors:
-        raise HloError(f"{module.errors[0].message}: a module with errors is not written as a proto")
+        raise HloError(f"cannot write a proto: {module.errors[0].message}")
     numbers = numbers_of(module)
     writing = Writing(numbers, wrapped_operations(module))
     entry = numbers.computations[module.entry]

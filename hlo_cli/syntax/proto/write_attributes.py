@@ -75,7 +75,7 @@ def add_attributes(draft: MessageBuilder, instruction: Instruction) -> None:
             continue
         value = instruction.value(attribute.name)
         if row is None or value is None or isinstance(value, UnparsedText) or not holders.add(row, value):
-            raise HloError(f"{instruction.name}: no proto can hold {attribute.name}={attribute.value}")
+            raise HloError(f"{instruction.name}: cannot represent {attribute.name}={attribute.value} in a proto")
     for row in own:
         if row.unsaid is not None and row.name not in names:
             holders.add_unsaid(row, row.unsaid)

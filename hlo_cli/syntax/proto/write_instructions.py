@@ -80,21 +80,21 @@ def instruction_draft(instruction: Instruction, writing: Writing) -> MessageBuil
         or instruction.index in instruction.computation.operand_indices
     ):
         raise HloError(
-            f"{instruction.name} is written in a short form that protos do not have",
+            f"{instruction.name} uses a short form that protos do not support",
             hint="dump without xla_syntax_sugar_async_ops and xla_dump_compact_gte",
         )
-    said = writing.wrapped.get(instruction, instruction)
-    argument, text = said.raw
+    operation = writing.wrapped.get(instruction, instruction)
+    argument, text = operation.raw
     attributes, metadata = without_metadata(text)
     numbers = writing.numbers
-    draft = MessageBuilder(KIND).include(writing.shared(said, argument, attributes))
+    draft = MessageBuilder(KIND).include(writing.shared(operation, argument, attributes))
     draft.add("name", numbers.names[instruction]).add("id", numbers.instructions[instruction], always=True)
     draft.add("operand_ids", [numbers.instructions[operand] for operand in instruction.operands])
     draft.add("called_computation_ids", [numbers.computations[c] for c in instruction.called_computations])
     if metadata:
         draft.include(writing.metadata(metadata))
     elif "metadata=" in attributes:
-        draft.include(_metadata_draft(parse_metadata(said.attribute("metadata") or "")))
+        draft.include(_metadata_draft(parse_metadata(operation.attribute("metadata") or "")))
     if instruction.opcode == opcodes.OUTFEED and "outfeed_shape=" not in attributes:
         draft.add("outfeed_shape", shape_draft(instruction.operand_shape(0)))
     if "control-predecessors" in attributes:

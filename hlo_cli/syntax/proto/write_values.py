@@ -35,8 +35,8 @@ def fieldwise_draft(kind: str, value: Fieldwise) -> MessageBuilder:
     """
     draft = MessageBuilder(kind)
     for name in fields_of(kind):
-        if said := getattr(value, name, None):
-            draft.add(name, said)
+        if item := getattr(value, name, None):
+            draft.add(name, item)
     return draft
 
 
@@ -60,7 +60,7 @@ def padding_config_draft(padding: PaddingConfig) -> MessageBuilder:
 
 
 def slice_drafts(taken: Slice) -> list[MessageBuilder]:
-    """What a slice takes of each dimension."""
+    """The part of each dimension in a slice."""
     return [
         MessageBuilder("SliceDimensions").add("start", d.start).add("limit", d.limit).add("stride", d.stride)
         for d in taken.dimensions
@@ -76,7 +76,7 @@ def sparsity_config_draft(config: SparsityConfig) -> MessageBuilder:
 
 
 def output_operand_alias_draft(alias: OutputOperandAlias) -> MessageBuilder:
-    """One element of the result that lies where an operand lay."""
+    """One element of the result that shares the buffer of an operand."""
     return (
         MessageBuilder("OutputOperandAliasing")
         .add("output_shape_index", alias.output_index)
@@ -104,9 +104,9 @@ def statistics_draft(statistics: StatisticsViz) -> MessageBuilder:
 
 def result_accuracy_draft(accuracy: ResultAccuracy) -> MessageBuilder:
     """How exact a result is to be."""
-    if isinstance(accuracy.wanted, Tolerance):
-        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.wanted))
-    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.wanted))
+    if isinstance(accuracy.required, Tolerance):
+        return MessageBuilder("ResultAccuracy").add("tolerance", fieldwise_draft("Tolerance", accuracy.required))
+    return MessageBuilder("ResultAccuracy").add("mode", str(accuracy.required))
 
 
 def original_array_draft(array: OriginalArray) -> MessageBuilder:
@@ -140,7 +140,7 @@ def _leaves(tree: OriginalArray | OriginalTuple, at: ShapeIndex) -> Iterator[tup
 
 
 def alias_draft(alias: Alias) -> MessageBuilder:
-    """An element of the result that lies where a parameter lies."""
+    """An element of the result that shares the buffer of a parameter."""
     return (
         MessageBuilder("AliasEntryProto")
         .add("output_shape_index", alias.output_index)

@@ -10,9 +10,10 @@ from typing import Final
 
 from hlo_cli.ir.assertion import EVERYTHING, Function, Limit, Quantity
 from hlo_cli.ir.where import Field, Number, Where
-from hlo_cli.source import HloError, Source, Span, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
 from hlo_cli.syntax.queries.sizes import parse_size
 from hlo_cli.syntax.queries.where import parse_where
+from hlo_cli.syntax.scanning.scanner import quoted_token
 
 _WHOLE: Final[dict[str, tuple[Function, Limit, int]]] = {"none": ("none", "==", 0), "exists": ("exists", ">=", 1)}
 _MEASURED: Final[dict[str, Function]] = {"count": "count", "sum": "sum", "max": "max", "min": "min"}
@@ -25,7 +26,7 @@ _FIELD: Final = re.compile(r"\s*+([A-Za-z_][\w.\-]*+)(?:\[([^\[\]\s]*+)\])?+\s*+
 _WHERE: Final = re.compile(r"\s*+where\b")
 _LIMIT: Final = re.compile(r"\s*+([=!<>~]++)?+\s*+(.*\S)?", re.DOTALL)
 _COUNT: Final = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
-_SEVERAL: Final = "one expectation is one function and its limit; two are two strings"
+_SEVERAL: Final = "write each assertion as a separate string"
 
 
 def parse_expectation(text: str) -> tuple[Quantity, Limit, Number]:
@@ -37,7 +38,7 @@ def parse_expectation(text: str) -> tuple[Quantity, Limit, Number]:
     >>> parse_expectation("count(fused)")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:13: error: expected a limit, as <= 12, found the end
+    hlo_cli.source.HloError: 1:13: error: expected a limit such as <= 12, found end of input
     """
     source = Source("", text)
     name, opened = _function(source)
@@ -52,8 +53,8 @@ def parse_expectation(text: str) -> tuple[Quantity, Limit, Number]:
         function, operator, limit = _WHOLE[name]
         if rest := text[closed + 1 :].strip():
             at = text.index(rest, closed + 1)
-            hint = f"write count(…) {rest}" if rest[0] in "=!<>" else _SEVERAL
-            raise HloError(f"{name} has no limit", Span(at, at + len(rest)), source=source, hint=hint)
+            hint = f"use count(…) {rest}" if rest[0] in "=!<>" else _SEVERAL
+            raise HloError(f"{name}() takes no limit", Span(at, at + len(rest)), source=source, hint=hint)
         return Quantity(function, where), operator, Number(limit, "", str(limit), Span(closed, closed + 1))
     operator, number = _limit(source, closed + 1)
     return Quantity(_MEASURED[name], where, field), operator, number
@@ -78,15 +79,14 @@ def _function(source: Source) -> tuple[str, int]:
     """The name of the function, and the position of its opening parenthesis."""
     match = _NAME.match(source.text)
     assert match is not None
-    name, hint = match[1] or "", f"functions: {', '.join(FUNCTIONS)}"
+    name, hint = match[1] or "", f"available: {', '.join(FUNCTIONS)}"
     if name not in FUNCTIONS:
         if not name:
             raise HloError("expected a function", Span(0, 1), source=source, hint=hint)
-        meant = nearest(name, FUNCTIONS)
-        question = f"; did you mean {meant}?" if meant else ""
-        raise HloError(f"no function {name}{question}", Span(*match.span(1)), source=source, hint=hint)
+        meant = did_you_mean(nearest(name, FUNCTIONS))
+        raise HloError(f"unknown function '{name}'", Span(*match.span(1)), source=source, hint=meant or hint)
     if source.text[match.end() : match.end() + 1] != "(":
-        raise HloError(f"expected ( behind {name}", Span(match.end(), match.end() + 1), source=source)
+        raise HloError(f"expected '(' after {name}", Span(match.end(), match.end() + 1), source=source)
     return name, match.end()
 
 
@@ -102,13 +102,13 @@ def _closed(source: Source, opened: int) -> tuple[int | None, int]:
                 return comma, piece.start()
         elif piece[0] == "," and depth == 1 and comma is None:
             comma = piece.start()
-    raise HloError("( is not closed", Span(opened, opened + 1), source=source)
+    raise HloError("unclosed '('", Span(opened, opened + 1), source=source)
 
 
 def _field(source: Source, span: Span) -> Field:
     match = _FIELD.match(source.text, span.start, span.end)
     if match is None:
-        hint = "as sum(padded_bytes, opcode == copy)"
+        hint = "for example, sum(padded_bytes, opcode == copy)"
         raise HloError("expected a field, then a comma", _stripped(source, span), source=source, hint=hint)
     return Field(match[1], Span(match.start(1), match.end(2) + 1 if match[2] is not None else match.end(1)), match[2])
 
@@ -138,14 +138,14 @@ def _limit(source: Source, at: int) -> tuple[Limit, Number]:
     if sign is None:
         found = text.split()[0] if text else ""
         start = match.start(2) if text else len(source.text)
-        message = f"expected a limit, as <= 12, found {found or 'the end'}"
+        message = f"expected a limit such as <= 12, found {quoted_token(found)}"
         raise HloError(message, Span(start, start + len(found)), source=source, hint=_SEVERAL if found else None)
     if sign not in _LIMITS:
-        hint = "write ==" if sign == "=" else f"limits: {' '.join(_LIMITS)}"
-        raise HloError(f"expected a comparison, found {sign}", Span(*match.span(1)), source=source, hint=hint)
+        hint = "use ==" if sign == "=" else f"available: {', '.join(_LIMITS)}"
+        raise HloError(f"expected a comparison, found '{sign}'", Span(*match.span(1)), source=source, hint=hint)
     if not text:
         end = len(source.text)
-        raise HloError(f"expected a number behind {sign}, found the end", Span(end, end), source=source)
+        raise HloError(f"expected a number after {sign}, found end of input", Span(end, end), source=source)
     start = match.start(2)
     try:
         number = parse_limit(text)

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section
 from hlo_cli.ir.memory_space import space_words
 from hlo_cli.ir.where import Number, Where
-from hlo_cli.source import Diagnostic, HloError, Source, Span, nearest
+from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, nearest
 from hlo_cli.syntax.queries.assertion import parse_expectation
 from hlo_cli.syntax.queries.sizes import parse_size
 from hlo_cli.syntax.queries.toml_spans import Path, Place, place_in_string, toml_places
@@ -21,7 +21,7 @@ TARGETS: Final = ("tpu", "gpu", "cpu")
 
 _KEYS: Final = ("expect", "max_peak", "module", "target")
 _AT: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_HINT: Final = "hlo help expect"
+_HINT: Final = "see `hlo help expect`"
 
 
 def read_expectations(source: Source, check: Check | None = None) -> tuple[Expectation, ...]:
@@ -52,7 +52,7 @@ class _Reader:
         if self._errors:
             raise HloError.of(sorted(self._errors, key=lambda each: each.span.start if each.span else 0))
         if not found:
-            raise HloError(f"{self._source.name} states nothing that is expected", hint=_HINT)
+            raise HloError(f"{self._source.name} contains no assertions", hint=_HINT)
         return found
 
     def _section(self, table: Mapping[str, Toml], path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
@@ -73,11 +73,13 @@ class _Reader:
 
     def _inner(self, section: Section, table: Toml, path: Path, around: tuple[Section, ...]) -> Iterator[Expectation]:
         if section.kind == "target" and section.pattern not in TARGETS:
-            self._wrong(f"no target {section.pattern}", self._place(path), f"targets: {', '.join(TARGETS)}")
+            self._wrong(f"unknown target '{section.pattern}'", self._place(path), f"available: {', '.join(TARGETS)}")
         elif isinstance(table, Mapping):
             yield from self._section(table, path, (*around, section))
         else:
-            self._wrong(f"{section} is a section", self._place(path), f'write [{section.kind}."{section.pattern}"]')
+            self._wrong(
+                f"{section} must be a section", self._place(path), f'write [{section.kind}."{section.pattern}"]'
+            )
 
     def _stated(self, value: Toml, path: Path, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         """An expectation: a string, or a table with the string and its reason."""
@@ -89,7 +91,8 @@ class _Reader:
             case {"that": str(text), **others} if not others:
                 yield from self._parsed(text, self._place((*path, "that")).value, "", sections)
             case _:
-                self._wrong("expected a string", self._place(path), 'or {that = "…", why = "…"}')
+                hint = 'a table must have the form {that = "…", why = "…"}'
+                self._wrong("expected a string or a table", self._place(path), hint)
 
     def _parsed(self, text: str, place: Span, why: str, sections: tuple[Section, ...]) -> Iterator[Expectation]:
         try:
@@ -106,11 +109,10 @@ class _Reader:
         place = self._place(path)
         known = space_words()
         if space.lower() not in known:
-            meant = nearest(space.lower(), known)
-            question = f"; did you mean {meant}?" if meant else ""
-            self._wrong(f"no memory {space}{question}", place, f"memories: {', '.join(known)}")
+            meant = did_you_mean(nearest(space.lower(), known))
+            self._wrong(f"unknown memory space '{space}'", place, meant or f"available: {', '.join(known)}")
         elif isinstance(limit, bool) or not isinstance(limit, int | str):
-            self._wrong(f"expected a size, found {limit}", place, f'as max_peak.{space} = "14GiB"')
+            self._wrong(f"expected a size, found {limit}", place, f'for example, max_peak.{space} = "14GiB"')
         else:
             try:
                 number = Number(parse_size(str(limit)), "bytes", str(limit), place.value)
@@ -124,13 +126,12 @@ class _Reader:
 
     def _wrong_key(self, key: str, path: Path) -> None:
         if key in _KEYS:
-            hint = 'as expect = ["none(opcode == copy and loop)"]' if key == "expect" else _HINT
+            hint = 'for example, expect = ["none(opcode == copy and loop)"]' if key == "expect" else _HINT
             kind = "a list of strings" if key == "expect" else "a table"
-            self._wrong(f"{key} is {kind}", self._place(path), hint)
+            self._wrong(f"{key} must be {kind}", self._place(path), hint)
             return
-        meant = nearest(key, _KEYS)
-        question = f"; did you mean {meant}?" if meant else ""
-        self._wrong(f"no key {key}{question}", self._place(path), f"keys: {', '.join(_KEYS)}")
+        meant = did_you_mean(nearest(key, _KEYS))
+        self._wrong(f"unknown key '{key}'", self._place(path), meant or f"available: {', '.join(_KEYS)}")
 
     def _place(self, path: Path) -> Place:
         """The span of a key or value; of a table that only prefixes others, the span of the first of these."""
@@ -164,4 +165,4 @@ def _load(source: Source) -> Mapping[str, Toml]:
         lowered = message[:1].lower() + message[1:]
         raise HloError(lowered, Span(start, start + 1), source=source, hint=_HINT) from None
     except RecursionError:
-        raise HloError(f"{source.name} is nested too deep") from None
+        raise HloError(f"{source.name} is nested too deeply") from None

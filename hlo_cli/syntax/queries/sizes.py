@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source, Span, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
 
 UNITS: Final[dict[str, int]] = {
     "B": 1,
@@ -28,18 +28,17 @@ def parse_size(text: str) -> int:
     >>> parse_size("16 Gib")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:4: error: no unit Gib; did you mean GiB?
+    hlo_cli.source.HloError: 1:4: error: unknown unit 'Gib'
     """
     match = _SIZE.fullmatch(text)
-    hint = f"units are {', '.join(UNITS)}"
+    hint = f"units: {', '.join(UNITS)}"
     if match is None:
-        raise HloError("expected a size, as 16GiB", Span(0, max(len(text), 1)), source=Source("", text), hint=hint)
+        raise HloError("expected a size, such as 16GiB", Span(0, max(len(text), 1)), source=Source("", text), hint=hint)
     number, unit = match.groups()
     factor = 1 if not unit else UNITS.get(unit) or _SHORT.get(unit)
     if factor is None:
-        meant = unit_meant(unit)
-        question = f"; did you mean {meant}?" if meant else ""
-        raise HloError(f"no unit {unit}{question}", Span(*match.span(2)), source=Source("", text), hint=hint)
+        hint = did_you_mean(unit_meant(unit)) or hint
+        raise HloError(f"unknown unit '{unit}'", Span(*match.span(2)), source=Source("", text), hint=hint)
     whole, _, fraction = number.partition(".")
     return int(whole) * factor + int(fraction or "0") * factor // int("1" + "0" * len(fraction))
 

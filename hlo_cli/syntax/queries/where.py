@@ -14,8 +14,9 @@ from typing import Final
 import pyparsing as pp
 
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Operator, Text, Where
-from hlo_cli.source import HloError, Source, Span, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
 from hlo_cli.syntax.queries.sizes import UNITS, unit_meant
+from hlo_cli.syntax.scanning.scanner import quoted_token
 
 MOST_NESTED: Final = 20
 LONGEST: Final = 20_000
@@ -32,13 +33,13 @@ _NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
 _TOKEN: Final = re.compile(rf"(?s){_QUOTED}|{_BRACKETS}|[()\"']|[^()\"'\[{{]++|.")
 _FOUND: Final = re.compile(rf"(?s)&&|\|\||[=!<>~]++|{_QUOTED}|[\w.%\-]++|.")
 _HINTS: Final = {
-    "&&": "write and",
-    "||": "write or",
-    "!": "write not",
-    "=~": "write ~",
-    "<>": "write !=",
-    "(": "text that holds parentheses needs quotes",
-    ",": "text that holds commas needs quotes",
+    "&&": "use `and`",
+    "||": "use `or`",
+    "!": "use `not`",
+    "=~": "use ~",
+    "<>": "use !=",
+    "(": "quote text that contains parentheses",
+    ",": "quote text that contains commas",
 }
 
 
@@ -50,7 +51,7 @@ def parse_where(text: str) -> Where:
     >>> parse_where("opcode = fusion")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: 1:8: error: expected an operator, found =
+    hlo_cli.source.HloError: 1:8: error: expected an operator, found '='
     """
     source = Source("", text)
     _check_brackets(source)
@@ -64,25 +65,25 @@ def parse_where(text: str) -> Where:
 def _check_brackets(source: Source) -> None:
     """Checks that parentheses and quotes are closed, and limits nesting and length, which make parsing slow."""
     if not source.text.strip():
-        raise HloError("the expression is empty", Span(0, 0), source=source, hint="hlo help where")
+        raise HloError("empty expression", Span(0, 0), source=source, hint="see `hlo help where`")
     if len(source.text) > LONGEST:
-        raise HloError(f"the expression is longer than {LONGEST:,} characters")
+        raise HloError(f"expression is too long (limit {LONGEST:,} characters)")
     opened: list[int] = []
     for match in _TOKEN.finditer(source.text):
         here = Span(match.start(), match.start() + 1)
         if match[0] == "(":
             opened.append(match.start())
             if len(opened) > MOST_NESTED:
-                raise HloError(f"parentheses are nested more than {MOST_NESTED} deep", here, source=source)
+                raise HloError(f"too many nested parentheses (limit {MOST_NESTED})", here, source=source)
         elif match[0] == ")":
             if not opened:
-                raise HloError(") closes nothing", here, source=source)
+                raise HloError("unmatched ')'", here, source=source)
             opened.pop()
         elif match[0] in "\"'[{":
-            what = "the string" if match[0] in "\"'" else match[0]
-            raise HloError(f"{what} is not closed", here, source=source)
+            what = "string" if match[0] in "\"'" else f"'{match[0]}'"
+            raise HloError(f"unclosed {what}", here, source=source)
     if opened:
-        raise HloError("( is not closed", Span(opened[-1], opened[-1] + 1), source=source)
+        raise HloError("unclosed '('", Span(opened[-1], opened[-1] + 1), source=source)
 
 
 def _error(source: Source, error: pp.ParseBaseException) -> HloError:
@@ -90,8 +91,8 @@ def _error(source: Source, error: pp.ParseBaseException) -> HloError:
     at = error.loc + len(text[error.loc :]) - len(text[error.loc :].lstrip())
     match = _FOUND.match(text, at)
     found = match[0] if match else ""
-    expected = error.msg.removeprefix("Expected ").replace("'", "").replace("end of text", "and, or, or the end")
-    message = f"expected {expected}, found {found or 'the end'}"
+    expected = error.msg.removeprefix("Expected ").replace("end of text", "`and`, `or`, or end of input")
+    message = f"expected {expected}, found {quoted_token(found)}"
     return HloError(message, Span(at, at + len(found)), source=source, hint=_HINTS.get(found))
 
 
@@ -107,10 +108,10 @@ def _grammar() -> pp.ParserElement:
     among = _regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
     listed = left - value + pp.ZeroOrMore(comma - value) + right
     compared = operator - single | among - listed
-    behind = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
+    following = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
     function = _regex(rf"(?!{_JOINS})({_NAME})\s*+(?=\()", _function, "a function")
     call = (function - left - text + right).set_parse_action(_call)
-    comparison = (field + (compared | behind).set_name("an operator")).set_parse_action(_comparison)
+    comparison = (field + (compared | following).set_name("an operator")).set_parse_action(_comparison)
     group = left - condition - right
     negation = _regex(r"not\b", lambda match, _: "not", "not")
     stated = (group | call | comparison).set_name("a condition")
@@ -149,10 +150,9 @@ def _number(match: re.Match[str], span: Span) -> Number:
     if unit == "%":
         return Number(value / 100, "percent", match[0], span)
     if unit and unit not in UNITS:
-        meant = unit_meant(unit)
-        question = f"; did you mean {meant}?" if meant else ""
-        units = f"units are {', '.join(UNITS)} and %; text that begins with a digit needs quotes"
-        raise _wrong(match, f"no unit {unit}{question}", Span(*match.span(2)), units)
+        units = f"units: {', '.join(UNITS)}, %; quote text that starts with a digit"
+        hint = did_you_mean(unit_meant(unit)) or units
+        raise _wrong(match, f"unknown unit '{unit}'", Span(*match.span(2)), hint)
     return Number(value * UNITS[unit] if unit else value, "bytes" if unit else "", match[0], span)
 
 
@@ -162,17 +162,15 @@ def _field(match: re.Match[str], span: Span) -> Field:
 
 def _operator(match: re.Match[str], span: Span) -> str:
     if match[0] == "=":
-        raise _wrong(match, "expected an operator, found =", span, "write ==")
+        raise _wrong(match, "expected an operator, found '='", span, "use ==")
     return match[0]
 
 
 def _function(match: re.Match[str], span: Span) -> Field:
     name = match[1]
     if name not in _FUNCTIONS:
-        meant = nearest(name, _FUNCTIONS)
-        question = f"; did you mean {meant}?" if meant else ""
-        known = f"functions: {', '.join(_FUNCTIONS)}"
-        raise _wrong(match, f"no function {name}{question}", Span(*match.span(1)), known)
+        hint = did_you_mean(nearest(name, _FUNCTIONS)) or f"available: {', '.join(_FUNCTIONS)}"
+        raise _wrong(match, f"unknown function '{name}'", Span(*match.span(1)), hint)
     return Field(name, Span(*match.span(1)))
 
 

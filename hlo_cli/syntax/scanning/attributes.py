@@ -20,7 +20,7 @@ from hlo_cli.syntax.scanning.shapes import read_shape
 
 _PIECE = re.compile(r"(?:[^ \t\n\r,{}()\[\]\"'/=<]++|<=)++")
 _ATTRIBUTE_NAME = re.compile(rf"([A-Za-z_][A-Za-z0-9_.\-]*+){SPACE}=")
-_BEHIND = re.compile(r"[ \t]*+([a-z_\-]++)=")
+_AFTER = re.compile(r"[ \t]*+([a-z_\-]++)=")
 _STATEMENT = lazy_regex(r"\n[ \t]*+(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=[ \t]")
 _MAY_HOLD_LINES: Final = frozenset((*CALLING_ATTRIBUTES, "backend_config", "frontend_attributes"))
 """Attributes whose values may contain lines that look like instructions."""
@@ -49,7 +49,7 @@ def read_attribute(scanner: Scanner) -> Attribute:
     """One `name=value`."""
     match = _ATTRIBUTE_NAME.match(scanner.text, scanner.skip(), scanner.end)
     if match is None:
-        raise scanner.error("expected an attribute, as name=value")
+        raise scanner.error("expected an attribute, such as name=value,")
     scanner.pos = match.end()
     start, end = read_value(scanner, match[1])
     if match[1] not in _MAY_HOLD_LINES or scanner.text[start] != "{":
@@ -60,12 +60,12 @@ def read_attribute(scanner: Scanner) -> Attribute:
 
 def expect_no_attribute(scanner: Scanner) -> None:
     """Fails if an attribute comes next on the line: the comma before it is missing."""
-    match = _BEHIND.match(scanner.text, scanner.pos, scanner.end)
+    match = _AFTER.match(scanner.text, scanner.pos, scanner.end)
     if match is not None:
         from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES, HEADER_ATTRIBUTES
 
         if match[1] in ATTRIBUTE_NAMES or match[1] in HEADER_ATTRIBUTES:
-            raise scanner.error(f"expected a comma before the attribute {match[1]}", *match.span(1))
+            raise scanner.error(f"expected a comma before attribute {match[1]}", *match.span(1))
 
 
 def read_value(scanner: Scanner, name: str) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def _check_lines(scanner: Scanner, start: int, end: int) -> None:
     try:
         Scanner(scanner.source, start, following.start()).balanced()
     except HloError as error:
-        if error.diagnostic.message != "the string is not closed":
+        if error.diagnostic.message != "unclosed string":
             raise
 
 

@@ -18,7 +18,7 @@ _CLOSES: Final = r"\}(?![}\])]|,(?! execution_thread=))"
 _CLOSING: Final = lazy_regex(_CLOSES)
 _NEXT_STATEMENT: Final = lazy_regex(rf"\n[ \t]*+(?:(?:ROOT[ \t]++)?{_NAME}(?:[ \t]*+=[ \t]|{_SHAPE})|{_CLOSES})")
 _NEXT_COMPUTATION: Final = lazy_regex(rf"\n(?=(?:ENTRY\b|{_NAME} (?:\(|\{{)))")
-_FOUND: Final = re.compile(r", found (?!the end).*", re.DOTALL)
+_FOUND: Final = re.compile(r", found (?!end of).*", re.DOTALL)
 _LOST: Final = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
 _DEFINED: Final = lazy_regex(r"[ \t\n\r%]([A-Za-z_][A-Za-z0-9_.\-]*+)[ \t]++=[ \t]")
 _HEAD_NAME: Final = lazy_regex(r"[ \t\n\r]*+(?:ENTRY[ \t]++)?%?([A-Za-z_][A-Za-z0-9_.\-]*+)")
@@ -60,13 +60,13 @@ def unclosed(source: Source, last: int, end: int, name: str) -> HloError:
     """
     line_end = source.text.find("\n", last)
     if line_end > 0 and _CLOSING.match(source.text, line_end + 1):
-        message = "a brace that opens in this instruction is not closed in it"
+        message = "unclosed brace in this instruction"
         return HloError(message, Span(last, line_end), source=source)
     begins = _NEXT_COMPUTATION.search(source.text, max(last, end - 1))
     if begins is not None and not source.text[end : begins.start()].strip():
-        message = f"computation {name} is not closed before the next one begins"
-        return HloError(message, Span(end - 1, end), source=source, hint="a } is missing here")
-    return HloError(f"the text ends inside computation {name}", Span(end - 1, end), source=source)
+        message = f"missing '}}' at the end of computation {name}"
+        return HloError(message, Span(end - 1, end), source=source)
+    return HloError(f"unexpected end of input in computation {name}", Span(end - 1, end), source=source)
 
 
 def is_closed(source: Source, opening: int, end: int) -> bool:
@@ -87,9 +87,7 @@ def within(error: HloError, text: str, start: int, end: int) -> list[Diagnostic]
     while end > start + 1 and text[end - 1] in " \t\r\n":
         end -= 1
     return [
-        Diagnostic(
-            d.severity, _FOUND.sub(", found the end of the line", d.message), d.source, Span(end - 1, end), d.hint
-        )
+        Diagnostic(d.severity, _FOUND.sub(", found end of line", d.message), d.source, Span(end - 1, end), d.hint)
         if d.span is not None and d.span.start >= end > start
         else d
         for d in error.diagnostics

@@ -59,13 +59,13 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
     parts = _parts(text)
     dots = [at for at, (part, _) in enumerate(parts) if part in ("...", "…")]
     if len(dots) > 1:
-        raise HloError("only one ... can stand in an index", parts[dots[1]][1], source=source)
+        raise HloError("only one ... is allowed in an index", parts[dots[1]][1], source=source)
     if dots:
         at, span = dots[0], parts[dots[0]][1]
         parts[at : at + 1] = [(":", span)] * (len(sizes) - len(parts) + 1)
     if len(parts) != len(sizes):
         raise HloError(
-            f"an index into {list(sizes)} has {len(sizes)} numbers, this has {len(parts)}",
+            f"expected {len(sizes)} number{'s'[: len(sizes) != 1]} for {list(sizes)}, found {len(parts)}",
             Span(0, len(text)),
             source=source,
         )
@@ -97,17 +97,17 @@ def _parts(text: str) -> list[tuple[str, Span]]:
 def _range(part: str, size: int, span: Span, source: Source, *, negative: bool = True) -> range:
     pieces = [piece.strip() for piece in part.split(":")]
     if len(pieces) > 3 or any(piece and not _NUMBER.match(piece) for piece in pieces) or pieces == [""]:
-        raise HloError("expected a number or a slice, as 3 or 0:4", span, source=source)
+        raise HloError("expected a number or a slice, such as 3 or 0:4", span, source=source)
     numbers = [_number(piece, span, source) if piece else None for piece in pieces]
     if len(numbers) > 1:
         if numbers[2:] == [0]:
-            raise HloError("the step of a slice is not 0", span, source=source)
+            raise HloError("slice step cannot be 0", span, source=source)
         return range(*slice(*numbers).indices(size))
     number = numbers[0]
     assert number is not None
     if not (-size if negative else 0) <= number < size:
-        ends = f"0 to {size - 1} are there" if size > 1 else "only 0 is there" if size else "nothing is there"
-        raise HloError(f"{number} is out of range: {ends}", span, source=source)
+        ends = f"valid: 0 to {size - 1}" if size > 1 else "valid: 0" if size else "the dimension is empty"
+        raise HloError(f"index {number} is out of range ({ends})", span, source=source)
     return range(number % size, number % size + 1)
 
 

@@ -55,7 +55,7 @@ def plain_layout(text: str) -> Layout:
     scanner = Scanner(Source("layout", text))
     layout = read_layout(scanner)
     if scanner.pos != len(text):
-        raise scanner.error("expected the end of the layout")
+        raise scanner.error("expected end of layout")
     return layout
 
 
@@ -71,7 +71,7 @@ def _read_properties(scanner: Scanner, order: tuple[int, ...]) -> Layout:
     splits = _read_splits(scanner)
     prefix = _read_number(scanner, "M", "a number of bytes", 0)
     if not scanner.at("}"):
-        raise scanner.error("expected T, L, #, *, E, S, SC or M, in this order,")
+        raise scanner.error("expected T, L, #, *, E, S, SC, or M, in this order,")
     space = (space + 128) % 256 - 128
     return Layout(order, tiles, tail, index_type, pointer_type, element_bits, space, splits, prefix)
 
@@ -86,7 +86,7 @@ def _read_tiles(scanner: Scanner) -> tuple[Tile, ...]:
     tiles: list[Tile] = []
     if scanner.accept("T"):
         if not scanner.at("("):
-            raise scanner.error("expected ( before the sizes of the tile")
+            raise scanner.error("expected '(' before the sizes of the tile")
         while scanner.accept("("):
             tiles.append(Tile(_read_tile_sizes(scanner)))
     return tuple(tiles)
@@ -117,7 +117,11 @@ def _read_type(scanner: Scanner, sign: str) -> PrimitiveType | None:
     scanner.expect("(", f"after {sign}")
     word = scanner.word() or ""
     if word not in PRIMITIVE_TYPES:
-        raise scanner.error(f"{word or 'this'} is not a type", scanner.pos - len(word), scanner.pos)
+        raise scanner.error(
+            f"unknown element type '{word}'" if word else "expected an element type",
+            scanner.pos - len(word),
+            scanner.pos,
+        )
     scanner.expect(")", "after the type")
     return PRIMITIVE_TYPES[word]
 
@@ -139,7 +143,7 @@ def read_size(scanner: Scanner) -> int:
     size = scanner.integer("a size")
     if not 0 <= size <= INT64_MAX:
         length = len(str(size))
-        raise scanner.error(f"{size} is no size of a dimension", scanner.pos - length, scanner.pos)
+        raise scanner.error(f"invalid dimension size {size}", scanner.pos - length, scanner.pos)
     return size
 
 

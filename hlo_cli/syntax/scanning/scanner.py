@@ -24,8 +24,8 @@ _JSON_BRACKET = re.compile(r"[\"{}]")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _MOST_DIGITS: Final = 40
 STRAY: Final = {
-    "#": "comments begin with // or stand between /* and */",
-    ";": "an instruction ends with its line, without a sign",
+    "#": "comments start with // or are enclosed in /* */",
+    ";": "remove the character at the end of the line",
 }
 """Hints on invalid characters."""
 
@@ -67,7 +67,7 @@ class Scanner:
     def expect(self, literal: str, where: str, *, hint: str | None = None) -> None:
         """Moves over these characters; an error if they do not come next."""
         if not self.accept(literal):
-            raise self.error(f"expected {literal} {where}", hint=hint)
+            raise self.error(f"expected '{literal}' {where}", hint=hint)
 
     def accept_word(self, word: str) -> bool:
         """Moves over a word if it comes next and is not the start of a longer word, nor a name before `=`."""
@@ -87,7 +87,7 @@ class Scanner:
         """The next integer; an error if there is none."""
         digits = self._take(_INTEGER)
         if digits is None:
-            raise self.error(f"expected {what}, a whole number,")
+            raise self.error(f"expected {what}, an integer,")
         if len(digits) > 20:
             raise self.error(beyond_64_bits(digits), self.pos - len(digits), self.pos)
         return int(digits)
@@ -105,7 +105,7 @@ class Scanner:
         taken = self._take(_STRING)
         if taken is None:
             unclosed = self.pos < self.end and self.text[self.pos] in "\"'"
-            raise self.error("the string is not closed" if unclosed else f"expected {what}, a string,")
+            raise self.error("unclosed string" if unclosed else f"expected {what}, a string,")
         return taken
 
     def balanced(self, *, json: bool = False) -> tuple[int, int]:
@@ -121,14 +121,14 @@ class Scanner:
                 expected.append(_CLOSING[token])
             elif token in ")]}":
                 if token != (wanted := expected.pop() if expected else None):
-                    message = f"expected {wanted} before {token}" if wanted else f"{token} closes nothing"
+                    message = f"expected '{wanted}' before '{token}'" if wanted else f"unmatched '{token}'"
                     raise self.error(message, match.start(), pos)
                 if not expected:
                     self.pos = pos
                     return start, pos
             else:
                 pos = self._end_of_quoted(match.start())
-        raise self.error(f"{self.text[start]} is not closed", start, start + 1)
+        raise self.error(f"unclosed '{self.text[start]}'", start, start + 1)
 
     def error(
         self, message: str, start: int | None = None, end: int | None = None, *, hint: str | None = None
@@ -138,14 +138,15 @@ class Scanner:
             return HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
         start = self.skip()
         if self.text.startswith("/*", start, self.end):
-            return HloError("the comment is not closed", Span(start, start + 2), source=self.source)
+            return HloError("unclosed comment", Span(start, start + 2), source=self.source)
         end, found = self._token()
         hint = STRAY.get(found, hint)
-        return HloError(f"{message.removesuffix(',')}, found {found}", Span(start, end), source=self.source, hint=hint)
+        message = f"{message.removesuffix(',')}, found {quoted_token(found)}"
+        return HloError(message, Span(start, end), source=self.source, hint=hint)
 
     def _token(self) -> tuple[int, str]:
         if self.pos >= self.end:
-            return self.pos, "the end of the text"
+            return self.pos, ""
         match = _WORD.match(self.text, self.pos, self.end) or _INTEGER.match(self.text, self.pos, self.end)
         end = min(match.end() if match else self.pos + 1, self.pos + 60)
         return end, self.text[self.pos : end]
@@ -161,8 +162,17 @@ class Scanner:
         match = (_SPACE if self.text[start] == "/" else _STRING).match(self.text, start, self.end)
         if match is None or match.end() == start:
             what = "comment" if self.text[start] == "/" else "string"
-            raise self.error(f"the {what} is not closed", start, start + 1)
+            raise self.error(f"unclosed {what}", start, start + 1)
         return match.end()
+
+
+def quoted_token(text: str) -> str:
+    """A found token for messages: quoted, or the words for the end.
+
+    >>> quoted_token("}"), quoted_token("")
+    ("'}'", 'end of input')
+    """
+    return f"'{text}'" if text else "end of input"
 
 
 def int64(digits: str, base: int = 10) -> int | None:

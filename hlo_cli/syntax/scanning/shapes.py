@@ -48,7 +48,7 @@ def parse_shape(text: str) -> Shape:
     scanner = Scanner(Source("", with_small_types(text)))
     shape = read_shape(scanner)
     if not scanner.at_end():
-        raise scanner.error("expected the end of the shape")
+        raise scanner.error("expected end of shape")
     return shape
 
 
@@ -75,7 +75,7 @@ def plain_shape(text: str) -> Shape | None:
 def read_shape(scanner: Scanner, depth: int = 0) -> Shape:
     """The shape that comes next; the scanner moves after it."""
     if depth > MAX_NESTING:
-        raise scanner.error(f"tuples are nested more than {MAX_NESTING} deep")
+        raise scanner.error(f"tuples are nested too deeply (limit {MAX_NESTING})")
     if scanner.accept("("):
         return _read_tuple(scanner, depth)
     if (plain := _PLAIN.match(scanner.text, scanner.pos, scanner.end)) is not None:
@@ -147,7 +147,7 @@ def _read_buffer(scanner: Scanner, depth: int) -> Shape:
     start = scanner.skip()
     array = read_shape(scanner, depth + 1)
     if not isinstance(array, ArrayShape):
-        raise scanner.error("a buffer holds an array", start, scanner.pos)
+        raise scanner.error("a buffer must hold an array", start, scanner.pos)
     scanner.expect(")", "after the buffer's array")
     return BufferShape(array)
 
@@ -180,7 +180,8 @@ def _read_layout_of(scanner: Scanner, rank: int) -> Layout:
     layout = read_layout(scanner)
     if (given := len(layout.minor_to_major)) != rank:
         default = ",".join(map(str, range(rank - 1, -1, -1)))
-        error = scanner.error(f"the order lists {given} dimensions, the shape has {rank}", start, scanner.pos)
+        message = f"layout has {given} dimension{'s'[: given != 1]}, but the shape has {rank}"
+        error = scanner.error(message, start, scanner.pos)
         raise HloError(
             error.diagnostic.message,
             error.diagnostic.span,

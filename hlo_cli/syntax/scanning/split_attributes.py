@@ -22,8 +22,8 @@ def split_attributes(text: str) -> list[tuple[str, str]] | None:
     True
     """
     if (cut := _cut(text)) is not None:
-        before, metadata, behind = cut
-        return [*(_split(before) or ()), ("metadata", metadata), *(_split(behind) or ())]
+        before, metadata, after = cut
+        return [*(_split(before) or ()), ("metadata", metadata), *(_split(after) or ())]
     pairs = _split(text)
     return None if pairs is None else list(pairs)
 
@@ -36,8 +36,8 @@ def without_metadata(text: str) -> tuple[str, str]:
     """
     if (cut := _cut(text)) is None:
         return text, ""
-    before, metadata, behind = cut
-    return before + behind, metadata
+    before, metadata, after = cut
+    return before + after, metadata
 
 
 def split_tail(tail: str) -> list[tuple[str, str]] | None:
@@ -58,10 +58,10 @@ def _cut(text: str) -> tuple[str, str, str] | None:
     before, found, rest = text.partition(", metadata={")
     if not found or (metadata := _METADATA_REST.match(rest)) is None:
         return None
-    behind = rest[metadata.end() :]
-    if _split(before) is None or _split(behind) is None:
+    after = rest[metadata.end() :]
+    if _split(before) is None or _split(after) is None:
         return None
-    return before, f"{{{metadata[0]}", behind
+    return before, f"{{{metadata[0]}", after
 
 
 @lru_cache(maxsize=1 << 12)

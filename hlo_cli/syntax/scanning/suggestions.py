@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.ir.operations import OPCODE_ARITY, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.source import Source, nearest
+from hlo_cli.source import Source, did_you_mean, nearest
 
 _OPCODES: Final = {
     "cast": "convert",
@@ -52,8 +52,8 @@ _TYPES: Final = {
 }
 _SIZED: Final = r"(float|fp|int|uint|i|ui)([0-9]+)"
 _LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "uint": "u", "ui": "u"}
-FORM: Final = "an instruction is written name = shape opcode(operands), attribute=value"
-ONE_RESULT: Final = "a computation has one result; take one ROOT away"
+FORM: Final = "syntax: name = shape opcode(operands), attribute=value"
+ONE_RESULT: Final = "a computation has one ROOT; remove one"
 _BEFORE_NAMES: Final = ("", "%", "ROOT", "ROOT %", "ENTRY", "ENTRY %")
 
 
@@ -82,15 +82,6 @@ def type_like(word: str) -> str | None:
     return lower if lower in PRIMITIVE_TYPES else nearest(lower, PRIMITIVE_TYPES)
 
 
-def did_you_mean(word: str | None) -> str | None:
-    """The hint that suggests a word, or None.
-
-    >>> did_you_mean("add"), did_you_mean(None)
-    ('did you mean add?', None)
-    """
-    return None if word is None else f"did you mean {word}?"
-
-
 def like(word: str, known: Iterable[str]) -> str | None:
     """The hint that suggests the most similar of the known words, or None."""
     return did_you_mean(nearest(word, known))
@@ -103,15 +94,6 @@ def counted_operands(count: int) -> str:
     ('1 operand', '2 operands')
     """
     return f"{count} operand{'s'[: count != 1]}"
-
-
-def are(count: int) -> str:
-    """`is` or `are` with a count.
-
-    >>> are(1), are(2)
-    ('is 1', 'are 2')
-    """
-    return f"{'is' if count == 1 else 'are'} {count}"
 
 
 def defined_below(source: Source, name: str, start: int) -> str | None:
@@ -134,7 +116,7 @@ def _below(source: Source, name: str, sign: str, start: int, end: int, *, before
     at = text.find(sought, start, end) if name else -1
     while at >= 0:
         if text[text.rfind("\n", 0, at) + 1 : at].strip() in _BEFORE_NAMES:
-            return f"{name} stands below, on line {source.position(at).line}; move it before its {before}"
+            return f"{name} is defined later, on line {source.position(at).line}; move it before its {before}"
         at = text.find(sought, at + 1, end)
     return None
 

@@ -13,19 +13,19 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.strings import end_of_dictionary
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.scanning.scanner import STRAY, Scanner
+from hlo_cli.syntax.scanning.scanner import STRAY, Scanner, quoted_token
 
 NAME: Final = "a name"
 ATTRIBUTE: Final = "an attribute name"
 TYPE: Final = "a type"
 IDENT: Final = "a word"
 STRING: Final = "a string"
-INT: Final = "a whole number"
+INT: Final = "an integer"
 DECIMAL: Final = "a decimal number"
 DXD: Final = "sizes such as 2x3"
 PAD: Final = "padding such as 0_0x1_1"
 DIM_LABELS: Final = "dimension labels such as b0f_0io->b0f"
-END: Final = "the end of the text"
+END: Final = "end of input"
 ERROR: Final = "no token"
 
 KEYWORDS: Final = frozenset(
@@ -127,7 +127,7 @@ class Tokens:
     def expect(self, kind: str, where: str, *, hint: str | None = None) -> str:
         """Moves over the current token and returns its text; an error if it is not of this kind."""
         if self.kind != kind:
-            self.fail(f"expected {kind} {where}", hint=hint)
+            self.fail(f"expected {kind if ' ' in kind else repr(kind)} {where}", hint=hint)
         text = self.text
         self.advance()
         return text
@@ -142,7 +142,7 @@ class Tokens:
         start, text = self.start, self._scanner.text
         end = end_of_dictionary(text, start, self._scanner.end)
         if end is None:
-            self.fail("the dictionary is not closed", start)
+            self.fail("unclosed dictionary", start)
         self.move(end)
         return text[start:end]
 
@@ -158,10 +158,12 @@ class Tokens:
             message = message[:_LONGEST] + "…"
         if start is None:
             if (opened := self._unclosed()) is not None:
-                raise HloError(f"the {opened} is not closed", Span(self.start, self.end), source=self.source)
-            found = (END if self.kind == END else self.text)[:60]
+                raise HloError(f"unclosed {opened}", Span(self.start, self.end), source=self.source)
+            found = quoted_token("" if self.kind == END else self.text[:60])
             hint = STRAY.get(self.text, hint)
-            raise HloError(f"{message}, found {found}", Span(self.start, self.end), source=self.source, hint=hint)
+            raise HloError(
+                f"{message.removesuffix(',')}, found {found}", Span(self.start, self.end), source=self.source, hint=hint
+            )
         raise HloError(message, Span(start, end if end is not None else start + 1), source=self.source, hint=hint)
 
     def _unclosed(self) -> str | None:

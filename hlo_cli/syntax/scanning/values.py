@@ -14,9 +14,10 @@ from typing import Final, TypeVar
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
+from hlo_cli.source import did_you_mean
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import read_shape
-from hlo_cli.syntax.scanning.suggestions import did_you_mean, like
+from hlo_cli.syntax.scanning.suggestions import like
 from hlo_cli.syntax.scanning.tokens import Tokens
 
 Reader = Callable[[Tokens], object]
@@ -35,12 +36,12 @@ def read_bool(tokens: Tokens) -> bool:
 
 
 def read_int(tokens: Tokens) -> int:
-    """A whole number of 64 bits."""
+    """An integer of 64 bits."""
     return tokens.integer("here")
 
 
 def read_int32(tokens: Tokens) -> int:
-    """A whole number of 32 bits."""
+    """An integer of 32 bits."""
     start, end = tokens.start, tokens.end
     value = read_int(tokens)
     if not -(2**31) <= value < 2**31:
@@ -57,14 +58,14 @@ def read_number(tokens: Tokens) -> float:
         tokens.fail("expected a number")
     value = float(text.partition("(")[0])  # the parentheses hold the payload of a NaN
     if kind == tk.DECIMAL and value in (float("inf"), float("-inf")) and "inf" not in text:
-        tokens.fail(f"{text} is too large for 64 bits", tokens.start, tokens.end)
+        tokens.fail(f"{text} does not fit in 64 bits", tokens.start, tokens.end)
     tokens.advance()
     return value
 
 
 def read_string(tokens: Tokens) -> str:
     """The contents of a string."""
-    hint = f'a string stands in quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
+    hint = f'strings need quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
     return unquote(tokens.expect(tk.STRING, "here", hint=hint))
 
 
@@ -76,10 +77,10 @@ def read_string_or_json(tokens: Tokens) -> str:
 def read_name(tokens: Tokens, what: str) -> str:
     """A name with or without %, but not a bare keyword or type."""
     if tokens.kind == tk.ATTRIBUTE:
-        tokens.fail(f"expected a space between {tokens.text} and =", tokens.start, tokens.end)
+        tokens.fail(f"expected a space between '{tokens.text}' and '='", tokens.start, tokens.end)
     if tokens.kind not in (tk.NAME, tk.IDENT):
         reserved = tokens.kind == tk.TYPE or tokens.kind in tk.KEYWORDS
-        tokens.fail(f"expected {what}" + (" (a reserved word needs %)" if reserved else ""))
+        tokens.fail(f"expected {what}" + (" (reserved words need %)" if reserved else ""))
     name = tokens.text
     tokens.advance()
     return name
@@ -98,7 +99,7 @@ def take_shape(tokens: Tokens) -> Shape:
     shape = read_shape(scanner)
     unknown = next((leaf for _, leaf in shape.leaves if isinstance(leaf, UnknownShape)), None)
     if unknown is not None:
-        tokens.fail(f"{unknown.text} is no shape", start, scanner.pos)
+        tokens.fail(f"'{unknown.text}' is not a shape", start, scanner.pos)
     if (problem := _problem(shape)) is not None:
         tokens.fail(problem, start, scanner.pos)
     tokens.move(scanner.pos)
@@ -133,7 +134,7 @@ def read_list(tokens: Tokens, item: Callable[[Tokens], _T], brackets: str = "{}"
         items.append(item(tokens))
         while tokens.accept(comma):
             items.append(item(tokens))
-    tokens.expect(brackets[1], f"or {comma} in a list")
+    tokens.expect(brackets[1], f"or '{comma}' in a list")
     return tuple(items)
 
 
@@ -179,15 +180,19 @@ def fields(
         while tokens.kind != "}":
             if not loose:
                 tokens.accept(",")
-            at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a field, as name=value"), tokens.previous_end
+            at, name, end = (
+                tokens.start,
+                tokens.expect(tk.ATTRIBUTE, "of a field, such as name=value"),
+                tokens.previous_end,
+            )
             if name in seen and not loose:
-                tokens.fail(f"{name} stands here twice", at, end)
+                tokens.fail(f"duplicate field {name}", at, end)
             if name not in kinds:
-                tokens.fail(f"there is no field {name}; there are {', '.join(sorted(kinds))}", at, end)
+                tokens.fail(f"unknown field '{name}'; expected one of {', '.join(sorted(kinds))}", at, end)
             seen[name] = kinds[name](tokens)
         for name in required:
             if name not in seen:
-                tokens.fail(f"{name} is missing", start, tokens.end)
+                tokens.fail(f"missing field {name}", start, tokens.end)
         tokens.advance()
         return seen
 
@@ -216,7 +221,7 @@ def read_float(tokens: Tokens) -> float:
     start, end = tokens.start, tokens.end
     value = read_number(tokens)
     if abs(value) > _LARGEST_FLOAT:
-        tokens.fail(f"{value} is too large for 32 bits", start, end)
+        tokens.fail(f"{value} does not fit in 32 bits", start, end)
     return value
 
 

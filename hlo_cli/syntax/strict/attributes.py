@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.source import Span, nearest
+from hlo_cli.source import Span, did_you_mean, nearest
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import Rules
 from hlo_cli.syntax.scanning import tokens as tk
@@ -25,12 +25,12 @@ def read_rules(tokens: Tokens, rules: Rules, grammars: Mapping[Kind, Reader], of
     while tokens.accept(","):
         start, name, end = tokens.start, tokens.text, tokens.end
         if tokens.kind != tk.ATTRIBUTE:
-            tokens.fail("expected an attribute, as name=value")
+            tokens.fail("expected an attribute, such as name=value,")
         rule = rules.get(name)
         if rule is None or rule.is_old:
             _unknown(tokens, Span(start, end), name, rules, of)
         elif name in values:
-            tokens.fail(f"{name} stands here twice", start, end)
+            tokens.fail(f"duplicate attribute {name}", start, end)
         else:
             tokens.advance()
             values[name] = grammars[rule.kind](tokens)
@@ -42,11 +42,10 @@ def check_required(tokens: Tokens, rules: Rules, values: Mapping[str, object], o
     """Fails at `span` if an attribute is missing."""
     for name, rule in rules.items():
         if rule.required and name not in values:
-            tokens.fail(f"{of} needs the attribute {name}", span.start, span.end)
+            tokens.fail(f"missing attribute {name} on {of}", span.start, span.end)
 
 
 def _unknown(tokens: Tokens, span: Span, name: str, rules: Mapping[str, AttributeRow], of: str) -> None:
     close = nearest(name, (rule.name for rule in rules.values() if not rule.is_old))
-    hint = f"did you mean {close}?" if close else None
-    what = f"{of} has no attribute {name}" + (", which older versions of XLA had" if name in rules else "")
-    tokens.fail(what, span.start, span.end, hint=hint)
+    what = f"{of} has no attribute '{name}'" + (" (removed from XLA)" if name in rules else "")
+    tokens.fail(what, span.start, span.end, hint=did_you_mean(close))

@@ -85,12 +85,14 @@ class InstructionReader:
         name = read_name(tokens, "the name of an instruction")
         tokens.expect("=", f"after {name}", hint=FORM)
         if is_root and self.scope.root is not None:
-            tokens.fail("a second ROOT in this computation", start, start + 4, hint=ONE_RESULT)
+            tokens.fail("duplicate ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()
         if name in _TYPE_NAMES or (name.startswith("__") and not name.startswith("__xla_")):
-            tokens.fail(f"{name} is reserved and cannot name an instruction", at, end)
+            tokens.fail(f"'{name}' is a reserved word", at, end)
         if name in self.scope.named:
-            tokens.fail(f"a second instruction named {name}", at, end, hint="names are unique in a computation")
+            tokens.fail(
+                f"duplicate instruction name {name}", at, end, hint="rename it; names must be unique in a computation"
+            )
         self.scope.named[name] = self.scope.last = known
         if is_root:
             self.scope.root = known
@@ -102,11 +104,11 @@ class InstructionReader:
         shape = take_shape(tokens) if at_shape(tokens) else None
         span, opcode = Span(tokens.start, tokens.end), tokens.text
         if tokens.kind != tk.IDENT or not is_known(opcode):
-            no_opcode(tokens, behind_shape=shape is not None)
+            no_opcode(tokens, after_shape=shape is not None)
         wrapped = wrapped_opcode(opcode)
         generic = opcode if wrapped is None else f"async{opcode[opcode.rindex('-') :]}"
         if shape is None and generic in NEEDS_SHAPE:
-            tokens.fail(f"{opcode} needs its result shape before it", span.start, span.end)
+            tokens.fail(f"missing result shape before {opcode}", span.start, span.end)
         tokens.advance()
         operation = OperationChecker(tokens, generic, span, shape)
         self._read_arguments(operation)
@@ -153,8 +155,8 @@ class InstructionReader:
             start, end = tokens.start, tokens.end
             number = tokens.integer("as the number of the parameter")
             if number < 0 or number in self.scope.parameters:
-                second = f"a second parameter {number}"
-                tokens.fail(second if number >= 0 else "parameters are numbered from 0", start, end)
+                duplicate = f"duplicate parameter number {number}"
+                tokens.fail(duplicate if number >= 0 else "parameter number cannot be negative", start, end)
             self.scope.parameters[number] = Span(start, end)
         tokens.expect(")", f"after the {'literal' if operation.opcode == opcodes.CONSTANT else 'number'}")
 
@@ -187,7 +189,7 @@ class InstructionReader:
         if known is None:
             no_instruction(tokens, name, Span(at, end), self.scope.named)
         elif shape is not None and known.shape is not None and not compatible(known.shape, shape):
-            tokens.fail(f"{name} has the shape {known.shape}, not {shape}", start, end)
+            tokens.fail(f"{name} has shape {known.shape}, not {shape}", start, end)
         assert known is not None
         return self._element(known)
 
@@ -196,7 +198,7 @@ class InstructionReader:
         tokens, start = self.tokens, self.tokens.start
         index = []
         while tokens.accept("#"):
-            index.append(tokens.integer("as the element to take"))
+            index.append(tokens.integer("as the tuple index"))
         if not index:
             return known
         shape = None if known.shape is None else subshape(known.shape, tuple(index))
@@ -206,7 +208,7 @@ class InstructionReader:
 
     def _make_parameter(self, name: str, shape: Shape | None, span: Span) -> KnownInstruction:
         if shape is None:
-            self.tokens.fail("an operand needs a shape where the instruction stands alone", span.start, span.end)
+            self.tokens.fail("operands of a standalone instruction need shapes", span.start, span.end)
         known = KnownInstruction(opcodes.PARAMETER, shape)
         self.scope.named[name or f"_{len(self.scope.named)}"] = known
         return known
@@ -217,13 +219,13 @@ class InstructionReader:
         if isinstance(replicated, tuple) and operation.shape is not None:
             leaves = len(list(operation.shape.leaves))
             if leaves != len(replicated):
-                operation.fail(f"the shape has {leaves} leaves, here are {len(replicated)}", "parameter_replication")
+                operation.fail(f"the shape has {leaves} leaves, found {len(replicated)}", "parameter_replication")
         if operation.opcode == opcodes.ASYNC_START:
             if wrapped:
                 self._check_wrapped(operation, wrapped)
             elif (called := operation.body("calls")) is not None and called.name:
                 if called.name in self._started:
-                    operation.fail(f"{called.name} is called by another asynchronous operation", "calls")
+                    operation.fail(f"{called.name} is already called by another async operation", "calls")
                 self._started.add(called.name)
         elif wrapped and operation.operands[0].wrapped not in ("", wrapped):
             operation.fail(f"the operand wraps {operation.operands[0].wrapped}, not {wrapped}")
@@ -231,7 +233,7 @@ class InstructionReader:
     def _check_wrapped(self, operation: OperationChecker, wrapped: str) -> None:
         assert isinstance(operation.shape, TupleShape)
         if wrapped in ARGUMENT_OPCODES:
-            operation.fail(f"{wrapped} cannot be asynchronous")
+            operation.fail(f"{wrapped} has no async form")
         shape = operation.shape.elements[1]
         inner = OperationChecker(
             self.tokens, wrapped, operation.span, shape, operation.operands, operation.attributes, operation.spans
@@ -257,7 +259,8 @@ class InstructionReader:
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
-                message = f"parameter {number} is one of {count}; they are numbered from 0 without a gap"
+                has = f"the computation has {count} parameter{'s'[: count != 1]}"
+                message = f"parameter number {number} is out of range: {has}"
                 error = HloError(message, span, source=self.tokens.source)
                 if not recovers:
                     raise error
@@ -290,4 +293,4 @@ class InstructionReader:
     def _nest(self) -> None:
         self.depth += 1
         if self.depth > MAX_NESTING:
-            self.tokens.fail(f"bodies or operands are nested more than {MAX_NESTING} deep", self.tokens.start)
+            self.tokens.fail(f"bodies or operands are nested too deeply (limit {MAX_NESTING})", self.tokens.start)

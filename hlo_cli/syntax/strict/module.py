@@ -12,7 +12,7 @@ from hlo_cli.ir.attributes.aliasing import ComputationLayout
 from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, subshape
-from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.attributes.row import AttributeRow, Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES
 from hlo_cli.syntax.scanning import tokens as tk
@@ -34,7 +34,7 @@ def check_strictly(source: Source) -> tuple[Diagnostic, ...]:
     """The errors of XLA's parser for a text, in the order of the text.
 
     >>> [str(d) for d in check_strictly(Source("x.txt", "HloModule m  e { ROOT x = f32[2] parameter(0), k=1 }"))]
-    ['x.txt:1:48: error: parameter has no attribute k']
+    ["x.txt:1:48: error: parameter has no attribute 'k'"]
     """
     return _Checker(source).check()
 
@@ -76,13 +76,13 @@ class _Checker:
         """One instruction, with or without `name =`; its named operands become parameters."""
         self.reader.makes_parameters = True
         if self.tokens.text.lower() == "hlomodule":
-            self.tokens.fail("expected HloModule", hint="did you mean HloModule?")
+            self.tokens.fail("expected HloModule", hint=did_you_mean("HloModule"))
         if at_shape(self.tokens):
             self.reader.read_operation()
         else:
             self.reader.read_statement()
         if self.tokens.kind != tk.END:
-            self.tokens.fail("expected the end of the instruction; a module begins with HloModule")
+            self.tokens.fail("expected end of instruction")
 
     def _read_module(self) -> None:
         header: Values = {}, {}
@@ -124,13 +124,13 @@ class _Checker:
         for section in ("FunctionNames", "FileLocations"):
             while tokens.accept(tk.INT) and tokens.accept(tk.STRING):
                 pass
-            tokens.expect(section, "behind the names")
+            tokens.expect(section, "after the names")
         for section, names in (("StackFrames", _LOCATION), ("", _FRAME)):
             row = fields(dict.fromkeys(names, read_int32), required=names)
             while tokens.accept(tk.INT):
                 row(tokens)
             if section:
-                tokens.expect(section, "behind the locations")
+                tokens.expect(section, "after the locations")
 
     def _read_computation(self) -> None:
         tokens, start = self.tokens, self.tokens.start
@@ -148,12 +148,12 @@ class _Checker:
         failed = len(self.errors) > before
         actual = body.result.shape
         if result is not None and actual is not None and not failed and not compatible(actual, result):
-            self._fail(f"the root has the shape {actual}, the signature says {result}", shape_span)
+            self._fail(f"root shape {actual} does not match the signature ({result})", shape_span)
         read_rules(tokens, _COMPUTATION_ATTRIBUTES, GRAMMARS, "a computation")
         if is_entry and self.entry is not None:
-            self._fail("a second ENTRY", Span(start, start + 5))
+            self._fail("duplicate ENTRY", Span(start, start + 5))
         if name in self.reader.bodies:
-            self._fail(f"a second computation named {name}", Span(at, end))
+            self._fail(f"duplicate computation name {name}", Span(at, end))
         self.last = self.reader.bodies[name] = ParsedBody() if failed else body
         self.entry = body if is_entry else self.entry
 
@@ -166,7 +166,7 @@ class _Checker:
         if not tokens.accept("("):
             return None, Span(0, 0)
         while tokens.kind != ")":
-            read_name(tokens, "a parameter, as name: shape,")
+            read_name(tokens, "a parameter, such as name: shape,")
             take_shape(tokens)
             if tokens.kind != ")":
                 tokens.expect(",", "between parameters")
@@ -187,7 +187,7 @@ class _Checker:
             return
         for alias in aliases:
             if alias.parameter_number < 0:
-                self._fail("a parameter's number is not negative", spans["input_output_alias"])
+                self._fail("parameter number cannot be negative", spans["input_output_alias"])
             if result is not None and subshape(result, alias.output_index) is None:
                 self._fail(f"the result has no element {index_text(alias.output_index)}", spans["input_output_alias"])
 
@@ -198,5 +198,5 @@ def _read_recovery_table(tokens: Tokens) -> object:
     table = read_recovery_table(tokens)
     for entry in table.entries:
         if entry.module and (errors := check_strictly(Source("recovery module", entry.module))):
-            tokens.fail(f"a module in this table: {errors[0]}", start, tokens.previous_end)
+            tokens.fail(f"error in an embedded module: {errors[0]}", start, tokens.previous_end)
     return table

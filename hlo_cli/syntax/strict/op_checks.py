@@ -15,7 +15,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import CHANNEL_OPCODES, FIRST_DIMENSION, OPCODE_ARITY, having
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.syntax.scanning.suggestions import are, counted_operands
+from hlo_cli.syntax.scanning.suggestions import counted_operands
 from hlo_cli.syntax.strict.op_context import OperationChecker, is_scalar, rank_of
 
 NEEDS_SHAPE: Final = having("needs shape")
@@ -57,9 +57,9 @@ def _check_counts(operation: OperationChecker, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
     wanted = ARITY.get(opcode)
     if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
-        operation.fail(f"{opcode} takes {counted_operands(wanted)}, here {are(count)}")
+        operation.fail(f"{opcode} needs {counted_operands(wanted)}, found {count}")
     if count < (least := _AT_LEAST.get(opcode, 0)):
-        operation.fail(f"{opcode} takes at least {counted_operands(least)}, here {are(count)}")
+        operation.fail(f"{opcode} needs at least {counted_operands(least)}, found {count}")
 
 
 def _check_dimensions(operation: OperationChecker) -> None:
@@ -67,7 +67,7 @@ def _check_dimensions(operation: OperationChecker) -> None:
     if dimensions is None:
         return
     if operation.opcode in _ONE_DIMENSION and len(dimensions) != 1:
-        operation.fail(f"{operation.opcode} takes exactly one dimension", "dimensions")
+        operation.fail(f"{operation.opcode} needs exactly one dimension", "dimensions")
     if operation.opcode in FIRST_DIMENSION and not dimensions:
         operation.fail(f"{operation.opcode} needs a dimension", "dimensions")
 
@@ -76,21 +76,21 @@ def _tuple(operation: OperationChecker) -> None:
     if operation.shape is None:
         return
     if not isinstance(operation.shape, TupleShape):
-        operation.fail(f"the shape of a tuple cannot be {operation.shape}")
+        operation.fail(f"expected a tuple shape, found {operation.shape}")
     elif len(operation.shape.elements) != len(operation.operands):
         count = len(operation.shape.elements)
-        operation.fail(f"the shape has {count} elements, there are {len(operation.operands)} operands")
+        operation.fail(f"expected {counted_operands(count)}, one per tuple element, found {len(operation.operands)}")
 
 
 def _non_empty_tuple(operation: OperationChecker) -> None:
     if not isinstance(operation.shape, TupleShape) or not operation.shape.elements:
-        operation.fail(f"the shape of {operation.opcode} is a tuple with its data first")
+        operation.fail(f"{operation.opcode} must return a tuple that starts with the data")
 
 
 def _recv_done(operation: OperationChecker) -> None:
     shape = operation.operand_shape(0)
     if shape is not None and not (isinstance(shape, TupleShape) and shape.elements):
-        operation.fail("the operand is no tuple")
+        operation.fail("the operand must be a tuple")
     _same_channel(operation)
 
 
@@ -104,7 +104,7 @@ def _same_channel(operation: OperationChecker) -> None:
 
 def _scalar_u32(operation: OperationChecker) -> None:
     if operation.shape is not None and not is_scalar(operation.shape, "u32"):
-        operation.fail(f"{operation.opcode} gives u32[]")
+        operation.fail(f"{operation.opcode} returns u32[]")
 
 
 def _same_elements(operation: OperationChecker) -> None:
@@ -112,38 +112,37 @@ def _same_elements(operation: OperationChecker) -> None:
     if shape is None or operand is None:
         return
     if not isinstance(shape, ArrayShape) or not isinstance(operand, ArrayShape):
-        operation.fail(f"{operation.opcode} goes from array to array")
+        operation.fail(f"{operation.opcode} needs array operand and result")
     elif UNBOUNDED not in operand.dimensions and prod(shape.dimensions) != prod(operand.dimensions):
-        operation.fail(
-            f"{shape.to_string(layout=False)} has another number of elements than {operand.to_string(layout=False)}"
-        )
+        shapes = f"{shape.to_string(layout=False)} and {operand.to_string(layout=False)}"
+        operation.fail(f"{shapes} have different numbers of elements")
 
 
 def _global_device_ids(operation: OperationChecker) -> None:
     if operation.attributes.get("use_global_device_ids") is True and not {"channel_id", "mode"} & set(
         operation.attributes
     ):
-        operation.fail("use_global_device_ids goes with a channel_id", "use_global_device_ids")
+        operation.fail("use_global_device_ids requires a channel_id", "use_global_device_ids")
 
 
 def _permute(operation: OperationChecker) -> None:
     if any(len(pair) != 2 for pair in operation.lists("source_target_pairs") or ()):
-        operation.fail("expected pairs of source and target", "source_target_pairs")
+        operation.fail("expected (source, target) pairs", "source_target_pairs")
     if "slice_sizes" in operation.attributes and len(operation.operands) != 4:
-        operation.fail(f"with slice_sizes there are four operands, here are {len(operation.operands)}", "slice_sizes")
+        operation.fail(f"slice_sizes requires 4 operands, found {len(operation.operands)}", "slice_sizes")
 
 
 def _even(operation: OperationChecker) -> None:
     if len(operation.operands) % 2:
         operation.fail(
-            f"{operation.opcode} takes as many arrays as initial values, here are {len(operation.operands)} operands"
+            f"{operation.opcode} needs one initial value per array, found {len(operation.operands)} operands"
         )
 
 
 def _odd(operation: OperationChecker) -> None:
     if len(operation.operands) % 2 == 0:
         count = len(operation.operands)
-        operation.fail(f"scatter takes arrays, indices and as many updates as arrays, here are {count} operands")
+        operation.fail(f"scatter needs arrays, indices, and one update per array, found {counted_operands(count)}")
 
 
 def _dynamic_indices(operation: OperationChecker) -> None:
@@ -153,7 +152,7 @@ def _dynamic_indices(operation: OperationChecker) -> None:
     rank, first = rank_of(operation.operand_shape(0)), rank_of(operation.operand_shape(before))
     if rank is None or (count == 1 and first in (1, None)) or count == rank:
         return
-    operation.fail(f"the operand has {rank} dimensions, here are {count} start indices")
+    operation.fail(f"{operation.opcode} needs one start index per dimension ({rank}), found {count}")
 
 
 def _conditional(operation: OperationChecker) -> None:
@@ -161,30 +160,35 @@ def _conditional(operation: OperationChecker) -> None:
     if shape is None:
         return
     if not is_scalar(shape, "pred", "s32"):
-        operation.fail(f"the first operand is a scalar of pred or s32, not {shape}")
+        operation.fail(f"expected a pred[] or s32[] first operand, found {shape}")
     chosen_by_pred = is_scalar(shape, "pred")
     wanted = ("true_computation", "false_computation") if chosen_by_pred else ("branch_computations",)
     for name in ("true_computation", "false_computation", "branch_computations"):
         if (name in wanted) != (name in operation.attributes):
-            missing = "is missing" if name in wanted else "does not go"
-            operation.fail(f"{name} {missing} with a first operand of {shape}", name)
+            rule = "is required" if name in wanted else "is not allowed"
+            operation.fail(f"{name} {rule} for a first operand of shape {shape}", name)
     count = 2 if chosen_by_pred else len(branches) if isinstance(branches, tuple) else 0
     if count == 0 or len(operation.operands) != count + 1:
-        operation.fail(f"{count} branches take {count + 1} operands, here are {len(operation.operands)}")
+        operation.fail(f"{count} branches need {counted_operands(count + 1)}, found {len(operation.operands)}")
 
 
 def _broadcast(operation: OperationChecker) -> None:
     shape = operation.operand_shape(0)
     if "dimensions" not in operation.attributes and shape is not None and not is_scalar(shape):
-        operation.fail("dimensions is missing; only a scalar is broadcast without it")
+        operation.fail("missing dimensions (optional only for scalars)")
 
 
 def _scan(operation: OperationChecker) -> None:
     body, carries, count = operation.body("to_apply"), operation.integer("num_carries"), len(operation.operands)
     if body is not None and body.name and len(body.parameters) != count:
-        operation.fail(f"to_apply takes {len(body.parameters)} parameters, here are {count} operands", "to_apply")
+        operation.fail(
+            f"expected {counted_operands(len(body.parameters))}, one per parameter of to_apply, found {count}",
+            "to_apply",
+        )
     if carries is not None and count < carries:
-        operation.fail(f"{carries} carries take as many operands, here are {count}", "num_carries")
+        operation.fail(
+            f"{operation.opcode} needs at least one operand per carry ({carries}), found {count}", "num_carries"
+        )
 
 
 def _custom_call(operation: OperationChecker) -> None:
@@ -193,17 +197,17 @@ def _custom_call(operation: OperationChecker) -> None:
         return
     name, count = "operand_layout_constraints", len(operation.operands)
     if len(listed) != count:
-        operation.fail(f"there are {count} operands, here are {len(listed)} layouts", name)
+        operation.fail(f"expected one layout per operand ({count}), found {len(listed)}", name)
     for position, shape in enumerate(listed):
         given = operation.operand_shape(position)
         if given is not None and isinstance(shape, ArrayShape | TupleShape) and not compatible(shape, given):
-            operation.fail(f"{shape} does not fit operand {position}, {given}", name)
+            operation.fail(f"{shape} does not match operand {position} ({given})", name)
 
 
 def _async_start(operation: OperationChecker) -> None:
     shape = operation.shape
     if not isinstance(shape, TupleShape) or len(shape.elements) < 2 or not isinstance(shape.elements[0], TupleShape):
-        operation.fail("the shape is ((operands…), result, …)")
+        operation.fail("expected a shape of the form ((operands…), result, …)")
 
 
 def _async_rest(operation: OperationChecker) -> None:
@@ -211,16 +215,16 @@ def _async_rest(operation: OperationChecker) -> None:
     if not producer.opcode:
         return
     if producer.opcode not in (opcodes.ASYNC_START, opcodes.ASYNC_UPDATE):
-        operation.fail(f"the operand is an async-start or async-update, not {producer.opcode}")
+        operation.fail(f"expected an async-start or async-update operand, found {producer.opcode}")
     alone = operation.opcode == opcodes.ASYNC_UPDATE and len(operation.operands) == 1
     if alone and producer.shape is not None and operation.shape != producer.shape:
-        operation.fail(f"the shape is that of the operand, {producer.shape}")
+        operation.fail(f"expected the shape of the operand, {producer.shape}")
     thread = operation.attributes.get("async_execution_thread")
     if isinstance(thread, str) and thread != producer.thread:
-        operation.fail(f"the thread is that of the async-start, {producer.thread}", "async_execution_thread")
+        operation.fail(f"expected the thread of the async-start, {producer.thread}", "async_execution_thread")
     called = operation.body("calls")
     if called is not None and producer.calls and called.name != producer.calls:
-        operation.fail(f"the computation is that of the async-start, {producer.calls}", "calls")
+        operation.fail(f"expected the computation of the async-start, {producer.calls}", "calls")
 
 
 _RULES: Final[dict[str, Callable[[OperationChecker], None]]] = {

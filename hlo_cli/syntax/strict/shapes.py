@@ -73,10 +73,10 @@ def _of_both(operation: OperationChecker, first: Shape | None, second: Shape | N
         return None
     kinds = {first.element_type.kind, second.element_type.kind}
     if first.element_type is not second.element_type and kinds != {"float"}:
-        operation.fail(f"the operands differ in type: {first.element_type} and {second.element_type}")
+        operation.fail(f"operands have different types: {first.element_type} and {second.element_type}")
     if first.dimensions != second.dimensions:
         if not first.is_dynamic and not second.is_dynamic and 1 not in (*first.dimensions, *second.dimensions):
-            operation.fail(f"the operands differ in shape: {first} and {second}")
+            operation.fail(f"operands have different shapes: {first} and {second}")
         return None
     if operation.opcode == opcodes.COMPARE:
         return _as_pred(first)

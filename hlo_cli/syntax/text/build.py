@@ -146,7 +146,7 @@ class Builder:
             instruction = self._instruction(computation, statement, named, instructions)
             if statement.is_root:
                 if root is not None:
-                    self.report("a second ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
+                    self.report("duplicate ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
                 root = instruction
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == opcodes.PARAMETER]
         _finish(computation, instructions, parameters, root)
@@ -239,8 +239,8 @@ class Builder:
         self._link_attributes(instruction, statement.attributes)
         self.callers.append(instruction)
         if statement.name in named:
-            several = f"{computation.name} has several instructions named {statement.name}"
-            message = f"{several}; uses take the last before them"
+            duplicate = f"duplicate instruction name {statement.name} in {computation.name}"
+            message = f"{duplicate}; references resolve to the last one before them"
             self.notes.add("duplicate-name", message, Span(statement.start, statement.end))
         named[statement.name] = instruction
         instructions.append(instruction)
@@ -252,7 +252,7 @@ class Builder:
         if statement.elided:
             self.is_elided = True
             span = instruction.span or statement.opcode_span
-            self.notes.add("elided", f"operands of {instruction.opcode} are left out", span)
+            self.notes.add("elided", f"operands of {instruction.opcode} are omitted", span)
         found = [(named[operand.name], operand.elements) for operand in operands if operand.name in named]
         instruction.operands = tuple(operand for operand, _ in found)
         if any(elements for _, elements in found):
@@ -268,9 +268,9 @@ class Builder:
         close = nearest(operand.name, named)
         hint = defined_below(self.source, operand.name, operand.span.end)
         if hint is None and close is not None and (span := named[close].span) is not None:
-            hint = f"{close} is defined on line {self.source.position(span.start).line}"
-        what = f"%{operand.name}" if operand.name else "an operand without a name"
-        self.report(f"{what} is not defined in {computation.name}", operand.span.start, operand.span.end, hint)
+            hint = f"did you mean '{close}' (line {self.source.position(span.start).line})?"
+        what = f"undefined operand '{operand.name}'" if operand.name else "unnamed operand"
+        self.report(f"{what} in {computation.name}", operand.span.start, operand.span.end, hint)
 
 
 class NotLineStructured(Exception):

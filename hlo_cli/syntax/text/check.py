@@ -12,14 +12,14 @@ from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Leaf, Shape, UnknownShape
 from hlo_cli.ir.strings import UnparsedText
-from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import HEADER_ATTRIBUTES, attributes_of
 from hlo_cli.syntax.opaque import CALLED
 from hlo_cli.syntax.scanning.attributes import expect_no_attribute, read_attributes
 from hlo_cli.syntax.scanning.error_recovery import MAX_ERRORS
 from hlo_cli.syntax.scanning.split_attributes import split_attributes, split_tail
-from hlo_cli.syntax.scanning.suggestions import did_you_mean, like, opcode_like, type_like
+from hlo_cli.syntax.scanning.suggestions import like, opcode_like, type_like
 from hlo_cli.syntax.text.check_instructions import note_instructions, place_of
 from hlo_cli.syntax.text.lines import LineReader
 from hlo_cli.syntax.text.notes import Notes
@@ -97,7 +97,7 @@ def _rows(computation: Computation) -> Iterable[_Row]:
 def _problems(opcode: str, pairs: Sequence[tuple[str, str]]) -> list[_Problem]:
     """The problems of an opcode and its attributes."""
     if not is_known(opcode):
-        return [("", "unknown-opcode", f"opcode {opcode} is not known; kept as text")]
+        return [("", "unknown-opcode", f"unknown opcode {opcode}; kept as text")]
     rules = attributes_of(opcode)
     missing, second = _odd_names(opcode, tuple([name for name, _ in pairs]))
     found = [
@@ -114,12 +114,12 @@ def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], lis
     """The problems of the names alone, which many lines share: missing names, and repeated ones."""
     rules = attributes_of(opcode)
     missing = [
-        ("", "missing-attribute", f"{opcode} needs the attribute {name}")
+        ("", "missing-attribute", f"missing attribute {name} on {opcode}")
         for name, rule in rules.items()
         if rule.required and name not in names and rules.keys() >= set(names)
     ]
     second = [
-        (name, "second-attribute", f"attribute {name} of {opcode} stands there twice; the first is taken")
+        (name, "second-attribute", f"duplicate attribute {name} on {opcode}; using the first")
         for name, times in Counter(names).items()
         if times > 1
     ]
@@ -129,9 +129,9 @@ def _odd_names(opcode: str, names: tuple[str, ...]) -> tuple[list[_Problem], lis
 def _problem_with(opcode: str, name: str, text: str) -> _Problem | None:
     rule = attributes_of(opcode).get(name)
     if rule is None:
-        return name, "unknown-attribute", f"attribute {name} of {opcode} is not known; kept as text"
+        return name, "unknown-attribute", f"unknown attribute {name} on {opcode}; kept as text"
     if isinstance(read_value_text(rule.kind, text), UnparsedText):
-        message = f"value {_shortened(text)} of attribute {name} of {opcode} is not understood; kept as text"
+        message = f"could not parse {name}={_shortened(text)} on {opcode}; kept as text"
         return name, "unread-value", message
     return None
 
@@ -190,11 +190,11 @@ def _note_header(module: Module, notes: Notes) -> None:
         if attribute.span is None:
             continue
         if attribute.name not in HEADER_ATTRIBUTES:
-            message = f"header attribute {attribute.name} is not known; kept as text"
+            message = f"unknown header attribute {attribute.name}; kept as text"
             place = _whole(module, attribute.name, attribute.span)
             notes.add("unknown-attribute", message, place, hint=partial(like, attribute.name, HEADER_ATTRIBUTES))
         elif isinstance(read_header_value(attribute.name, attribute.value), UnparsedText):
-            message = f"value {_shortened(attribute.value)} of header attribute {attribute.name} is not understood"
+            message = f"could not parse header attribute {attribute.name}={_shortened(attribute.value)}"
             hint = partial(parse_failure, HEADER_ATTRIBUTES[attribute.name].kind, attribute.value)
             place = _whole(module, attribute.name, attribute.span)
             notes.add("unread-value", f"{message}; kept as text", place, hint=hint)
@@ -223,10 +223,10 @@ def _wrong_with(leaf: Leaf) -> tuple[str, str, str] | None:
     """The code and the message of a note, and the word to point at."""
     if isinstance(leaf, UnknownShape) and leaf.text:
         element_type = leaf.text.partition("[")[0].strip()
-        return "unknown-type", f"type {element_type} is not known; its size counts as 0", element_type
+        return "unknown-type", f"unknown element type {element_type}; size counted as 0", element_type
     array = leaf.array if isinstance(leaf, BufferShape) else leaf
     if isinstance(array, ArrayShape) and (problem := array.problem) is not None:
-        return "layout", f"the layout of {array} does not fit: {problem}", str(array)
+        return "layout", f"invalid layout of {array}: {problem}", str(array)
     return None
 
 

@@ -19,7 +19,7 @@ from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.grammar import read_literal
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.suggestions import are, counted_operands, like
+from hlo_cli.syntax.scanning.suggestions import counted_operands, like
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.strict.op_checks import ARITY
 from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, read_operands
@@ -69,10 +69,10 @@ def _note_entry(module: Module, notes: Notes) -> None:
         return  # bodies written in place, and texts printed without names, are not marked
     entries = [head for head in heads if text.startswith("ENTRY", head.start)]
     if heads and not entries and not module.read_errors:
-        message = f"no computation is marked ENTRY; the last one, {module.entry.name}, is taken"
+        message = f"no ENTRY computation; using the last one, {module.entry.name}"
         notes.add("no-entry", message, Span(heads[-1].start, heads[-1].start + 1))
     for second in entries[1:]:
-        message = f"a second ENTRY; the first one, {module.entry.name}, is taken"
+        message = f"duplicate ENTRY; using the first one, {module.entry.name}"
         notes.add("second-entry", message, Span(second.start, second.start + len("ENTRY")))
 
 
@@ -88,7 +88,7 @@ def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
         return
     count = len(written.operands)
     if count != wanted and not written.elided:
-        message = f"{instruction.written_opcode} takes {counted_operands(wanted)}, here {are(count)}"
+        message = f"{instruction.written_opcode} needs {counted_operands(wanted)}, found {count}"
         notes.add("operand-count", message, place)
 
 
@@ -104,7 +104,7 @@ def _note_literal(
         message, offset = problem
         place = place_of(notes.source, instruction, "constant(")
         start = place.end + offset if notes.source.text.startswith(text, place.end) else place.start
-        notes.add("literal", f"the literal does not fit {shape}: {message}", Span(start, start + 1))
+        notes.add("literal", f"literal does not match {shape}: {message}", Span(start, start + 1))
 
 
 def _literal_problem(text: str, shape: ArrayShape) -> tuple[str, int] | None:
@@ -112,7 +112,7 @@ def _literal_problem(text: str, shape: ArrayShape) -> tuple[str, int] | None:
     try:
         read_literal(tokens, shape)
         if tokens.kind != tk.END:
-            tokens.fail("expected the end of the literal")
+            tokens.fail("expected end of literal")
     except HloError as error:
         return error.diagnostic.message, error.diagnostic.span.start if error.diagnostic.span else 0
     return None
@@ -123,7 +123,7 @@ def _note_elements(computation: Computation, notes: Notes) -> None:
         instruction = computation.instructions[number]
         for operand, index in zip(instruction.operands, indices, strict=True):
             if operand.shape != UnknownShape() and subshape(operand.shape, index) is None:
-                message = f"{operand.name} has no element {index_text(index)}, for its shape is {operand.shape}"
+                message = f"{operand.name} has no element {index_text(index)} (shape {operand.shape})"
                 word = operand.name + "".join(f"#{i}" for i in index)
                 notes.add("element", message, _place_of_name(notes.source, instruction, word))
 
@@ -134,12 +134,13 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
     for parameter in computation.parameters:
         number, message = parameter.parameter_number, ""
         if number is None:
-            message = f"the number of parameter {parameter.name} is missing"
+            message = f"parameter {parameter.name} has no number"
         elif number in seen:
-            message = f"a second parameter {number} in {computation.name}"
+            message = f"duplicate parameter number {number} in {computation.name}"
         elif is_whole and number >= len(computation.parameters):
-            message = f"parameter {number} is one of {len(computation.parameters)} in {computation.name}"
-            message += "; they are numbered from 0 without a gap"
+            count = len(computation.parameters)
+            has = f"{computation.name} has {count} parameter{'s'[: count != 1]}"
+            message = f"parameter number {number} is out of range: {has}"
         if message:
             notes.add("parameter-number", message, place_of(notes.source, parameter, opcodes.PARAMETER))
         seen.add(-1 if number is None else number)
@@ -153,7 +154,7 @@ def _note_waits(computation: Computation, notes: Notes) -> None:
     names = {instruction.name for instruction in computation.instructions}
     for instruction, name in _waits(computation):
         if name not in names and text.find(f"{name} =", body.start, body.end) < 0:
-            message = f"there is no instruction {name} in {computation.name}"
+            message = f"instruction '{name}' not found in {computation.name}"
             place = _place_of_name(notes.source, instruction, name)
             notes.add("control-predecessor", message, place, hint=partial(like, name, names))
 
@@ -178,5 +179,5 @@ def _note_root(computation: Computation, notes: Notes) -> None:
     body, root = computation.span, computation.root
     if body is None or root is None or notes.source.text.find("ROOT", body.start, body.end) >= 0:
         return
-    message = f"{computation.name} has no ROOT; its last instruction, {root.name}, is taken"
+    message = f"{computation.name} has no ROOT; using the last instruction, {root.name}"
     notes.add("no-root", message, root.span or body)

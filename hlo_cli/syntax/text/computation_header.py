@@ -25,7 +25,7 @@ def read_head(scanner: Scanner) -> tuple[bool, str]:
     """Reads `ENTRY? name? (signature)? {` with any spacing."""
     is_entry = scanner.accept_word("ENTRY")
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]", "}"):
-        raise scanner.error(f"{scanner.text[scanner.pos]} closes nothing", scanner.pos)
+        raise scanner.error(f"unmatched '{scanner.text[scanner.pos]}'", scanner.pos)
     name = "" if scanner.at("{") or scanner.at("(") else scanner.name("the name of a computation")
     if scanner.at("("):
         scanner.balanced()

@@ -78,7 +78,7 @@ def read_statement(scanner: Scanner) -> ParsedInstruction:
     statement = ParsedInstruction(scanner.skip())
     statement.is_root = scanner.accept_word("ROOT")
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]"):
-        raise scanner.error(f"{scanner.text[scanner.pos]} closes nothing", scanner.pos)
+        raise scanner.error(f"unmatched '{scanner.text[scanner.pos]}'", scanner.pos)
     statement.name = scanner.name("the name of an instruction")
     scanner.expect("=", f"after {statement.name}", hint=FORM)
     read_operation(scanner, statement)
@@ -103,7 +103,7 @@ def read_shaped_operation(scanner: Scanner, statement: ParsedInstruction, depth:
         statement.shape = read_shape(scanner)
     match = _OPCODE.match(scanner.text, scanner.skip(), scanner.end)
     if match is None:
-        raise scanner.error("expected an opcode and (", hint=FORM)
+        raise scanner.error("expected an opcode and '('", hint=FORM)
     statement.opcode, statement.opcode_span = match[1], Span(*match.span(1))
     scanner.pos = match.end() - 1
     read_operands(scanner, statement, depth)
@@ -133,7 +133,7 @@ def _read_argument(scanner: Scanner, statement: ParsedInstruction) -> None:
 
 def _read_operand_list(scanner: Scanner, statement: ParsedInstruction, depth: int) -> None:
     if depth > MAX_NESTING:
-        raise scanner.error(f"operands are nested more than {MAX_NESTING} deep")
+        raise scanner.error(f"operands are nested too deeply (limit {MAX_NESTING})")
     scanner.expect("(", "before the operands")
     while not scanner.at(")"):
         if scanner.at("..."):
@@ -184,7 +184,7 @@ def _find_blocks(scanner: Scanner, statement: ParsedInstruction, attribute: Attr
         return
     statement.blocks[attribute.name] = listed(inner, lambda: _read_block(inner))
     if not inner.at_end():
-        raise inner.error("expected } after the computations")
+        raise inner.error("expected '}' after the computations")
 
 
 def _read_block(scanner: Scanner) -> ParsedBlock:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import CALLING_ATTRIBUTES
-from hlo_cli.source import Span, nearest
+from hlo_cli.source import Span, did_you_mean, nearest
 from hlo_cli.syntax.text.build import Builder, Call
 
 
@@ -37,14 +37,11 @@ def _undefined(builder: Builder, call: Call, named: dict[str, Computation]) -> N
     span = next((a.span for a in call.instruction.attributes if a.name == call.attribute), None)
     span = span or call.instruction.span or Span(0, 0)
     if builder.nameless:
-        message = (
-            f"calls of {call.instruction.written_opcode} stay unresolved, for computations are printed without names"
-        )
+        message = f"cannot resolve calls of {call.instruction.written_opcode}: the text omits computation names"
         builder.notes.add("unresolved", message, span)
         return
     if builder.is_single:
-        builder.notes.add("unresolved", f"{call.name} is not in this text: only its name is known", span)
+        builder.notes.add("unresolved", f"computation {call.name} is not in this text", span)
         return
-    close = nearest(call.name, named)
-    hint = f"did you mean {close}?" if close else None
-    builder.report(f"there is no computation {call.name}", span.start, span.end, hint)
+    hint = did_you_mean(nearest(call.name, named))
+    builder.report(f"computation '{call.name}' not found", span.start, span.end, hint)

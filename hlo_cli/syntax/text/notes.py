@@ -28,10 +28,10 @@ class Notes:
     """Collects notes on one source.
 
     >>> notes = Notes(Source("m.hlo", "frob"))
-    >>> notes.add("opcode", "opcode frob is not known", Span(0, 4))
-    >>> notes.add("opcode", "opcode frob is not known", Span(9, 13))
+    >>> notes.add("opcode", "unknown opcode frob", Span(0, 4))
+    >>> notes.add("opcode", "unknown opcode frob", Span(9, 13))
     >>> [note.message for note in notes.diagnostics()]
-    ['opcode frob is not known, 2 times']
+    ['unknown opcode frob (2 times)']
     """
 
     source: Source
@@ -62,10 +62,10 @@ class Notes:
         ]
         if self._unseen is not None:
             span, times = self._unseen
-            message = f"only {MAX_NOTES:,} different notes are kept; {times:,} more are left out"
+            message = f"showing {MAX_NOTES:,} distinct notes; {times:,} more omitted"
             found.append(Diagnostic("note", message, self.source, span, code="left-out"))
         return tuple(sorted(found, key=lambda note: note.span.start if note.span else 0))
 
 
 def _times(message: str, times: int) -> str:
-    return f"{message}, {times} times" if times > 1 else message
+    return f"{message} ({times} times)" if times > 1 else message

@@ -39,7 +39,7 @@ def infer_shapes(builder: Builder, infer: Infer) -> None:
             if taken > most:
                 span = instruction.span or Span(0, 0)
                 problem = "the omitted shapes are too large to infer"
-                hint = f"write the shapes out; inferred ones are limited to {most:,} elements of tuples in all"
+                hint = f"give the shapes explicitly; inferred shapes may have at most {most:,} tuple elements in total"
                 builder.report(problem, span.start, span.end, hint)
                 return
             instruction.shape = shape

@@ -73,7 +73,7 @@ class _Reader:
         scanner = Scanner(self.source)
         header = Header("", ())
         if scanner.at_end():
-            raise HloError("the text is empty", Span(0, 0), source=self.source)
+            raise HloError("empty input", Span(0, 0), source=self.source)
         try:
             if not STARTS_MODULE.match(scanner.text, scanner.pos):
                 self._read_single(scanner)
@@ -90,9 +90,7 @@ class _Reader:
             infer_shapes(self.builder, self.infer)
         if not any(computation.instructions for computation in self.computations):
             diagnostics = self.builder.diagnostics
-            raise HloError.of(
-                diagnostics or [Diagnostic("error", "no instruction in this text", self.source, Span(0, 0))]
-            )
+            raise HloError.of(diagnostics or [Diagnostic("error", "no instructions found", self.source, Span(0, 0))])
         close_gate(self.builder, self.computations)
         entries = [computation for computation in self.computations if computation.is_entry]
         entry = entries[0] if entries else self.computations[-1]
@@ -119,7 +117,7 @@ class _Reader:
         try:
             header = read_header(scanner)
             if not header.name:
-                self.builder.notes.add("nameless", "the module has no name; it is given one", Span(start, start + 9))
+                self.builder.notes.add("nameless", "unnamed module; generated a name", Span(start, start + 9))
             return header
         except HloError as error:
             self._note(error.diagnostics)
@@ -172,16 +170,16 @@ class _Reader:
     def _note_name(self, name: str, head: Span) -> None:
         if not name:
             self.builder.nameless = True
-            self.builder.notes.add("nameless", "the computation has no name; it is given one", head)
+            self.builder.notes.add("nameless", "unnamed computation; generated a name", head)
         else:
-            message = f"several computations are named {name}; uses take the first"
+            message = f"duplicate computation name {name}; references resolve to the first"
             self.builder.notes.add("duplicate-name", message, head)
 
     def _computation_attribute(self, computation: Computation, attribute: Attribute) -> None:
         if attribute.name == "execution_thread":
             computation.execution_thread = unquote(attribute.value)
         elif attribute.span is not None:
-            message = f"{attribute.name} is no attribute of a computation"
+            message = f"unknown computation attribute {attribute.name}"
             self.builder.report(message, attribute.span.start, attribute.span.end)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
@@ -239,7 +237,9 @@ class _Reader:
         The `depth` callers of nested bodies are at the end, the innermost first.
         """
         if depth > MAX_NESTING:
-            raise HloError("bodies are nested too deep", Span(blocks[0].start, blocks[0].start + 1), source=self.source)
+            raise HloError(
+                "bodies are nested too deeply", Span(blocks[0].start, blocks[0].start + 1), source=self.source
+            )
         names = []
         for block in blocks:
             if block.name:

@@ -24,7 +24,7 @@ def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
         scanner.expect("=", f"after {statement.name}")
     read_operation(scanner, statement)
     if not scanner.at_end():
-        raise scanner.error("expected the end of the instruction")
+        raise scanner.error("expected end of instruction")
     statement.name = statement.name or statement.opcode
     parameters: dict[str, ParsedInstruction] = {}
     _add_parameters(statement, parameters)

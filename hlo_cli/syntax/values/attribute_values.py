@@ -73,14 +73,14 @@ def parse_failure(kind: Kind, text: str) -> str | None:
     """The error in a text that is not a value of this kind, and a hint; None if it is one.
 
     >>> parse_failure(Kind.INTS, "[0]"), parse_failure(Kind.DIRECTION, "lt")
-    ('expected { before a list, found [', 'did you mean LT?')
+    ("expected '{' before a list, found '['", "did you mean 'LT'?")
     """
     tokens = Tokens(Source("", text))
     try:
         _readers()[kind](tokens)
     except HloError as error:
         return error.diagnostic.hint or error.diagnostic.message
-    return None if tokens.kind == tk.END else f"the value ends before {tokens.text}"
+    return None if tokens.kind == tk.END else f"expected end of value, found '{tokens.text}'"
 
 
 @cache

@@ -40,12 +40,12 @@ def word(text: str) -> pp.ParserElement:
 
 def named(name: str) -> pp.ParserElement:
     """`name=`, omitted from the results."""
-    return pp.Literal(f"{name}=").set_name(f"{name}=").suppress()
+    return pp.Literal(f"{name}=").set_name(f"'{name}='").suppress()
 
 
 def suppress_literal(text: str, name: str = "") -> pp.ParserElement:
     """A sign that is omitted from the results."""
-    return pp.Literal(text).set_name(name or text).suppress()
+    return pp.Literal(text).set_name(name or f"'{text}'").suppress()
 
 
 def listed(item: pp.ParserElement) -> pp.ParserElement:
@@ -86,12 +86,14 @@ def _metadata(text: str, at: int, found: pp.ParseResults) -> object:
         raise fail(text, span.start if span else at, error.diagnostic.message) from None
 
 
-INT: Final = symbol(_INT, "a whole number").set_parse_action(lambda text, at, found: number(text, at, found[0]))
-INTS: Final = symbol(_INTS, "whole numbers").set_parse_action(_numbers)
+INT: Final = symbol(_INT, "an integer").set_parse_action(lambda text, at, found: number(text, at, found[0]))
+INTS: Final = symbol(_INTS, "integers").set_parse_action(_numbers)
 SIZES: Final = symbol(rf"\[{_S}{_INTS}{_S}\]", "at least one number in brackets").set_parse_action(_numbers)
 INDEX: Final = symbol(rf"\{{{_S}(?:{_INTS}{_S},?+{_S})?+\}}", "an index in braces").set_parse_action(_numbers)
 STRING: Final = symbol(_QUOTED, "a string").set_parse_action(lambda found: unquote(found[0]))
-ATTRIBUTE: Final = symbol(r"[A-Za-z_][A-Za-z0-9_.\-]*+=", "a name and =").set_parse_action(lambda found: found[0][:-1])
+ATTRIBUTE: Final = symbol(r"[A-Za-z_][A-Za-z0-9_.\-]*+=", "a name and '='").set_parse_action(
+    lambda found: found[0][:-1]
+)
 METADATA: Final = symbol(
     _BRACED.format(string=_QUOTED, inner=_BRACED.format(string=_QUOTED, inner=r"\{[^{}\"']*+\}")), "metadata in braces"
 ).set_parse_action(_metadata)
@@ -113,7 +115,7 @@ def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
                 tokens.fail(error.msg, tokens.start, tokens.end)
             tokens.fail(error.msg[:1].lower() + error.msg[1:])
         except RecursionError:
-            tokens.fail("the value is nested too deep", start, start + 1)
+            tokens.fail("the value is nested too deeply", start, start + 1)
         tokens.move(end)
         return value
 

@@ -89,7 +89,7 @@ def _read_kind(tokens: Tokens) -> str:
     start, end = tokens.start, tokens.end
     kind = values.read_string(tokens)
     if kind != "sharding":
-        tokens.fail("the only kind of domain is sharding", start, end)
+        tokens.fail("domain kind must be sharding", start, end)
     return kind
 
 

@@ -56,7 +56,7 @@ def typed_header_value(attribute: str, text: str) -> AttributeValue:
 def read_header(scanner: Scanner) -> Header:
     """Reads `HloModule name, attribute=value, …` and the stack tables after it."""
     if not scanner.accept_word("HloModule"):
-        raise scanner.error("expected HloModule", hint="did you mean HloModule?")
+        raise scanner.error("expected HloModule", hint="did you mean 'HloModule'?")
     name = "" if scanner.at(",") else scanner.name("the name of the module")
     attributes = read_attributes(scanner)
     expect_no_attribute(scanner)

@@ -40,12 +40,12 @@ _OPEN: Final = "?"
 def _transform(text: str, at: int, found: pp.ParseResults) -> IotaTransform:
     dims, order = found[0], (found[1] if len(found) > 1 else (0,))
     if not all(0 <= d < len(dims) for d in order):
-        raise gt.fail(text, at, f"expected the {len(dims)} dimensions in some order")
+        raise gt.fail(text, at, f"expected a permutation of the {len(dims)} dimensions")
     return IotaTransform(dims, order)
 
 
 _ORDER: Final = (
-    gt.symbol(r"T[ \t\n\r]*+(?=\()", "T( and the order of the dimensions").suppress()
+    gt.symbol(r"T[ \t\n\r]*+(?=\()", "T(permutation)").suppress()
     - gt.suppress_literal("(")
     - gt.INTS
     - gt.suppress_literal(")")
@@ -59,14 +59,14 @@ def _mesh(text: str, at: int, found: pp.ParseResults) -> Mesh:
     axes = tuple(item for item in found if isinstance(item, MeshAxis))
     names = [axis.name for axis in axes]
     if len(set(names)) < len(names):
-        raise gt.fail(text, at, f"the mesh has two axes {next(name for name in names if names.count(name) > 1)}")
+        raise gt.fail(text, at, f"duplicate mesh axis '{next(name for name in names if names.count(name) > 1)}'")
     ids = found[-1] if found and not isinstance(found[-1], MeshAxis) else None
     mesh = Mesh(axes, ids)
     if isinstance(ids, tuple):
         if len(ids) != mesh.device_count or sorted(ids) != list(range(len(ids))):
-            raise gt.fail(text, at, f"expected the {mesh.device_count} devices of the mesh in some order")
+            raise gt.fail(text, at, f"expected a permutation of the {mesh.device_count} devices of the mesh")
         if list(ids) == sorted(ids):
-            raise gt.fail(text, at, "devices in their own order are left out")
+            raise gt.fail(text, at, "omit the device list if it is in order")
     return mesh
 
 
@@ -98,17 +98,17 @@ _MAXIMAL_MESH: Final = (
     - gt.suppress_literal("]")
 ).set_parse_action(lambda found: MaximalMesh(found[0]))
 
-_AXIS_NAME: Final = gt.symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "the name of an axis")
+_AXIS_NAME: Final = gt.symbol(r"%?+[A-Za-z_][A-Za-z0-9_.\-]*+", "an axis name")
 _AXIS: Final = (
     (gt.STRING | _AXIS_NAME)
     + pp.Opt(gt.suppress_literal(":"))
     + pp.Opt(gt.suppress_literal("(") - gt.INT - gt.suppress_literal(")") - gt.INT)
 ).set_parse_action(lambda text, at, found: _Axis(at, found[0].removeprefix("%"), tuple(found[1:])))
 _AXES: Final = (
-    gt.suppress_literal("{") - gt.listed(_AXIS) - gt.suppress_literal("}", "} or an axis")
+    gt.suppress_literal("{") - gt.listed(_AXIS) - gt.suppress_literal("}", "'}' or an axis")
 ).set_parse_action(lambda found: [tuple(found)])
 _DIMENSION: Final = (
-    gt.suppress_literal("{") - gt.listed(_AXIS | pp.Literal(_OPEN)) - gt.suppress_literal("}", "} or an axis")
+    gt.suppress_literal("{") - gt.listed(_AXIS | pp.Literal(_OPEN)) - gt.suppress_literal("}", "'}' or an axis")
 ).set_parse_action(lambda found: [tuple(found)])
 
 
@@ -119,19 +119,19 @@ def _resolved(text: str, axis: _Axis, mesh: Mesh) -> AxisRef:
     if name not in names and name.isdecimal() and len(name) < 10 and int(name) < len(names):
         name = names[int(name)]
     if name not in names:
-        raise gt.fail(text, axis.at, f"the mesh has no axis {name}")
+        raise gt.fail(text, axis.at, f"unknown mesh axis '{name}'")
     if not axis.part:
         return AxisRef(name)
     (pre, size), whole = axis.part, mesh.axes[names.index(name)].size
     if pre < 1 or size < 2 or size >= whole or whole % (pre * size):
-        raise gt.fail(text, axis.at, f"({pre}){size} is no part of an axis of {whole}")
+        raise gt.fail(text, axis.at, f"({pre}){size} is not a valid sub-axis of size {whole}")
     return AxisRef(name, pre, size)
 
 
 def _dimension_sharding(text: str, items: tuple[_Axis | str, ...], mesh: Mesh, at: int) -> DimensionSharding:
     axes = tuple(_resolved(text, item, mesh) for item in items if isinstance(item, _Axis))
     if _OPEN in items[:-1]:
-        raise gt.fail(text, at, "? stands last")
+        raise gt.fail(text, at, "? must come last")
     return DimensionSharding(axes, is_closed=_OPEN not in items)
 
 
@@ -146,11 +146,11 @@ _WITH_AXES: Final = (
     | (gt.symbol("unreduced=", "unreduced=") - pp.Opt(_REDUCTION) - _AXES)
 ).set_parse_action(lambda found: _named_axes(found))
 _REST: Final = pp.ZeroOrMore(
-    gt.suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual= or metadata=")
+    gt.suppress_literal(",") - (_WITH_METADATA | _WITH_AXES).set_name("replicated=, unreduced=, manual=, or metadata=")
 )
 _WHOLE: Final = gt.symbol(r"unreduced=", "unreduced=") - _REDUCTION | gt.word("(?:replicated|unreduced|manual)")
 _DIMENSIONS: Final = (
-    gt.suppress_literal("[", "[ or one of replicated, unreduced, manual")
+    gt.suppress_literal("[", "'[' or one of replicated, unreduced, or manual")
     - gt.listed(_DIMENSION)
     - gt.suppress_literal("]")
 ).set_parse_action(lambda found: [list(found)])

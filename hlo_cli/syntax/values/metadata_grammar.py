@@ -67,14 +67,14 @@ def read_computation_layout(tokens: Tokens) -> ComputationLayout:
 
 
 def _read_frontend_attribute(tokens: Tokens) -> tuple[str, str]:
-    return tokens.expect(tk.ATTRIBUTE, "of a frontend attribute, as name="), read_string_or_json(tokens)
+    return tokens.expect(tk.ATTRIBUTE, "of a frontend attribute, such as name="), read_string_or_json(tokens)
 
 
 def _read_profile_types(tokens: Tokens) -> tuple[int, ...]:
     start = tokens.start
     types = read_ints(tokens)
     if any(number not in _PROFILE_TYPES for number in types):
-        tokens.fail(f"profile types are 0 to {_PROFILE_TYPES[-1]}", start, tokens.previous_end)
+        tokens.fail(f"expected a profile type from 0 to {_PROFILE_TYPES[-1]}", start, tokens.previous_end)
     return types
 
 

@@ -49,7 +49,7 @@ def read_sizes(tokens: Tokens) -> tuple[int, ...]:
     """`3` or `3x4`."""
     if tokens.kind == tk.INT:
         return (read_int(tokens),)
-    return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or a whole number").split("x"))
+    return _numbers(tokens, tokens.start, tokens.expect(tk.DXD, "or an integer").split("x"))
 
 
 def read_padding(tokens: Tokens) -> PaddingConfig:
@@ -73,15 +73,17 @@ def read_window(tokens: Tokens) -> Window:
     while tokens.kind != "}":
         at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a field of the window"), tokens.previous_end
         if name not in _WINDOW_FIELDS:
-            tokens.fail(f"there is no field {name}; there are {', '.join(_WINDOW_FIELDS)}", at, end)
+            tokens.fail(f"unknown window field '{name}'; expected one of {', '.join(_WINDOW_FIELDS)}", at, end)
         if name in found:
-            tokens.fail(f"{name} stands here twice", at, end)
+            tokens.fail(f"duplicate window field {name}", at, end)
         is_pad = name == "pad"
         found[name] = _read_pad(tokens, parts=(2,)) if is_pad else tuple((size,) for size in read_sizes(tokens))
     rank = len(found.get("size", ()))
     for name, numbers in found.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
-            tokens.fail(f"{name} has {len(numbers)} dimensions, size has {rank}", start, tokens.end)
+            tokens.fail(
+                f"{name} has {len(numbers)} dimension{'s'[: len(numbers) != 1]}, but size has {rank}", start, tokens.end
+            )
     tokens.advance()
     return _window(found, rank)
 
@@ -108,12 +110,12 @@ def _window(found: Mapping[str, tuple[tuple[int, ...], ...]], rank: int) -> Wind
 def read_dim_labels(tokens: Tokens) -> ConvolutionDimensionNumbers:
     """`b01f_01io->b01f`: each dimension once, with the same number of spatial ones in each part."""
     if tokens.kind != tk.DIM_LABELS:
-        tokens.fail("expected dimension labels such as b0f_0io->b0f")
+        tokens.fail("expected dimension labels, such as b0f_0io->b0f,")
     inputs, _, rest = tokens.text.partition("_")
     kernel, _, output = rest.partition("->")
     numbers = [_read_labels(tokens, *part) for part in ((inputs, "bf"), (kernel, "io"), (output, "bf"))]
     if len({len(spatial) for *_, spatial in numbers}) > 1:
-        tokens.fail("inputs, kernel and output differ in spatial dimensions", tokens.start, tokens.end)
+        tokens.fail("input, kernel, and output have different spatial dimensions", tokens.start, tokens.end)
     tokens.advance()
     return ConvolutionDimensionNumbers(*numbers[0], *numbers[1], *numbers[2])
 
@@ -122,10 +124,10 @@ def _read_labels(tokens: Tokens, part: str, letters: str) -> tuple[int, int, tup
     """The positions of the two letters, -1 if one is missing, and of the spatial dimensions by number."""
     labels = part.replace("?", "")
     if len(set(labels)) != len(labels):
-        tokens.fail(f"{part} names a dimension twice", tokens.start, tokens.end)
+        tokens.fail(f"duplicate dimension in {part}", tokens.start, tokens.end)
     spatial = [label for label in labels if label not in letters]
     if any(not label.isdecimal() or int(label) >= max(len(part), 1) for label in spatial):
-        message = f"{part} may have {letters[0]}, {letters[1]}, ? and 0 to {len(part) - 1}"
+        message = f"{part} supports only {letters[0]}, {letters[1]}, ?, and 0 to {len(part) - 1}"
         tokens.fail(message, tokens.start, tokens.end)
     return part.find(letters[0]), part.find(letters[1]), tuple(part.index(label) for label in sorted(spatial))
 

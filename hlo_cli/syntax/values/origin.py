@@ -28,7 +28,7 @@ from hlo_cli.syntax.values import grammar_tools as gt
 _ARRAY: Final = (
     gt.suppress_literal("{")
     + pp.Opt(gt.STRING - pp.Opt(gt.INDEX))
-    - gt.suppress_literal("}", "an original instruction, or }")
+    - gt.suppress_literal("}", "an original instruction or '}'")
 ).set_parse_action(lambda found: OriginalArray(*found))
 _TREE = pp.Forward()
 _TREE.set_name("a tree of original instructions")
@@ -68,7 +68,7 @@ _DEBUG_FIELD: Final = (
 _DEBUG: Final = (
     gt.suppress_literal("{")
     - pp.ZeroOrMore(pp.Opt(gt.suppress_literal(",")) + _DEBUG_FIELD)
-    - gt.suppress_literal("}", "a debug attribute, or }")
+    - gt.suppress_literal("}", "a debug attribute or '}'")
 ).set_parse_action(lambda found: DebugAttributes(**dict(list(found))))
 _DEBUGGED: Final = (
     _ARRAY
@@ -92,7 +92,7 @@ _STATISTICS: Final = (
 
 def _not_negative(text: str, at: int, found: pp.ParseResults) -> None:
     if not found[0] >= 0:
-        raise gt.fail(text, at, "a tolerance is not negative")
+        raise gt.fail(text, at, "tolerance cannot be negative")
 
 
 _AMOUNT: Final = _DECIMAL.copy().add_parse_action(_not_negative)

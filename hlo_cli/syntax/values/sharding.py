@@ -45,7 +45,7 @@ _REPLICATE: Final = "last_tile_dim_replicate"
 def _tiles(text: str, at: int, found: pp.ParseResults) -> ir.TileAssignment:
     dimensions, devices = found
     if isinstance(devices, IotaTransform) and not devices.is_permutation:
-        raise gt.fail(text, at, f"expected the {len(devices.reshape_dims)} dimensions in some order")
+        raise gt.fail(text, at, f"expected a permutation of the {len(devices.reshape_dims)} dimensions")
     return ir.TileAssignment(dimensions, devices)
 
 
@@ -97,8 +97,8 @@ def _single(text: str, at: int, found: pp.ParseResults) -> ir.Sharding:
 
 
 _SINGLE: Final = pp.OneOrMore(_ITEM).set_parse_action(_single)
-_CLOSE: Final = gt.suppress_literal("}", "an item of a sharding, or }")
-_BRACED: Final = gt.suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("an item of a sharding") - _CLOSE
+_CLOSE: Final = gt.suppress_literal("}", "a sharding item or '}'")
+_BRACED: Final = gt.suppress_literal("{") - (NAMED_SHARDING | _SINGLE).set_name("a sharding item") - _CLOSE
 _TUPLE: Final = gt.listed(_BRACED).set_parse_action(lambda found: ir.TupleSharding(tuple(found)))
 _SHARDING: Final = gt.suppress_literal("{") - (NAMED_SHARDING | _SINGLE | _TUPLE) - _CLOSE
 read_sharding: Final[Callable[[Tokens], ir.AnySharding]] = gt.reader(_SHARDING, "sharding")

@@ -1,3 +1,3 @@
-"""The passes behind `fuse`: `instruction_fusion.InstructionFusion` and `multi_output_fusion.MultiOutputFusion` decide
-as the CPU compiler does, `rebuild.rebuild` writes the module anew.
+"""Fusion passes: `instruction_fusion.InstructionFusion` and `multi_output_fusion.MultiOutputFusion` decide as the CPU
+compiler does, and `rebuild.rebuild` builds the changed module.
 """

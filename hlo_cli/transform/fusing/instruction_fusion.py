@@ -87,15 +87,15 @@ class InstructionFusion:
 
     def _rule(self, producer: Node, consumer: Node) -> Rule:
         if not is_fusible(producer):
-            return by.NOT_FUSIBLE
+            return by.PRODUCER_NOT_FUSIBLE
         if any(consumer.operands[alias.operand_number] is producer for alias in consumer.aliasing):
-            return by.WRITTEN_OVER
-        rule = by.ON_SOME_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
+            return by.OVERWRITTEN_BY_CONSUMER
+        rule = by.NOT_ON_ALL_PATHS if producer in self._kept else self._decider.rule(producer, consumer)
         is_late = rule.fuses and self.hazards.is_between(self.graph, producer, consumer)
         return by.OVERWRITTEN if is_late else rule
 
     def _fuse(self, producer: Node, consumer: Node, rule: Rule) -> None:
-        kind = "kOutput" if rule is by.OUTPUT else "kLoop"
+        kind = "kOutput" if rule is by.OUTPUT_FUSION else "kLoop"
         fusion = consumer
         if consumer.body is None:
             name = f"{producer.opcode}_{consumer.opcode}_fusion"

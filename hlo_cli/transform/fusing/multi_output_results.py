@@ -30,15 +30,15 @@ def make_multi_output(graph: Graph, fusion: Node, other: Node, names: ModuleName
     >>> print(nodes["x"].shape, [node.name for node in graph.nodes])
     (s8[9]{0}, s8[9]{0}) ['p', 'x', 'get-tuple-element', 'get-tuple-element.1', 'r']
     """
-    before, behind = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
+    before, successors = graph.control_predecessors.get(other, ()), list(graph.control_successors.get(other, ()))
     graph.add_control_dependencies(fusion, before)
     if other.body is None:
         _add_result(graph, fusion, other, names)
         graph.remove(other)
     else:
         _merge(graph, fusion, other, names)
-    for waiting in behind:
-        graph.add_control_dependencies(waiting, (fusion,))
+    for successor in successors:
+        graph.add_control_dependencies(successor, (fusion,))
 
 
 def _add_result(graph: Graph, fusion: Node, producer: Node, names: ModuleNames) -> None:
@@ -114,10 +114,10 @@ def _merge(graph: Graph, fusion: Node, merged: Node, names: ModuleNames) -> None
 
 def _remove_element(graph: Graph, element: Node, fusion: Node) -> None:
     """Removes a get-tuple-element; its control successors depend on the fusion instead."""
-    behind = list(graph.control_successors.get(element, ()))
+    successors = list(graph.control_successors.get(element, ()))
     graph.remove(element)
-    for waiting in behind:
-        graph.add_control_dependencies(waiting, (fusion,))
+    for successor in successors:
+        graph.add_control_dependencies(successor, (fusion,))
 
 
 def _copies_outside(body: FusionBody, operands: list[Node], names: ModuleNames) -> tuple[dict[Node, Node], list[Node]]:

@@ -52,12 +52,12 @@ def name_of_clone(name: str) -> str:
     >>> [name_of_clone(name) for name in ("add.3", "add.3.clone", "add.3.clone2", "add.3.clone.1")]
     ['add.3.clone', 'add.3.clone2', 'add.3.clone3', 'add.3.clone.1.clone']
     """
-    stem, mark, behind = name.rpartition(".clone")
+    stem, mark, suffix = name.rpartition(".clone")
     # Clone avoids names such as `add.clone.clone`: it counts in the suffix, without a dot.
-    if mark and not behind:
+    if mark and not suffix:
         return f"{name}2"
-    if mark and behind.isdecimal():
-        return f"{stem}.clone{int(behind) + 1}"
+    if mark and suffix.isdecimal():
+        return f"{stem}.clone{int(suffix) + 1}"
     return f"{name}.clone"
 
 

@@ -23,10 +23,7 @@ from hlo_cli.transform.scheduling.graph import Graph
 
 LINK: Final = 8
 """Assumed time of a byte between devices, relative to a byte between memory and a kernel."""
-BY_BYTES: Final = (
-    "time by the bytes that kernels read and write, as XLA's cost analysis counts them; "
-    f"a byte between devices takes {LINK} times as long as one within"
-)
+BY_BYTES: Final = f"cost model: bytes accessed; a byte between devices costs {LINK} times as much as one in memory"
 _INTERCONNECT_OPERATIONS: Final = COLLECTIVES | CHANNEL_STARTS
 
 
@@ -46,7 +43,7 @@ def exposed_bytes(module: Module) -> int:
     >>> exposed_bytes(parse_module("HloModule m  ENTRY e { ROOT p = f32[8] parameter(0) }"))
     0
     """
-    return sum(flight.exposed_bytes for flight in analyze_overlap(module).intervals)
+    return sum(interval.exposed_bytes for interval in analyze_overlap(module).intervals)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,8 @@ class BufferUses:
         places = self.dataflow.places
         for position, operand in enumerate(instruction.operands):
             place = places.operand_place(instruction, position)
-            behind = place + 1 if instruction.opcode in TOP_ONLY else places.first[places.number(operand) + 1]
-            yield from range(place, behind)
+            stop = place + 1 if instruction.opcode in TOP_ONLY else places.first[places.number(operand) + 1]
+            yield from range(place, stop)
 
 
 def buffer_uses(module: Module) -> BufferUses:

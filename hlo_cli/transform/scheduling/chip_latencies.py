@@ -25,8 +25,8 @@ def times_on_chip(overlap: OverlapAnalysis, throughput: ChipSpec) -> LatencyMode
     """
     step = estimate_time(overlap, throughput)
     seconds = path_seconds(step, overlap)
-    flights = zip(overlap.intervals, step.intervals, strict=True)
-    transfers = {flight.pair.start: time.transfer.seconds for flight, time in flights}
+    times = zip(overlap.intervals, step.intervals, strict=True)
+    transfers = {interval.pair.start: time.transfer.seconds for interval, time in times}
 
     def of_instruction(instruction: Instruction) -> float:
         return seconds.get(instruction, 0.0)

@@ -55,9 +55,9 @@ def memory_schedules(executed: ExecutedComputations, before: Peaks) -> Iterator[
         if is_no_worse(executed.module, peaks, before):
             ranked.append((_rank(peaks), number, orders))
     ranked.sort(key=lambda each: each[:2])
-    temporaries, whole, standing = _rank(before)
+    temporaries, whole, from_definition = _rank(before)
     for rank, _, orders in ranked:
-        if rank < (temporaries, whole, 0 if executed.module.is_scheduled else standing):
+        if rank < (temporaries, whole, 0 if executed.module.is_scheduled else from_definition):
             unmoved = {computation: scheduled_first(opcodes.CONSTANT, order) for computation, order in orders.items()}
             if _rank(measure_peaks(executed, unmoved)) <= rank:
                 yield unmoved
@@ -80,7 +80,7 @@ def is_no_worse(module: Module, peaks: Peaks, before: Peaks) -> bool:
 
 
 def _rank(peaks: Peaks) -> Rank:
-    return sum(peaks.temporaries.values()), sum(peaks.whole.values()), sum(peaks.standing.values())
+    return sum(peaks.temporaries.values()), sum(peaks.whole.values()), sum(peaks.from_definition.values())
 
 
 def _candidates(executed: ExecutedComputations, count: int) -> list[Orders]:

@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_a_record(tmp_path: Path) -> None:
     records = list(scan(paths))
     problems = [record.problem for record in records]
     assert [bool(problem) for problem in problems] == [True, False, True, True, True]
-    for problem, word in zip(problems, ("ELF", "", "empty", "no file", "line"), strict=True):
+    for problem, word in zip(problems, ("ELF", "", "empty", "not found", "line"), strict=True):
         assert word in problem
     assert records[1].numbers == module_summary(load(whole))
     assert 0 < _count(records[4].numbers) < _count(records[1].numbers)
@@ -71,9 +71,9 @@ def test_other_files_in_a_directory_without_dumps_are_passed_over(tmp_path: Path
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HloError, match="no HLO dumps"):
         list(scan([tmp_path]))
-    with pytest.raises(HloError, match="nothing matches"):
+    with pytest.raises(HloError, match="no files match"):
         list(scan([tmp_path / "*.txt"]))
-    with pytest.raises(HloError, match="there is no stage nonsense"):
+    with pytest.raises(HloError, match="stage 'nonsense' not found"):
         list(list_modules([str(TPU)], stage="nonsense"))
 
 

@@ -1,0 +1,194 @@
+"""Shell completion of values: chips, rules, stages, modules, and the names in the dump on the command line.
+
+Completers have the signature that click's `shell_complete=` expects: the context with what is typed so far, the
+parameter, and the incomplete word. Unreadable input completes to nothing: a shell has no place for errors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import click
+
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from hlo_cli.inputs.dumps import DumpName
+
+Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
+Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"
+"""The values of an option, each with or without a description."""
+
+_INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = ")
+_COMPUTATION = lazy_regex(r"(?m)^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
+_MAXIMUM_BYTES: Final = 64 << 20
+_MAXIMUM_NAMES: Final = 1_000
+"""Limits that keep a shell responsive: larger files are not read, and further names not offered."""
+
+
+def one_of(choices: Choices) -> Completer:
+    """A completer for one of the values that `choices` returns; it is called only when the shell asks.
+
+    >>> option = click.Option(["--chip"])
+    >>> complete = one_of(lambda: ("v5e", "v5p", ("h100", "NVIDIA H100")))
+    >>> [item.value for item in complete(click.Context(click.Command("x")), option, "V5")]
+    ['v5e', 'v5p']
+    """
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _matching(choices(), incomplete)
+
+    return complete
+
+
+def some_of(choices: Choices) -> Completer:
+    """A completer for a comma-separated list of values: it completes the last of them.
+
+    >>> complete = some_of(lambda: ("HLO101", "HLO102"))
+    >>> [item.value for item in complete(click.Context(click.Command("x")), click.Option(["--x"]), "HLO2,HLO1")]
+    ['HLO2,HLO101', 'HLO2,HLO102']
+    """
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        done, comma, last = incomplete.rpartition(",")
+        return _matching(choices(), last, before=done + comma)
+
+    return complete
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files and directories, listed by the shell; `DUMP:` continues with the instructions of the dump."""
+    from click.shell_completion import CompletionItem
+
+    dump, colon, start = incomplete.rpartition(":")
+    if colon and os.path.exists(dump):
+        return _matching(_names(ctx, (dump,), _instruction_names), start, before=f"{dump}:")
+    return [CompletionItem(incomplete, type="file")]
+
+
+def file_and_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The dump, and then the name of an instruction in it, such as the arguments of `hlo fuse`."""
+    return (instructions if _inputs(ctx) else files)(ctx, param, incomplete)
+
+
+def instructions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The instructions of the dump on the command line; of a comma-separated list, the last."""
+    done, comma, last = incomplete.rpartition(",")
+    return _matching(_names(ctx, _inputs(ctx), _instruction_names), last, before=done + comma)
+
+
+def computations(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The computations of the dump on the command line."""
+    return _matching(_names(ctx, _inputs(ctx), _computation_names), incomplete)
+
+
+def stages(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The stages of compilation in the directories on the command line."""
+    return _matching((dump.stage for dump in _dumps(ctx)), incomplete)
+
+
+def modules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The modules in the directories on the command line."""
+    return _matching((dump.module or "" for dump in _dumps(ctx)), incomplete)
+
+
+def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: str = "") -> list[CompletionItem]:
+    """The choices that begin with what is typed, in either case, each once."""
+    from itertools import islice
+
+    from click.shell_completion import CompletionItem
+
+    found: dict[str, str] = {}
+    for each in choices:
+        value, meaning = (each, "") if isinstance(each, str) else each
+        if value and value.lower().startswith(start.lower().removeprefix("%")):
+            found.setdefault(value, meaning)
+    return [
+        CompletionItem(before + value, help=meaning or None) for value, meaning in islice(found.items(), _MAXIMUM_NAMES)
+    ]
+
+
+def _inputs(ctx: click.Context) -> tuple[str, ...]:
+    """The inputs on the command line so far: an argument that takes several is a tuple."""
+    given = (ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument))
+    return tuple(
+        str(each) for value in given for each in (value if isinstance(value, tuple) else (value,)) if value is not None
+    )
+
+
+def _names(ctx: click.Context, inputs: Iterable[str], names_in: Callable[[str], Iterator[str]]) -> Iterator[str]:
+    """The names in the first input that is a file or a directory, whose text is searched and not parsed."""
+    from hlo_cli.inputs.input import read_inputs, select_module
+
+    dump = next(filter(os.path.exists, inputs), None)
+    if dump is None:
+        return
+    stage, module = (ctx.params.get(name) for name in ("stage", "module"))
+    try:
+        found = select_module(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
+    except (HloError, OSError):
+        return
+    if found.proto is None:
+        yield from names_in(found.source.text)
+
+
+def _instruction_names(text: str) -> Iterator[str]:
+    return (match[1] for match in _INSTRUCTION.finditer(text))
+
+
+def _computation_names(text: str) -> Iterator[str]:
+    return (match[1] for match in _COMPUTATION.finditer(text))
+
+
+def _dumps(ctx: click.Context) -> Iterator[DumpName]:
+    """The decoded file names in the directories on the command line."""
+    from hlo_cli.inputs.directory import dumps_in
+
+    for folder in filter(os.path.isdir, _inputs(ctx)):
+        try:
+            yield from (dump for _, dump in dumps_in(folder)[0])
+        except (HloError, OSError):
+            return
+
+
+def _chip_names() -> Iterator[tuple[str, str]]:
+    from hlo_cli.analysis.hardware.chips import known_chips
+
+    return ((chip.name, chip.meaning) for chip in known_chips())
+
+
+def _tpu_names() -> Iterator[str]:
+    from hlo_cli.analysis.hardware.chips import tpu_generations
+
+    return (generation.name for generation in tpu_generations())
+
+
+def _space_names() -> Iterator[str]:
+    from hlo_cli.ir.memory_space import space_words
+
+    return iter((*space_words(), "all"))
+
+
+def _rule_codes() -> Iterator[tuple[str, str]]:
+    from hlo_cli.lint.catalog import EVERYTHING, RULES
+
+    yield from ((rule.code, rule.name) for rule in RULES)
+    yield (EVERYTHING, "all rules")
+
+
+def _setting_names() -> Iterator[tuple[str, str]]:
+    from hlo_cli.lint.settings import MEANINGS
+
+    return ((f"{name}=", meaning) for name, (_, meaning) in MEANINGS.items())
+
+
+chips = one_of(_chip_names)
+tpus = one_of(_tpu_names)
+memory_spaces = one_of(_space_names)
+rules = some_of(_rule_codes)
+settings = one_of(_setting_names)
