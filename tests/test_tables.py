@@ -84,7 +84,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def run(line: str, *more: str) -> tuple[str, str]:
         assert main([*line.split(), *more], standalone=False) in (0, 1)
-        return tuple(capsys.readouterr())
+        done = capsys.readouterr()
+        return done.out, done.err
 
     return run
 

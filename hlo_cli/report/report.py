@@ -111,6 +111,7 @@ class Report:
         if found is None:
             raise HloError("this report has no table, so --columns and --sort do not apply")
         table = found.as_table()
+        assert table is not None
         arranged = table if sort is None else table.sort(sort.removeprefix("-"), reverse=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
         return replace(self, parts=tuple(arranged if part is found else part for part in self.parts))

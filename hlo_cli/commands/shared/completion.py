@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
@@ -147,13 +148,11 @@ def _computation_names(text: str) -> Iterator[str]:
 
 def _dumps(ctx: click.Context) -> Iterator[DumpName]:
     """The decoded file names in the directories on the command line."""
-    from hlo_cli.inputs.directory import dumps_in
+    from hlo_cli.inputs.directory import walk_directories
 
-    for folder in filter(os.path.isdir, _inputs(ctx)):
-        try:
-            yield from (dump for _, dump in dumps_in(folder)[0])
-        except (HloError, OSError):
-            return
+    for path in filter(os.path.isdir, _inputs(ctx)):
+        with suppress(HloError, OSError):
+            yield from (dump for directory in walk_directories(path) for _, dump in directory.dumps)
 
 
 def _chip_names() -> Iterator[tuple[str, str]]:
@@ -175,10 +174,10 @@ def _space_names() -> Iterator[str]:
 
 
 def _rule_codes() -> Iterator[tuple[str, str]]:
-    from hlo_cli.lint.catalog import EVERYTHING, RULES
+    from hlo_cli.lint.catalog import ALL_RULES, RULES
 
     yield from ((rule.code, rule.name) for rule in RULES)
-    yield (EVERYTHING, "all rules")
+    yield (ALL_RULES, "all rules")
 
 
 def _setting_names() -> Iterator[tuple[str, str]]:

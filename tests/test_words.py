@@ -1,0 +1,89 @@
+"""The words of every visible text: no private terms, American spelling, options and rules in one form."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from visible_texts import ROOT, Text, texts_in_code, texts_in_files
+
+BANNED: dict[str, str] = {
+    r"\balive\b|\blives?\b(?! range)|\blife\b|\bdies\b": "live range, live",
+    r"\b[Ff]l(ying|ights?)\b(?<!in flight)": "in flight, async interval",
+    r"\bslots?\b": "linear index, position",
+    r"\bwait(s|ed)? for\b|\bwaits\b(?! until)": "exposed, wait time",
+    r"\bwires?\b": "link, interconnect",
+    r"\bbeside\b": "next to, concurrent",
+    r"\bbehind\b": "after",
+    r"\blies\b|\bstands\b|\bstood\b": "is, is stored",
+    r"\bcut (by|short|into)\b": "tile, truncated",
+    r"\bgoe?s? (with|together)\b": "requires, can be used with",
+    r"\b(is|are) about\b": "requires",
+    r"\bnobody\b|\bneither\b|\bnor\b|\bis none\b|\bare none\b": "not, no",
+    r"\bnot known\b": "unknown",
+    r"\bodd\b": "unusual",
+    r"fit to ship|costs too much|worth a word|for ever": "a plain term",
+    r"\btold\b|\btells?\b|\bsaid\b|\bsays\b|\btellings?\b|\basks\b|\bwants\b": "reports, shows",
+    r"\b[Mm]end(s|ed)?\b": "fix",
+    r"\blooked? through\b": "checked",
+    r"\bleft out\b|\bleave out\b": "omitted, remove",
+    r"whole or not at all|written whole": "atomically",
+    r"\bas written\b|\bwritten out\b|\bwritten short\b": "given, expanded",
+    r"\brespel\w+|\bspelled\b|\bspellings?\b": "form",
+    r"\btaken? apart\b": "explained, decoded",
+    r"\bmildest\b": "lowest",
+    r"\bhanded (over|on)\b|\bgiven away\b": "passed, donated",
+    r"\bkeeps? .{0,30}\binside\b": "avoids memory traffic",
+    r"\bother way round\b|\bturn(s|ed) (it|that) round\b": "reverse",
+    r"\bthis is true of\b|\bis true of\b": "matches",
+    r"\bnumbered through\b": "numbered consecutively",
+    r"\bmust go\b": "exceeds the limit by",
+    r"\bneighbours\b": "producer–consumer pairs",
+    r"\bwhich (chip|order|module|rules)\b.*\?": "a fact, not a question",
+    r"\bis no (?!longer|more|less)[a-z]": "is not a",
+    r"\bthere (is|are) no\b": "not found, unknown",
+    r"; did you mean": "a help line",
+    r"\bas (\d|--|HLO\d|[a-z_]+=)": "such as",
+    r"\b[Mm]oved (bytes|data)\b": "bytes accessed",
+    r"\bcounts? as\b.*\bnot\b.*\bcounts?\b": "one idea a sentence",
+}
+"""Patterns that no visible text matches, and what is written instead."""
+
+ALLOWED: frozenset[str] = frozenset(())
+"""Texts that match for a reason."""
+
+
+def texts() -> list[Text]:
+    """Every visible text."""
+    return [*texts_in_code(), *texts_in_files()]
+
+
+@pytest.mark.parametrize("pattern", BANNED)
+def test_no_text_has_a_banned_phrase(pattern: str) -> None:
+    banned = re.compile(pattern)
+    found = [str(text) for text in texts() if banned.search(text.text) and text.text not in ALLOWED]
+    assert not found, f"write {BANNED[pattern]}:\n" + "\n".join(found)
+
+
+def test_spelling() -> None:
+    names = [*sorted(map(str, Path("hlo_cli").rglob("*.py"))), *sorted(map(str, Path("hlo_cli").rglob("*.md")))]
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", "--builtin", "clear,rare,en-GB_to_en-US", *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stdout
+
+
+if __name__ == "__main__":
+    for pattern, instead in BANNED.items():
+        for text in texts():
+            found = re.search(pattern, text.text)
+            if found and (len(sys.argv) < 2 or any(part in text.path for part in sys.argv[1:])):
+                print(f"{text}\n    {found[0]!r}: write {instead}")
