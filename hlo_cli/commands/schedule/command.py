@@ -153,13 +153,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
-    asked = _Asked(loaded, options, throughput, reading.command_line(inputs))
+    request = _Request(loaded, options, throughput, reading.command_line(inputs))
     if options.way is not None:
-        return _respell(asked, options.way, output)
+        return _rewrite_short_forms(request, options.way, output)
     if options.how is not None and output.is_module:
-        return _write(asked, options.how, output)
+        return _write(request, options.how, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(asked, overlap, output.requested_columns)
+    report = _report(request, overlap, output.requested_columns)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -171,7 +171,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """A module to report on: the options, the chip if one is given, and the input as typed."""
 
     loaded: Loaded
@@ -186,8 +186,8 @@ class _Asked:
                 raise conflict_error(name, option, hint=f"remove {name}: {option} changes the whole module")
 
 
-def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
-    loaded, options, throughput = asked.loaded, asked.options, asked.throughput
+def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
+    loaded, options, throughput = request.loaded, request.options, request.throughput
     within = None if options.computation is None else loaded.module.computation(options.computation)
     if options.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
@@ -213,11 +213,11 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
         return report_of_reordering(
             loaded,
             overlap,
-            _reordered(asked, options.how),
+            _reordered(request, options.how),
             how=options.how,
             within=within,
             where=options.where,
-            argument=asked.argument,
+            argument=request.argument,
             options=options.reordering,
             has_limit=options.limit is not None,
             throughput=throughput,
@@ -225,43 +225,43 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
     from hlo_cli.commands.schedule.async_table import report_of_pairs
 
     return report_of_pairs(
-        loaded, overlap, within=within, where=options.where, argument=asked.argument, throughput=throughput
+        loaded, overlap, within=within, where=options.where, argument=request.argument, throughput=throughput
     )
 
 
-def _reordered(asked: _Asked, how: How) -> Reordered:
+def _reordered(request: _Request, how: How) -> Reordered:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.syntax.queries.sizes import parse_size
     from hlo_cli.transform.reorder import reordered
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
-    module, limit = asked.loaded.module, asked.options.limit
+    module, limit = request.loaded.module, request.options.limit
     limits = {} if limit is None else {0: parse_size(limit)}
     times = None
-    if asked.throughput is not None and how == "latency":
-        times = times_on_chip(analyze_overlap(module), asked.throughput)
+    if request.throughput is not None and how == "latency":
+        times = times_on_chip(analyze_overlap(module), request.throughput)
     return reordered(module, how, limits=limits, latency_model=times)
 
 
-def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
+def _rewrite_short_forms(request: _Request, way: Way, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
-    asked.check_whole(f"--{way}")
-    module = asked.loaded.module
+    request.check_whole(f"--{way}")
+    module = request.loaded.module
     new = with_sugar(module, way)
     if output.is_module:
-        return _write_text(asked.loaded, new, output)
-    report = report_of_sugar(asked.loaded, new, way=way, argument=asked.argument)
+        return _write_text(request.loaded, new, output)
+    report = report_of_sugar(request.loaded, new, way=way, argument=request.argument)
     return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
+def _write(request: _Request, how: How, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
-    asked.check_whole(f"--reorder {how} --format hlo")
-    new = _reordered(asked, how)
-    return _write_text(asked.loaded, new.module, output, new.copies)
+    request.check_whole(f"--reorder {how} --format hlo")
+    new = _reordered(request, how)
+    return _write_text(request.loaded, new.module, output, new.copies)
 
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:

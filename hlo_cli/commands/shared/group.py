@@ -132,7 +132,7 @@ def _output_of(arguments: Sequence[str]) -> OutputOptions:
     color = _value_of("--color", arguments)
     return OutputOptions(
         color=color if color in COLOR_CHOICES else "auto",
-        ascii="--ascii" in arguments,
+        ascii="--ascii" in arguments or os.environ.get("HLO_ASCII", "").lower() in ("1", "true", "t", "yes", "y", "on"),
         quiet=not {"-q", "--quiet"}.isdisjoint(arguments),
     )
 
