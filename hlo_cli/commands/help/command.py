@@ -17,6 +17,17 @@ from hlo_cli.source import HloError, nearest
 if TYPE_CHECKING:
     from hlo_cli.commands.help.blocks import Page
 
+HELP: Final = """\
+Show help for a topic or a command. Without TOPIC, list all topics.
+
+With the topic glossary, TERM selects one term or column.
+"""
+EXAMPLES: Final = (
+    "hlo help tiling",
+    "hlo help glossary live range",
+    "hlo help where --format html -o where.html",
+    "hlo help --all -o manual.html",
+)
 FORMATS: Final = ("text", "md", "html", "man")
 _EXTENSIONS: Final = {".md": "md", ".html": "html", ".htm": "html", ".man": "man", ".7": "man", ".txt": "text"}
 _COMMANDS: Final = "Commands"
@@ -31,15 +42,6 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     parent = context.parent
     commands = parent.command.list_commands(parent) if parent and isinstance(parent.command, click.Group) else ()
     return [name for name in dict.fromkeys((*TOPICS, *commands)) if name.startswith(incomplete)]
-
-
-HELP = """\
-Show help for a topic or a command.
-
-Without TOPIC, all topics are listed. For the topic glossary, TERM selects one
-entry.
-"""
-EXAMPLES = ("hlo help tiling", "hlo help fuse", "hlo help glossary live range", "hlo help --all -o manual.html")
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
@@ -61,7 +63,13 @@ EXAMPLES = ("hlo help tiling", "hlo help fuse", "hlo help glossary live range", 
 @ascii_option
 @click.pass_context
 def command(
-    context: click.Context, /, topic: str | None, term: tuple[str, ...], is_manual: bool, form: str | None, **given: str
+    context: click.Context,
+    /,
+    topic: str | None,
+    term: tuple[str, ...],
+    is_manual: bool,
+    form: str | None,
+    **given: str,
 ) -> None:
     """Writes the page, the list of topics, or the manual."""
     if is_manual and topic:

@@ -21,12 +21,12 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-    from hlo_cli.commands.schedule.syntax_sugar import Way
+    from hlo_cli.commands.schedule.syntax_sugar import Direction
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reorder import How, Reordered
+    from hlo_cli.transform.reorder import Goal, ReorderedModule
 
 HELP = """\
 Show async operations, what they overlap with, and which transfers are exposed.
@@ -85,7 +85,7 @@ only older versions reject.
 )
 @option(
     "--reorder",
-    "how",
+    "goal",
     group="Changes",
     is_common=True,
     type=click.Choice(ORDERS),
@@ -102,7 +102,7 @@ only older versions reject.
 )
 @option(
     "--desugar",
-    "way",
+    "direction",
     group="Changes",
     is_common=True,
     flag_value="desugar",
@@ -110,7 +110,7 @@ only older versions reject.
 )
 @option(
     "--sugar",
-    "way",
+    "direction",
     group="Changes",
     is_common=True,
     flag_value="sugar",
@@ -154,10 +154,10 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
     request = _Request(loaded, options, throughput, reading.command_line(inputs))
-    if options.way is not None:
-        return _rewrite_short_forms(request, options.way, output)
-    if options.how is not None and output.is_module:
-        return _write(request, options.how, output)
+    if options.direction is not None:
+        return _write_sugar(request, options.direction, output)
+    if options.goal is not None and output.is_module:
+        return _write(request, options.goal, output)
     overlap = analyze_overlap(loaded.module)
     report = _report(request, overlap, output.requested_columns)
     if throughput is not None:
@@ -207,14 +207,14 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
         return report_of_path(
             loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
         )
-    if options.how is not None:
+    if options.goal is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
 
         return report_of_reordering(
             loaded,
             overlap,
-            _reordered(request, options.how),
-            how=options.how,
+            _reorder(request, options.goal),
+            goal=options.goal,
             within=within,
             where=options.where,
             argument=request.argument,
@@ -229,38 +229,38 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
     )
 
 
-def _reordered(request: _Request, how: How) -> Reordered:
+def _reorder(request: _Request, goal: Goal) -> ReorderedModule:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.syntax.queries.sizes import parse_size
-    from hlo_cli.transform.reorder import reordered
+    from hlo_cli.transform.reorder import reorder_with_peaks
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
     module, limit = request.loaded.module, request.options.limit
     limits = {} if limit is None else {0: parse_size(limit)}
     times = None
-    if request.throughput is not None and how == "latency":
+    if request.throughput is not None and goal == "latency":
         times = times_on_chip(analyze_overlap(module), request.throughput)
-    return reordered(module, how, limits=limits, latency_model=times)
+    return reorder_with_peaks(module, goal, limits=limits, latency_model=times)
 
 
-def _rewrite_short_forms(request: _Request, way: Way, output: OutputOptions) -> int:
+def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
-    request.check_whole(f"--{way}")
+    request.check_whole(f"--{direction}")
     module = request.loaded.module
-    new = with_sugar(module, way)
+    new = with_sugar(module, direction)
     if output.is_module:
         return _write_text(request.loaded, new, output)
-    report = report_of_sugar(request.loaded, new, way=way, argument=request.argument)
+    report = report_of_sugar(request.loaded, new, direction=direction, argument=request.argument)
     return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _write(request: _Request, how: How, output: OutputOptions) -> int:
+def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
-    request.check_whole(f"--reorder {how} --format hlo")
-    new = _reordered(request, how)
+    request.check_whole(f"--reorder {goal} --format hlo")
+    new = _reorder(request, goal)
     return _write_text(request.loaded, new.module, output, new.copies)
 
 

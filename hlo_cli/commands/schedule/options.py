@@ -10,8 +10,8 @@ from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.commands.schedule.critical_path import Model
-    from hlo_cli.commands.schedule.syntax_sugar import Way
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.commands.schedule.syntax_sugar import Direction
+    from hlo_cli.transform.reorder import Goal
 
 MODELS: Final = ("bytes", "flops", "kernels", "time")
 ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
@@ -23,8 +23,8 @@ class ScheduleOptions:
 
     sequence: bool = False
     model: Model | None = None
-    how: How | None = None
-    way: Way | None = None
+    goal: Goal | None = None
+    direction: Direction | None = None
     limit: str | None = None
     space: str | None = None
     where: str | None = None
@@ -46,7 +46,7 @@ class ScheduleOptions:
             raise requirement_error("--space", "--sequence")
         if len(two := self._reports) > 1:
             raise conflict_error(two[0], two[1])
-        if self.limit is not None and self.how != "latency":
+        if self.limit is not None and self.goal != "latency":
             raise requirement_error("--limit", "--reorder latency")
         if self.model == "time" and self.chip is None and self.chip_file is None:
             hint = "run `hlo help chips` to list all chips"
@@ -62,10 +62,12 @@ class ScheduleOptions:
     def reordering(self) -> str:
         """The given options that select another order, as typed."""
         chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
-        return format_options((("--reorder", self.how), *chip, ("--limit", self.limit)))
+        return format_options((("--reorder", self.goal), *chip, ("--limit", self.limit)))
 
     @property
     def _reports(self) -> list[str]:
         selected = {"--sequence": self.sequence, "--critical-path": self.model is not None}
-        selected |= {"--reorder": self.how is not None} | ({f"--{self.way}": True} if self.way is not None else {})
+        selected |= {"--reorder": self.goal is not None} | (
+            {f"--{self.direction}": True} if self.direction is not None else {}
+        )
         return [option for option, given in selected.items() if given]

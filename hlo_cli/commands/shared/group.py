@@ -80,7 +80,9 @@ def error_of(error: click.ClickException) -> HloError:
     """
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "hlo"
-    hint = f"run `{path} --help` to list all {'commands' if path == 'hlo' else 'options'}"
+    hint = f"run `{path} --help` to list all options"
+    if path == "hlo":
+        hint = "put options after the command, or run `hlo --help`"
     match error:
         case click.NoSuchOption():
             known = (name for each in (context.command.params if context else ()) for name in each.opts)
