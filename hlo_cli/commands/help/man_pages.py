@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import click
 
@@ -21,8 +21,8 @@ _EXIT_STATUS = (
 )
 
 
-def man_pages(commands: Mapping[str, tuple[str, str]], questions: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The pages by file name, from the tables of commands and questions of the command line.
+def man_pages(commands: Mapping[str, tuple[str, str]], questions: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The pages by file name; `commands` and `questions` are those of the command line.
 
     >>> from hlo_cli.cli import COMMANDS, QUESTIONS
     >>> pages = man_pages(COMMANDS, QUESTIONS)
@@ -33,22 +33,16 @@ def man_pages(commands: Mapping[str, tuple[str, str]], questions: Sequence[tuple
     """
     table = CommandTable(commands)
     top = click.Context(table, info_name="hlo")
-    pages = {"hlo.1": render(_overview(commands, questions), section=1)}
-    for name, (_, summary) in commands.items():
+    summaries = {name: summary for name, (_, summary) in commands.items()}
+    pages = {"hlo.1": render(_overview(summaries, questions), section=1)}
+    for name, summary in summaries.items():
         command = table.get_command(top, name)
-        if isinstance(command, Command):
-            pages[f"hlo-{name}.1"] = render(
-                command_page(command, click.Context(command, top, info_name=name), summary), section=1
-            )
+        assert isinstance(command, Command)
+        page = Page(name, (_heading(1, summary), *_command_blocks(command, click.Context(command, top, name))))
+        pages[f"hlo-{name}.1"] = render(page, section=1)
     for topic in TOPICS:
         pages[f"hlo-{topic}.7"] = render(read_page(topic, source_of(topic)))
     return pages
-
-
-def command_page(command: Command, ctx: click.Context, summary: str) -> Page:
-    """The manual page of a command, from its help."""
-    name = ctx.info_name or ""
-    return Page(name, (_heading(1, summary), *_command_blocks(command, ctx)))
 
 
 def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
@@ -66,22 +60,19 @@ def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
     yield from _end()
 
 
-def _overview(commands: Mapping[str, tuple[str, str]], questions: Sequence[tuple[str, str]]) -> Page:
-    return Page(
-        "hlo",
-        (
-            _heading(1, "Explain XLA HLO dumps"),
-            _heading(2, "Synopsis"),
-            _paragraph("hlo COMMAND [OPTIONS] [INPUT]..."),
-            _heading(2, "Questions"),
-            _table(questions),
-            _heading(2, "Commands"),
-            _table((f"hlo-{name}(1)", summary) for name, (_, summary) in commands.items()),
-            _heading(2, "Topics"),
-            _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
-            *_end(),
-        ),
+def _overview(summaries: Mapping[str, str], questions: Iterable[tuple[str, str]]) -> Page:
+    blocks = (
+        _heading(1, "Explain XLA HLO dumps"),
+        _heading(2, "Synopsis"),
+        _paragraph("hlo COMMAND [OPTIONS] [INPUT]..."),
+        _heading(2, "Questions"),
+        _table(questions),
+        _heading(2, "Commands"),
+        _table((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
+        _heading(2, "Topics"),
+        _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
     )
+    return Page("hlo", (*blocks, *_end()))
 
 
 def _end() -> Iterator[Block]:
