@@ -91,7 +91,7 @@ def test_a_note_tells_how_many_are_passed_over(
     tmp_path.joinpath("m.txt").write_text(_CALLS)
     name, *others = options.split()
     main([name, str(tmp_path / "m.txt"), *others, "flops == 3"], standalone=False)
-    assert " passed over: whether " in capsys.readouterr().err
+    assert " skipped: --where depends on an unknown value" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

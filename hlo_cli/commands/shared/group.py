@@ -80,7 +80,9 @@ def error_of(error: click.ClickException) -> HloError:
     """
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "hlo"
-    hint = f"run `{path} --help` to list all {'commands' if path == 'hlo' else 'options'}"
+    hint = f"run `{path} --help` to list all options"
+    if path == "hlo":
+        hint = "put options after the command, or run `hlo --help`"
     match error:
         case click.NoSuchOption():
             known = (name for each in (context.command.params if context else ()) for name in each.opts)
@@ -132,7 +134,7 @@ def _output_of(arguments: Sequence[str]) -> OutputOptions:
     color = _value_of("--color", arguments)
     return OutputOptions(
         color=color if color in COLOR_CHOICES else "auto",
-        ascii="--ascii" in arguments,
+        ascii="--ascii" in arguments or os.environ.get("HLO_ASCII", "").lower() in ("1", "true", "t", "yes", "y", "on"),
         quiet=not {"-q", "--quiet"}.isdisjoint(arguments),
     )
 
