@@ -311,11 +311,11 @@ def test_screens_say_nothing_twice() -> None:
         assert len(lines) == len(set(lines))
 
 
-def test_the_steps_are_the_main_table() -> None:
+def test_the_parts_are_the_main_table_and_the_steps_another() -> None:
     report = report_of_shape("f32[3,5]{1,0:T(2,2)}")
-    table = report.main_table
+    assert report.main_table.name == report_of_shape("f32[3,5]").main_table.name == "shape"
+    table = report.only("steps", as_rows=True).main_table
     assert isinstance(table, Table)
-    assert table.name == "steps"
     assert [row[table.column_index("kind")] for row in table.rows] == ["array", "pad", "tile"]
 
 
