@@ -137,7 +137,7 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         Column("calls", "calls", "count", total="sum"),
         Column("read_bytes", "read", "bytes", total="sum", rank=2),
         Column("written_bytes", "written", "bytes", total="sum", rank=2),
-        Column("temporary_bytes", "temporary", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
+        Column("temporary_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
         Column("target", "target", "name", role="name"),
         Column("api_version", "api", person=False),
         Column("category", "category", person=False),
@@ -183,7 +183,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("result_buffers", "outputs", "count"),
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
-        Column("temporary_bytes", "temporary", "bytes", total="sum", person=any(call.temps for call in calls)),
+        Column("temporary_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
         Column(
             "has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2
         ),
