@@ -175,7 +175,7 @@ _OUTPUT_OPTIONS: Final = (
         default_text="all; in a pipe, the main table",
         help="Show only the table NAME; `help` lists the tables.",
     ),
-    flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
+    flag("--no-header", group=OUTPUT, help="Hide the header line of csv, tsv, and pipe output."),
     option(
         "--color",
         group=OUTPUT,
