@@ -134,7 +134,7 @@ def test_a_layout_that_is_not_written_is_named() -> None:
         ("b(f32[0,5])", "v5e uses {1,0}: 0 bytes (empty array)"),
         (
             "f32[?,7]",
-            "{1,0:T(1,128)}: 512 bytes for 28 bytes of data (95% padding); the order that v5e uses is not known",
+            "{1,0:T(1,128)}: 512 bytes for 28 bytes of data (95% padding); the order that v5e uses is unknown",
         ),
         (
             "s8[64,40,1]",
@@ -287,7 +287,7 @@ def test_any_shape_is_explained_or_refused_with_a_place(shape: Shape) -> None:
     for draw in (False, True):
         report = report_of_shape(str(shape), draw=draw)
         for width in (40, 80, 200):
-            lines = screen(replace(report, next=()), width).splitlines()
+            lines = screen(replace(report, next=()), width).splitlines()  # a command is never wrapped
             assert all(cell_width(line) <= width for line in lines)
         for format_name in ("json", "md"):
             assert "".join(renderer(format_name, person=False)(report, Style()))

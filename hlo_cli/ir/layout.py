@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.source import counted
 
 if TYPE_CHECKING:
     from hlo_cli.ir.primitive import PrimitiveType
@@ -96,7 +97,7 @@ class Layout:
         """
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
-            return f"layout has {len(order)} dimension{'s'[: len(order) != 1]}, but the shape has {rank}"
+            return f"layout has {counted(len(order), 'dimension')}, but the shape has {rank}"
         for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
                 return f"layout dimension {d} is out of range (rank {rank})"
@@ -110,7 +111,7 @@ class Layout:
             if not split_sizes(tile) or any(d <= 0 and d != COMBINE for d in tile.dimensions):
                 return f"tile {tile} must have positive sizes"
             if tile.dimensions[-1] == COMBINE:
-                return f"tile {tile} ends in *, but there is no more minor dimension to combine with"
+                return f"tile {tile} ends in *, but no more-minor dimension is left to combine with"
         return self._split_problem(dimensions) if self.split_configs else None
 
     def _split_problem(self, dimensions: Sequence[int]) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
@@ -66,8 +67,8 @@ class _Array:
     details=DETAILS,
     context_settings={"ignore_unknown_options": True},  # -1,0 is an index
 )
-@click.argument("shape", metavar="SHAPE")
-@click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
+@click.argument("shape", metavar="SHAPE", shell_complete=completion.files)
+@click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...", shell_complete=completion.files)
 @flag(
     "--inverse",
     group="Reports",
@@ -207,7 +208,7 @@ def _array(argument: str, reading: InputOptions) -> _Array:
                 f"'{argument}' is a dump, not a shape", hint=f"name an instruction in it, such as {argument}:fusion.3"
             )
         raise HloError(
-            f"'{argument}' is neither a shape nor DUMP:NAME", hint="for example f32[8,128]{1,0} or dump.txt:fusion.3"
+            f"'{argument}' is not a shape or DUMP:NAME", hint="for example f32[8,128]{1,0} or dump.txt:fusion.3"
         )
     return _array_of(named.shape, named)
 
