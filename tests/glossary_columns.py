@@ -1,6 +1,6 @@
 """The columns in the glossary: their names, titles, and commands are those of the code, their descriptions are kept.
 
-A column whose name or title is computed is listed in `COMPUTED`.
+Columns whose names are computed are listed in `COMPUTED`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ PACKAGE = ROOT / "hlo_cli"
 MISSING = "no description"
 
 COMPUTED = {
-    "commands/diff/summary.py": (("before", "before"), ("after", "after")),
-    "commands/lint/modules.py": (("errors", "errors"), ("warnings", "warnings"), ("notes", "notes")),
-    "commands/schedule/sequence.py": (("hbm_bytes", "HBM"), ("vmem_bytes", "VMEM")),
-    "commands/tile_index/tables.py": (("which", "which"), ("where", "where")),
+    "commands/diff/summary.py": {"before": "before", "after": "after", "before_bytes": "", "after_bytes": ""},
+    "commands/diff/tables.py": {"changed": "", "added": "", "removed": "", "moved": ""},
+    "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name", "source"), ""),
+    "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
+    "commands/memspace/tables.py": dict.fromkeys(("scope", "op_name", "source", "kind", "shape", "opcode"), ""),
+    "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
+    "commands/tile_index/tables.py": {"tile_index": "tile", "index_in_tile": "in tile"},
+    "report/facts.py": {"count": "", "bytes": "", "step": ""},
 }
+"""Columns whose names are computed, and their titles, by file."""
+
 _ENTRY = re.compile(r"(?ms)^- \*\*([\w ]+)\*\*[^:]*?:\s+(.*?)(?: Shown by ([^.]*)\.)?$(?=\n- |\n\n|\Z)")
 _HEAD = "## Columns\n"
 
@@ -41,7 +47,7 @@ def columns_in_code() -> dict[str, Shown]:
     files = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in _files()}
     imported_by = _importers(files)
     for name, tree in files.items():
-        for column, title in (*_columns(tree), *COMPUTED.get(name, ())):
+        for column, title in (*_columns(tree), *COMPUTED.get(name, {}).items()):
             found[column].titles.add(title)
             found[column].commands |= _commands(name, imported_by)
     return found
@@ -59,6 +65,16 @@ def with_columns(text: str) -> str:
     return f"{before}{head}{introduction}\n{lines}\n{tail_head}{tail}"
 
 
+def files_with_computed_names() -> set[str]:
+    """The files with a column whose name is not a text in the code."""
+    return {
+        path.relative_to(PACKAGE).as_posix()
+        for path in _files()
+        for node in _column_calls(ast.parse(path.read_text(encoding="utf-8")))
+        if not _texts(node.args[0])
+    }
+
+
 def _entry(name: str, shown: Shown, description: str) -> str:
     titles = sorted(title for title in shown.titles if title and title.lower() != name.replace("_", " "))
     others = f" ({', '.join(f'**{title}**' for title in titles)})" if titles else ""
@@ -72,11 +88,16 @@ def _files() -> Iterator[Path]:
 
 def _columns(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """The names and titles of columns that are texts in the code, and of those that are one of two texts."""
+    for node in _column_calls(tree):
+        titles = _texts(node.args[1]) if len(node.args) > 1 else ()
+        for name in _texts(node.args[0]):
+            yield from ((name, title) for title in titles or ("",))
+
+
+def _column_calls(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Column" and node.args:
-            titles = _texts(node.args[1]) if len(node.args) > 1 else ()
-            for name in _texts(node.args[0]):
-                yield from ((name, title) for title in titles or ("",))
+            yield node
 
 
 def _texts(node: ast.expr) -> tuple[str, ...]:

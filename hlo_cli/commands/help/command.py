@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
-from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
+from hlo_cli.commands.shared.io_options import OutputOptions, ascii_option, color_option, path_option
 from hlo_cli.commands.shared.writing import write
 from hlo_cli.source import HloError, nearest
 
 if TYPE_CHECKING:
     from hlo_cli.commands.help.blocks import Page
 
+HELP: Final = """\
+Show help for a topic or a command. Without TOPIC, list all topics.
+
+With the topic glossary, TERM selects one term or column.
+"""
+EXAMPLES: Final = (
+    "hlo help tiling",
+    "hlo help glossary live range",
+    "hlo help where --format html -o where.html",
+    "hlo help --all -o manual.html",
+)
 FORMATS: Final = ("text", "md", "html", "man")
 _EXTENSIONS: Final = {".md": "md", ".html": "html", ".htm": "html", ".man": "man", ".7": "man", ".txt": "text"}
 _COMMANDS: Final = "Commands"
@@ -26,36 +38,40 @@ _ENDING: Final = (
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The topics that can complete the argument, for the shell."""
-    return [topic for topic in TOPICS if topic.startswith(incomplete)]
+    """The topics and commands that can complete the argument, for the shell."""
+    parent = context.parent
+    commands = parent.command.list_commands(parent) if parent and isinstance(parent.command, click.Group) else ()
+    return [name for name in dict.fromkeys((*TOPICS, *commands)) if name.startswith(incomplete)]
 
 
-@click.command("help")
+@click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("topic", required=False, shell_complete=_complete)
-@click.argument("term", nargs=-1)
-@click.option("--all", "is_manual", is_flag=True, help="Write all topics and commands as one document.")
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Select the output format; the default is text.",
-)  # fmt: skip
-@click.option("-o", "--output", "path", metavar="FILE", help="Write output to FILE; its extension selects the format.")
-@click.option(
-    "--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Select when to use colors."
+@click.argument("term", nargs=-1, metavar="[TERM]...")
+@flag("--all", "is_manual", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
+@option(
+    "--format",
+    "form",
+    group=OUTPUT,
+    is_common=True,
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    default_text="text",
+    help=f"Set the output format: {one_of(FORMATS)}.",
 )
-@click.option("--ascii", is_flag=True, envvar="HLO_ASCII", help="Use ASCII characters only.")
+@path_option
+@color_option
+@ascii_option
 @click.pass_context
 def command(
-    context: click.Context, /, topic: str | None, term: tuple[str, ...], is_manual: bool, form: str | None, **given: str
+    context: click.Context,
+    /,
+    topic: str | None,
+    term: tuple[str, ...],
+    is_manual: bool,
+    form: str | None,
+    **given: str,
 ) -> None:
-    """Show help for a topic or a command. Without TOPIC, list all topics.
-
-    For the topic glossary, TERM selects one entry.
-
-    \b
-    Examples:
-      hlo help tiling
-      hlo help glossary live range
-      hlo help --all -o manual.html
-    """
+    """Writes the page, the list of topics, or the manual."""
     if is_manual and topic:
         raise HloError("--all cannot be used with a topic")
     if term and topic != "glossary":

@@ -82,8 +82,6 @@ def _facts(
 ) -> Facts:
     module = loaded.module
     stage = loaded.input.stage
-    if loaded.input.choice:
-        stage = f"{stage} ({loaded.input.choice})"
     alias = len(module.input_output_alias)
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
