@@ -23,7 +23,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 _CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
     "library": ("library call", "library calls"),
@@ -101,7 +101,7 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
     what = f"{bare} is not a custom call" if is_there else f"custom call '{bare}' not found in {loaded.module.name}"
     close = None if is_there else nearest(bare, names)
     listed = f"available: {', '.join(dict.fromkeys(names[:5]))}" + (", …" if len(names) > 5 else "") if names else None
-    raise HloError(what, hint=f"did you mean '{close}'?" if close else listed)
+    raise HloError(what, hint=did_you_mean(close) or listed)
 
 
 def _answer(loaded: Loaded, calls: Sequence[DecodedCall], categories: Counter[Category]) -> str:
