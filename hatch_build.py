@@ -17,11 +17,12 @@ class ManPages(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path.insert(0, self.root)
+        from hlo_cli.cli import COMMANDS, QUESTIONS
         from hlo_cli.commands.help.man_pages import man_pages
 
         folder = Path(self.root) / "build" / "man"
         folder.mkdir(parents=True, exist_ok=True)
-        for name, page in man_pages().items():
+        for name, page in man_pages(COMMANDS, QUESTIONS).items():
             path = folder / name
             path.write_text(page, encoding="utf-8")
             section = name.rpartition(".")[2]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 import click
 
-from hlo_cli.cli import COMMANDS, QUESTIONS
 from hlo_cli.commands.help.blocks import Block, CodeBlock, GridTable, Heading, Page, Paragraph, Span, Spans
 from hlo_cli.commands.help.catalog import TOPICS, source_of
 from hlo_cli.commands.help.man import render
@@ -22,33 +22,37 @@ _EXIT_STATUS = (
 )
 
 
-def man_pages() -> dict[str, str]:
-    """The pages by file name.
+Rows: TypeAlias = Iterable[tuple[str, str]]
 
-    >>> pages = man_pages()
+
+def man_pages(commands: Mapping[str, tuple[str, str]], questions: Rows) -> dict[str, str]:
+    """The pages by file name; `commands` is the table of commands, `questions` those of the front screen.
+
+    >>> from hlo_cli import cli
+    >>> pages = man_pages(cli.COMMANDS, cli.QUESTIONS)
     >>> pages["hlo-parse.1"].splitlines()[2]
     'hlo\\\\-parse \\\\- Summarize a module, or explain one instruction'
     >>> "hlo-where.7" in pages, "hlo.1" in pages
     (True, True)
     """
-    table = CommandTable(COMMANDS)
+    table = CommandTable(commands)
     top = click.Context(table, info_name="hlo")
-    pages = {"hlo.1": render(_overview(), section=1)}
-    for name in COMMANDS:
+    summaries = {name: summary for name, (_, summary) in commands.items()}
+    pages = {"hlo.1": render(_overview(summaries, questions), section=1)}
+    for name in commands:
         command = table.get_command(top, name)
         if isinstance(command, Command):
             pages[f"hlo-{name}.1"] = render(
-                command_page(command, click.Context(command, top, info_name=name)), section=1
+                _command_page(command, summaries[name], click.Context(command, top, info_name=name)), section=1
             )
     for topic in TOPICS:
         pages[f"hlo-{topic}.7"] = render(read_page(topic, source_of(topic)))
     return pages
 
 
-def command_page(command: Command, ctx: click.Context) -> Page:
+def _command_page(command: Command, summary: str, ctx: click.Context) -> Page:
     """The manual page of a command, from its help."""
-    name = ctx.info_name or ""
-    return Page(name, (_heading(1, COMMANDS[name][1]), *_command_blocks(command, ctx)))
+    return Page(ctx.info_name or "", (_heading(1, summary), *_command_blocks(command, ctx)))
 
 
 def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
@@ -66,8 +70,7 @@ def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
     yield from _end()
 
 
-def _overview() -> Page:
-    questions = ((question, line) for question, line in QUESTIONS)
+def _overview(summaries: Mapping[str, str], questions: Rows) -> Page:
     return Page(
         "hlo",
         (
@@ -77,7 +80,7 @@ def _overview() -> Page:
             _heading(2, "Questions"),
             _table(questions),
             _heading(2, "Commands"),
-            _table((f"hlo-{name}(1)", summary) for name, (_, summary) in COMMANDS.items()),
+            _table((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
             _heading(2, "Topics"),
             _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
             *_end(),
@@ -110,7 +113,7 @@ def _paragraph(text: str) -> Paragraph:
     return Paragraph((Span(text),))
 
 
-def _table(rows: Iterator[tuple[str, str]] | list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> GridTable:
+def _table(rows: Rows) -> GridTable:
     """A list of names with their meanings."""
     cells: tuple[tuple[Spans, ...], ...] = tuple(((Span(name, "code"),), (Span(meaning),)) for name, meaning in rows)
     return GridTable((), cells)
