@@ -14,7 +14,7 @@ from hlo_cli.syntax.text import parser
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
-    By default, the newest of several stages and the largest of several modules; `stage` and `module` select by name, or
+    By default, the latest of several stages and the largest of several modules; `stage` and `module` select by name, or
     by a part of it. Raises HloError if the input cannot be read.
 
     >>> load("/no/such/dump")

@@ -81,7 +81,7 @@ def scan(
     module: str | None = None,
     jobs: int = 1,
 ) -> Iterator[ScanRecord]:
-    """A record for each module in files, directories, and globs, in their order; of a directory, the newest stage.
+    """A record for each module in files, directories, and globs, in their order; of a directory, the latest stage.
 
     `measure` returns the numbers, by default `module_summary`. With several jobs it must be a function
     that can be pickled, and a script needs the guard `if __name__ == "__main__":`. Memory holds one module per job.

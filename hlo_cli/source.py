@@ -205,6 +205,34 @@ class HloError(Exception):
         return "\n".join(map(str, self.diagnostics))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and a noun, which is given in the singular; for messages of packages that cannot use `report`.
+
+    >>> counted(1, "operand"), counted(2, "operand")
+    ('1 operand', '2 operands')
+    """
+    return f"{number} {noun}{'s'[: number != 1]}"
+
+
+def quoted_token(text: str) -> str:
+    """A found token for messages: quoted, or the words for the end.
+
+    >>> quoted_token("}"), quoted_token("")
+    ("'}'", 'end of input')
+    """
+    return f"'{text}'" if text else "end of input"
+
+
+def joined_by_or(words: Iterable[str]) -> str:
+    """Words as a list of alternatives.
+
+    >>> joined_by_or(["a", "b", "c"]), joined_by_or(["a", "b"])
+    ('a, b, or c', 'a or b')
+    """
+    *most, last = words
+    return f"{', '.join(most)}, or {last}" if len(most) > 1 else " or ".join((*most, last))
+
+
 def did_you_mean(word: str | None) -> str | None:
     """The hint that suggests a word, or None; a message never holds the suggestion.
 

@@ -6,7 +6,7 @@
     … standard error, if there was any …
     [exit 2]
 
-It runs in `fixtures/`, 80 columns wide, without colour. `python tests/golden.py --write [PART-OF-NAME]…` writes the
+It runs in `fixtures/`, 80 columns wide, without color. `python tests/golden.py --write [PART-OF-NAME]…` writes the
 outputs anew, without `--write` it says which differ.
 """
 

@@ -13,11 +13,11 @@ from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.extract import extract
 from hlo_cli.transform.fuse import fuse
 from hlo_cli.transform.fuse_pair import fuse_pair
-from hlo_cli.transform.reorder import How, reorder
+from hlo_cli.transform.reorder import Goal, reorder
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse
 
-HOWS: tuple[How, ...] = get_args(How)
+GOALS: tuple[Goal, ...] = get_args(Goal)
 
 
 def rewrites(module: Module, random: Random) -> Iterator[tuple[str, Module]]:
@@ -31,9 +31,9 @@ def rewrites(module: Module, random: Random) -> Iterator[tuple[str, Module]]:
         yield f"unfuse {name}", unfuse(module, [name])
     yield from fused_pairs(module, random, 2)
     yield from fused_pairs(apart, random, 2)
-    how = random.choice(HOWS)
-    yield f"reorder {how}", reorder(module, how)
-    yield f"unfuse, reorder {how}", reorder(apart, how)
+    goal = random.choice(GOALS)
+    yield f"reorder {goal}", reorder(module, goal)
+    yield f"unfuse, reorder {goal}", reorder(apart, goal)
     yield "sugar, desugar", desugar(sugar(module))
 
 

@@ -1,4 +1,4 @@
-"""Random scheduled modules: lives, places, allocations and offsets as XLA's CPU compiler gives them, without exception."""
+"""Random scheduled modules: live ranges, positions, allocations, and offsets match those of XLA's CPU compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 10
 
 
 def positions(module: Module, dataflow: Dataflow) -> dict[Key, set[Key]]:
-    """At which places each value stands."""
+    """The positions of each value."""
     places, found = dataflow.places, dict[Key, set[Key]]()
     keys = [(places.instructions[owner].name, places.index(place)) for place, owner in enumerate(places.owner)]
     for place, value in enumerate(dataflow.value):
@@ -30,14 +30,14 @@ def positions(module: Module, dataflow: Dataflow) -> dict[Key, set[Key]]:
 
 
 def unlike(ours: Mapping[Key, Hashable], theirs: Mapping[Key, Hashable]) -> dict[Key, tuple[object, object]]:
-    """What differs, ours and theirs."""
+    """The differences between our results and the compiler's."""
     return {
         key: (ours.get(key), theirs.get(key)) for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)
     }
 
 
 def differences(answer: Answer) -> list[str]:
-    """Where our answers about a module are not XLA's."""
+    """The differences of our analysis of a module from XLA's."""
     module = parse_module(answer.text)
     memory = memory_analysis(module, target="cpu")
     ranges, given = compiler_ranges(answer), compiler_assignment(answer)
@@ -74,7 +74,7 @@ def differences(answer: Answer) -> list[str]:
 @pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 300, CHUNK))
-def test_random_modules_get_the_memory_that_xla_gives_them(first: int) -> None:
+def test_random_modules_have_the_memory_that_xla_assigns(first: int) -> None:
     """Witness: the live-range dump and the buffer assignment of jaxlib for exactly these texts."""
     seeds = range(first, first + CHUNK)
     for seed, answer in zip(seeds, assigned(assigned_program(Random(seed)) for seed in seeds), strict=True):

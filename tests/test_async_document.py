@@ -1,4 +1,4 @@
-"""What XLA's document on asynchronous operations shows: each example found, kept to the rules, alive until it is done."""
+"""The examples of XLA's document on async operations: found, valid, and with operands that are live until the done."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OUTPUT_AT: dict[str, ShapeIndex] = {"copy-start": (0,)}
 
 
 class Values:
-    """Which value stands where in a module."""
+    """The value at each position of a module."""
 
     def __init__(self, module: Module) -> None:
         self.places = places_of(module)
@@ -46,7 +46,7 @@ class Values:
 
 
 @each_example
-def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
+def test_each_example_is_one_valid_operation(name: str) -> None:
     example = EXAMPLES[name]
     module = parse_module(example.text, strict=example.is_read_by_jaxlib)
     assert not module.errors
@@ -58,19 +58,19 @@ def test_each_example_is_one_operation_that_keeps_the_rules(name: str) -> None:
 
 @each_example
 @spellings
-def test_what_is_moved_and_from_where_on(name: str, spell: Spell) -> None:
+def test_moved_bytes_and_bound_step(name: str, spell: Spell) -> None:
     example = EXAMPLES[name]
     found = analyze_overlap(spell(parse_module(example.text)))
-    [flight] = found.intervals
-    assert flight.moved_bytes == example.moved_bytes
-    assert found.sequence[flight.bound_step].name == example.binding
-    assert flight.done_step is not None
-    assert found.sequence[flight.done_step].name == "d"
+    [interval] = found.intervals
+    assert interval.moved_bytes == example.moved_bytes
+    assert found.sequence[interval.bound_step].name == example.binding
+    assert interval.done_step is not None
+    assert found.sequence[interval.done_step].name == "d"
 
 
 @each_example
 @spellings
-def test_operands_stay_until_the_operation_is_done(name: str, spell: Spell) -> None:
+def test_operands_are_live_until_the_done(name: str, spell: Spell) -> None:
     module = spell(parse_module(EXAMPLES[name].text))
     memory = memory_analysis(module)
     done = memory.positions[module.instruction("d")]
@@ -81,14 +81,14 @@ def test_operands_stay_until_the_operation_is_done(name: str, spell: Spell) -> N
 
 
 def operands_of(module: Module) -> list[Instruction]:
-    """What is computed for the asynchronous operation."""
+    """The operands of the async operation."""
     members = [i for i in module.entry.instructions if i.name in ("s", "u", "v")]
     return [operand for member in members for operand in member.operands if operand.name in ("a", "b")]
 
 
 @each_example
 @spellings
-def test_the_output_is_where_the_operation_writes(name: str, spell: Spell) -> None:
+def test_the_output_aliases_the_written_buffer(name: str, spell: Spell) -> None:
     module = spell(parse_module(EXAMPLES[name].text))
     values = Values(module)
     done = module.instruction("d")
@@ -99,7 +99,7 @@ def test_the_output_is_where_the_operation_writes(name: str, spell: Spell) -> No
 
 
 @each_example
-def test_operands_in_the_start_are_those_that_it_was_given(name: str) -> None:
+def test_operands_in_the_start_alias_the_given_ones(name: str) -> None:
     """The first element of a start holds its operands themselves, not copies."""
     module = parse_module(EXAMPLES[name].text)
     values = Values(module)
@@ -110,7 +110,7 @@ def test_operands_in_the_start_are_those_that_it_was_given(name: str) -> None:
 
 
 @each_example
-def test_long_and_short_forms_lead_to_each_other(name: str) -> None:
+def test_generic_and_sugared_forms_convert_to_each_other(name: str) -> None:
     module = parse_module(EXAMPLES[name].text)
     long = desugar(module)
     assert not any(i.opcode.startswith(("call-", "custom-call-")) for i in long.instructions)
@@ -123,7 +123,7 @@ def test_long_and_short_forms_lead_to_each_other(name: str) -> None:
 
 @pytest.mark.oracle
 def test_xla_reads_the_examples_and_their_other_forms_as_the_same_module() -> None:
-    """The document is newer than jaxlib, which knows no late binding."""
+    """The document is newer than jaxlib, which does not support late binding."""
     known = [example for example in EXAMPLES.values() if example.is_read_by_jaxlib]
     modules = [parse_module(example.text) for example in known]
     asked = ask_xla([example.text for example in known], CANONICAL)

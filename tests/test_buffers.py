@@ -1,4 +1,4 @@
-"""Sizes, sharing, allocations and totals against the compiler's buffer assignment and memory analysis."""
+"""Sizes, sharing, allocations, and totals against the compiler's buffer assignment and memory analysis."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def theirs(assignment: Assignment) -> frozenset[Key]:
 
 
 def compared(dump: Dump) -> tuple[list[Allocation], list[Assignment]]:
-    """What is compared: on TPUs the main memory alone, nowhere what applied computations keep to themselves."""
+    """The allocations to compare: only main memory on TPU, and none of applied computations."""
     mine = [a for a in memory(dump).allocations if a.kind != "thread-local" and a.values]
     given = [a for a in compiler_assignment(dump) if not a.is_local]
     if dump.platform == "tpu":
@@ -66,7 +66,7 @@ def test_buffers_have_the_compilers_sizes(dump: Dump) -> None:
 
 
 @each_dump
-def test_values_lie_in_the_compilers_spaces(dump: Dump) -> None:
+def test_values_are_in_the_compilers_memory_spaces(dump: Dump) -> None:
     colours = {place.key: place.colour for a in compiler_assignment(dump) for place in a.places}
     for value in memory(dump).values:
         if SPARSE_CORE not in str(dump.path):
@@ -74,8 +74,8 @@ def test_values_lie_in_the_compilers_spaces(dump: Dump) -> None:
 
 
 @each_dump
-def test_values_share_allocations_as_the_compiler_lets_them(dump: Dump) -> None:
-    """Witness: which values stand in one allocation, and how large and of what kind it is."""
+def test_values_share_allocations_as_in_the_compiler(dump: Dump) -> None:
+    """Witness: the values of each allocation, its size, and its kind."""
     if SPARSE_CORE in str(dump.path):
         pytest.skip("its tuples lie elsewhere")
     mine, given = compared(dump)
@@ -90,7 +90,7 @@ def test_values_share_allocations_as_the_compiler_lets_them(dump: Dump) -> None:
 
 @each_dump
 def test_offsets_are_the_compilers(dump: Dump) -> None:
-    """Witness: the offsets in the buffer assignment; those that memory space assignment chose are in no text."""
+    """Witness: the offsets in the buffer assignment; the text lacks those from memory space assignment."""
     if SPARSE_CORE in str(dump.path):
         pytest.skip("its tuples lie elsewhere")
     found = memory(dump)
@@ -105,7 +105,7 @@ def test_offsets_are_the_compilers(dump: Dump) -> None:
 
 @each_dump
 def test_totals_are_those_of_the_memory_analysis(dump: Dump) -> None:
-    """Witness: the compiler's memory analysis, in which pinned host memory stands apart.
+    """Witness: the compiler's memory analysis, in which pinned host memory is separate.
 
     That of TPUs rounds temporaries up, and leaves out those that are tables of tuples alone.
     """
@@ -131,7 +131,7 @@ def test_totals_are_those_of_the_memory_analysis(dump: Dump) -> None:
 
 
 @each_dump
-def test_what_lives_together_does_not_overlap(dump: Dump) -> None:
+def test_values_with_overlapping_live_ranges_do_not_overlap_in_memory(dump: Dump) -> None:
     """In every allocation two values overlap in memory only if one ends before, or where, the other begins."""
     for allocation in memory(dump).allocations:
         placed = [v for v in allocation.values if v.start >= 0 and v.offset is not None and v.padded_bytes]
@@ -148,7 +148,7 @@ def test_what_lives_together_does_not_overlap(dump: Dump) -> None:
 
 
 @each_dump
-def test_the_timeline_is_what_is_alive(dump: Dump) -> None:
+def test_the_timeline_is_the_sum_of_live_values(dump: Dump) -> None:
     """At every position the bytes are those of the values listed there, and the peak is the largest."""
     for space in memory(dump).spaces:
         for position in {0, space.peak, len(space.timeline) // 2, len(space.timeline) - 1}:
@@ -158,8 +158,8 @@ def test_the_timeline_is_what_is_alive(dump: Dump) -> None:
             assert space.peak_bytes <= sum(a.size for a in memory(dump).allocations if a.space == space.number)
 
 
-def test_newer_releases_ask_every_position_of_the_earlier_value() -> None:
-    """In 0.10.2 the bitcast, which nobody uses, keeps the sine from taking over what the negation held."""
+def test_newer_releases_check_every_position_of_the_earlier_value() -> None:
+    """In 0.10.2, the unused bitcast keeps the sine from reusing the memory of the negation."""
     text = """HloModule m, is_scheduled=true
     ENTRY e { p = f32[8]{0} parameter(0) a = f32[8]{0} negate(p) b = f32[2,4]{1,0} bitcast(a)
       ROOT c = f32[8]{0} sine(a) }"""
@@ -168,8 +168,8 @@ def test_newer_releases_ask_every_position_of_the_earlier_value() -> None:
     assert [space.totals.temporaries for space in (*old.spaces, *new.spaces)] == [32, 0]
 
 
-def test_a_module_is_the_gpus_that_carries_its_fingerprint() -> None:
-    """Their heaps are aligned to 256 bytes, those of CPUs to 64: 100 bytes and 40 behind."""
+def test_a_module_with_a_gpu_fingerprint_is_for_gpu() -> None:
+    """GPU heaps are aligned to 256 bytes, CPU heaps to 64: 100 bytes and then 40."""
     header = 'HloModule m, is_scheduled=true, frontend_attributes={fingerprint_before_lhs="0f"}'
     text = f"""{header}
     ENTRY e {{ p = f32[25]{{0}} parameter(0) q = f32[10]{{0}} parameter(1) a = f32[25]{{0}} negate(p)
@@ -188,7 +188,7 @@ def test_without_tiles_nothing_is_padded() -> None:
 
 
 @pytest.mark.parametrize("taken", ["", "p", "p, p", "p, p, p"])
-def test_transfers_that_take_too_little_or_too_much_have_their_memory_too(taken: str) -> None:
+def test_transfers_with_missing_or_extra_operands_have_memory_too(taken: str) -> None:
     for opcode in ("send", "recv", "copy-start"):
         shape = "(f32[4], u32[], token[])"
         memory = memory_analysis(
@@ -198,8 +198,8 @@ def test_transfers_that_take_too_little_or_too_much_have_their_memory_too(taken:
 
 
 @pytest.mark.parametrize(("opcode", "temporaries"), [("copy", 4000), ("negate", 0)])
-def test_a_copy_never_takes_the_place_of_what_it_copies(opcode: str, temporaries: int) -> None:
-    """Witness: jaxlib 0.10.2, whose buffer assignment asks for the opcode before anything else."""
+def test_a_copy_never_reuses_the_memory_of_its_operand(opcode: str, temporaries: int) -> None:
+    """Witness: jaxlib 0.10.2, whose buffer assignment checks the opcode first."""
     text = f"""HloModule m, is_scheduled=true
     ENTRY e {{ p = f32[1000]{{0}} parameter(0) q = f32[1000]{{0}} parameter(1) t = f32[1000]{{0}} sine(q)
       ROOT c = f32[1000]{{0}} {opcode}(t) }}"""
@@ -207,8 +207,8 @@ def test_a_copy_never_takes_the_place_of_what_it_copies(opcode: str, temporaries
 
 
 @pytest.mark.parametrize(("second", "temporaries"), [("b", 0), ("n", 64)])
-def test_an_output_fusion_overwrites_only_what_it_adds_to_a_product(second: str, temporaries: int) -> None:
-    """Witness: XLA's source, which asks nothing else where a product is added; the operand must have no other use."""
+def test_an_output_fusion_overwrites_only_the_addend_of_a_dot(second: str, temporaries: int) -> None:
+    """Witness: XLA's source, which checks nothing else if a dot is added; the operand must have no other use."""
     text = f"""HloModule m, is_scheduled=true
     f {{ a = f32[4,4] parameter(0) b = f32[4,4] parameter(1)
       d = f32[4,4] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
@@ -220,7 +220,7 @@ def test_an_output_fusion_overwrites_only_what_it_adds_to_a_product(second: str,
     assert memory_analysis(parse_module(text), target="cpu").spaces[0].totals.temporaries == temporaries
 
 
-def test_operands_give_their_place_only_where_tpu_compilers_list_it() -> None:
+def test_operands_share_memory_only_where_tpu_compilers_list_it() -> None:
     """Witness: a scalar addition compiled for v3, whose lists are empty, and another whose list names both."""
     text = """HloModule m, is_scheduled=true
     ENTRY e { p = f32[]{:T(256)} parameter(0) a = f32[]{:T(256)S(6)} sine(p)
@@ -232,8 +232,8 @@ def test_operands_give_their_place_only_where_tpu_compilers_list_it() -> None:
         assert space.totals.temporaries == taken
 
 
-def test_a_nearly_full_tpu_is_filled_in_another_way() -> None:
-    """Above 5,349,826,560 bytes on v2 temporaries may lie where results come later, if the generation was told."""
+def test_a_nearly_full_tpu_uses_another_strategy() -> None:
+    """Above 5,349,826,560 bytes on v2, temporaries may share memory with later results, if the generation is known."""
     text = """HloModule m, is_scheduled=true
     ENTRY e { p = f32[1024]{0:T(1024)} parameter(0) a = f32[1048576,512]{1,0:T(8,128)} broadcast(p), dimensions={}
       b = f32[1048576,512]{1,0:T(8,128)} custom-call(a), custom_call_target="f"

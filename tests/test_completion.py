@@ -31,7 +31,7 @@ def completed(*typed: str) -> list[str]:
         (("memspace", CONV, "--space", "v"), {"vmem"}),
         (("lint", CONV, "--select", "HLO101,HLO10"), {"HLO101,HLO101", "HLO101,HLO106"}),
         (("lint", "--explain", "hlo20"), {"HLO201"}),
-        (("lint", "--set", "padding"), {"padding_bytes=", "padding_fraction="}),
+        (("lint", "--set", "min_padding"), {"min_padding_bytes="}),
         (("parse", CONV, "--explain", "fusion.1"), {"fusion.16", "fusion.17"}),
         (("memspace", CONV, "--value", "%copy"), {"copy.1"}),
         (("fuse", CONV, "--fuse", "copy.1,fusion.16"), {"copy.1,fusion.16"}),
@@ -70,7 +70,7 @@ def test_an_unreadable_dump_offers_nothing(path: str) -> None:
 
 def test_every_option_with_a_value_is_completed_or_free() -> None:
     """A new option with a value needs a completer, or a place in the list of those whose values are free."""
-    free = {"SIZE", "N", "EXPR", "ADDRESS", "LIST", "COLUMN", "TABLE"}
+    free = {"SIZE", "N", "EXPR", "ADDRESS", "LIST", "COLUMN"}
     table = CommandTable(COMMANDS)
     for name in COMMANDS:
         command = table.get_command(click.Context(table), name)

@@ -1,4 +1,4 @@
-"""Sends and receives between devices, in orders in which they meet and in orders in which they wait for ever."""
+"""Sends and recvs between devices, in orders that complete and in orders that deadlock."""
 
 from __future__ import annotations
 
@@ -144,21 +144,21 @@ STUCK = {
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_orders_in_which_all_meet(name: str) -> None:
+def test_orders_that_complete(name: str) -> None:
     read = parse_module(FINE[name])
     assert not read.errors
     assert [finding.message for finding in verify_async(read)] == []
 
 
 @pytest.mark.parametrize("name", [*FINE, *STUCK])
-def test_a_proto_tells_the_same(name: str) -> None:
+def test_protos_give_the_same_result(name: str) -> None:
     read = parse_module(FINE[name] if name in FINE else STUCK[name][0])
     messages = [problem.message for problem in deadlocks(read)]
     assert [problem.message for problem in deadlocks(module_from_bytes(module_to_bytes(read)))] == messages
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_orders_in_which_devices_wait_for_ever(name: str) -> None:
+def test_orders_that_deadlock(name: str) -> None:
     text, messages = STUCK[name]
     found = list(verify_async(parse_module(text)))
     assert [finding.message for finding in found] == messages
@@ -166,7 +166,9 @@ def test_orders_in_which_devices_wait_for_ever(name: str) -> None:
 
 
 @given(_STEPS, st.randoms(use_true_random=False))
-def test_what_disturbs_is_the_first_that_any_look_finds(steps: list[SourceTargetPairs | None], random: Random) -> None:
+def test_the_conflict_is_the_first_of_an_exhaustive_search(
+    steps: list[SourceTargetPairs | None], random: Random
+) -> None:
     unmet, plain = Unmatched(), list[Transfer]()
     for number, ways in enumerate(steps):
         if ways is not None:
@@ -183,7 +185,7 @@ def test_what_disturbs_is_the_first_that_any_look_finds(steps: list[SourceTarget
 
 
 @pytest.mark.parametrize("pair", ["{0,1}", "{2N,2N1}", "{N,N1}", "{N1,N}"])
-def test_sends_that_nothing_receives_take_linear_time(pair: str) -> None:
+def test_unmatched_sends_need_linear_time(pair: str) -> None:
     def text(at: int) -> str:
         ways = pair.replace("2N1", str(2 * at + 1)).replace("2N", str(2 * at)).replace("N1", str(at + 1))
         attribute = f"frontend_attributes={{_xla_send_recv_source_target_pairs={{{ways.replace('N', str(at))}}}}}"

@@ -141,7 +141,7 @@ def test_what_is_no_instruction_is_an_error_with_its_place(text: str) -> None:
 
 def test_a_layout_that_does_not_fit_is_noted() -> None:
     report = explain_text("f32[3,5]{1,1} negate(x)")
-    assert "names dimension 1 twice" in report.notes[0].message
+    assert "duplicate layout dimension 1" in report.notes[0].message
     assert screen(report)
 
 

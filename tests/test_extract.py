@@ -1,4 +1,4 @@
-"""A part of a module as a module: what it holds, and that XLA reads it."""
+"""A part of a module as a module: its instructions, and that XLA reads it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_part_prints_as_it_reads(path: Path) -> None:
 
 
 @each_dump
-def test_a_part_says_what_its_text_says(path: Path) -> None:
+def test_a_part_equals_its_parsed_text(path: Path) -> None:
     for _, _, _, part in parts(parse_module(dump_text(path)), 4, 6):
         for copy, read in zip(part.entry.instructions, parse_module(str(part)).entry.instructions, strict=True):
             assert [copy.value(a.name) for a in copy.attributes] == [read.value(a.name) for a in read.attributes]
@@ -58,22 +58,22 @@ def test_a_part_of_any_module_prints_as_it_reads(model: Model, seed: int) -> Non
         again = parse_module(text)
         assert again.errors == ()
         assert str(again) == text
-        check_neighbours(instruction, operands, users, part)
+        check_neighbors(instruction, operands, users, part)
 
 
 @each_dump
-def test_a_part_holds_what_is_near_and_parameters_for_the_rest(path: Path) -> None:
+def test_a_part_contains_neighbors_and_parameters_for_the_rest(path: Path) -> None:
     module = parse_module(dump_text(path))
     for instruction, operands, users, part in parts(module, 2):
-        check_neighbours(instruction, operands, users, part)
+        check_neighbors(instruction, operands, users, part)
         assert part.is_scheduled == module.is_scheduled
         names = {c.name for c in module.computations}
         assert all(c.name in names for c in part.computations if c is not part.entry)
         assert {c for i in part.instructions for c in i.called_computations} <= set(part.computations)
 
 
-def check_neighbours(instruction: Instruction, operands: int, users: int, part: Module) -> None:
-    """The entry has what a walk of these steps reaches, unchanged, and everything else it takes as parameters.
+def check_neighbors(instruction: Instruction, operands: int, users: int, part: Module) -> None:
+    """The entry contains the reachable instructions, unchanged, and parameters for all other operands.
 
     Parameters that would be overwritten in place are copied.
     """
@@ -107,7 +107,7 @@ def check_neighbours(instruction: Instruction, operands: int, users: int, part: 
 
 
 def check_root(part: Module) -> None:
-    """Nothing is computed in vain: what nobody uses is the root, or an element of it."""
+    """Every unused instruction is the root or an element of it."""
     users = users_of(part.entry)
     assert [i for i in part.entry.instructions if not users[i]] == [part.entry.root]
 
@@ -162,7 +162,7 @@ def entry_lines(name: str, operands: int, users: int) -> list[str]:
     return [line.strip() for line in text[text.index("ENTRY") :].splitlines()[1:-2]]
 
 
-def test_both_ends_of_an_asynchronous_operation_come_together() -> None:
+def test_start_and_done_are_extracted_together() -> None:
     expected = [
         '%first = f32[8]{0} parameter(0), metadata={op_name="first"}',
         "%start = (f32[8]{0}, f32[8]{0}, u32[]) copy-start(%first)",
@@ -172,7 +172,7 @@ def test_both_ends_of_an_asynchronous_operation_come_together() -> None:
     assert entry_lines("done", 0, 0) == expected
 
 
-def test_several_results_are_a_tuple_of_a_free_name() -> None:
+def test_several_results_become_a_tuple_with_a_free_name() -> None:
     assert entry_lines("first", 1, 1) == [
         "%slice.0 = f32[8]{0} parameter(0), sharding={replicated}",
         '%first = f32[8]{0} negate(%slice.0), metadata={op_name="first"}',
@@ -183,11 +183,11 @@ def test_several_results_are_a_tuple_of_a_free_name() -> None:
     ]
 
 
-def test_control_predecessors_outside_are_left_out() -> None:
+def test_control_predecessors_outside_are_omitted() -> None:
     assert entry_lines("other", 0, 0)[1] == "ROOT %other = f32[8]{0} abs(%first)"
 
 
-def test_called_computations_come_whole_and_the_header_fits() -> None:
+def test_called_computations_are_complete_and_the_header_matches() -> None:
     module = parse_module(ASYNCHRONOUS)
     part = extract(module, module.instruction("call"), operands=0, users=0)
     assert [computation.name for computation in part.computations] == ["twice", "main"]
@@ -204,7 +204,7 @@ def test_a_part_of_a_part_is_the_same() -> None:
     assert str(extract(again, again.instruction("call"), operands=2, users=0)) == str(part)
 
 
-def test_elements_taken_directly_stay() -> None:
+def test_elements_used_directly_stay() -> None:
     module = parse_module(
         "HloModule m\nENTRY e {\n  t = (f32[2], f32[3]) parameter(0)\n  n = (f32[2], f32[3]) tuple(t#0, t#1)\n"
         "  ROOT a = f32[3] negate(n#1)\n}"

@@ -1,4 +1,4 @@
-"""The heap: laws of placement, and the same offsets as a search that looks at every chunk each time."""
+"""The heap: laws of placement, and the same offsets as an exhaustive search of all chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALIGNMENT = 16
 
 @st.composite
 def requests(draw: st.DrawFn) -> list[HeapGroup]:
-    """Groups with intervals that each begin and end at a time of their own, as the heap's clock gives them."""
+    """Groups with intervals that begin and end at distinct times, as with the heap's clock."""
     count = draw(st.integers(1, 14))
     times = draw(st.permutations(range(2 * count)))
     intervals = [(min(times[2 * n : 2 * n + 2]), max(times[2 * n : 2 * n + 2])) for n in range(count)]
@@ -42,7 +42,7 @@ def meet(first: HeapGroup, second: HeapGroup) -> bool:
 
 
 def plain(groups: Sequence[HeapGroup], order: Callable[[HeapGroup], tuple[int, int]]) -> tuple[list[int], int]:
-    """Best fit by looking at every chunk that was placed."""
+    """Best fit by a search of all placed chunks."""
     offsets: dict[int, int] = {}
     for number in sorted(range(len(groups)), key=lambda n: order(groups[n])):
         group, free, free_intervals = groups[number], 0, []
@@ -67,7 +67,7 @@ def best(groups: Sequence[HeapGroup]) -> tuple[list[int], int]:
 
 
 def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
-    """As many groups are split that a few suffice."""
+    """The heap with free intervals split early, so that a few groups suffice."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "_MAX_PLACED_BY_SIZE", 3)
         return fast_split(groups, alignment)
@@ -75,14 +75,14 @@ def split_early(groups: Sequence[HeapGroup], alignment: int) -> Heap:
 
 @settings(deadline=None)  # the first example loads numpy
 @given(requests())
-def test_offsets_are_those_of_a_plain_search(groups: list[HeapGroup]) -> None:
+def test_offsets_match_an_exhaustive_search(groups: list[HeapGroup]) -> None:
     heap = place_best(groups, ALIGNMENT)
     assert (list(heap.offsets), heap.size) == best(groups)
 
 
 @given(requests(), st.sampled_from([1, 1, 9]), st.sampled_from([1, 3, 1000]))
 def test_runs_have_the_gaps_that_chunks_have(groups: list[HeapGroup], smallest: int, apart: int) -> None:
-    """What is kept as runs of memory taken, for parts of the time, says the same as a look at every chunk."""
+    """The runs of occupied memory, kept for parts of the time, match a search of all chunks."""
     times = 1 + max(end for group in groups for _, end in group.intervals)
     chunks, runs = Placed(ALIGNMENT), PlacedRuns(ALIGNMENT, times, smallest, range(0, times, apart))
     for group in groups:
@@ -108,7 +108,7 @@ def test_nothing_overlaps_in_time_and_memory(
 
 
 @given(requests())
-def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
+def test_the_live_bytes_are_the_largest_at_any_time(groups: list[HeapGroup]) -> None:
     times = {time for group in groups for interval in group.intervals for time in interval}
     held = max(sum(g.largest for g in groups if any(a <= t <= b for a, b in g.intervals)) for t in times)
     heap = place_best(groups, ALIGNMENT)
@@ -116,7 +116,7 @@ def test_what_is_held_is_the_most_at_any_time(groups: list[HeapGroup]) -> None:
     assert heap.fragmentation == heap.size - held >= 0
 
 
-def test_an_empty_heap_takes_nothing() -> None:
+def test_an_empty_heap_has_no_bytes() -> None:
     assert place_best((), ALIGNMENT) == fast_merge((), ALIGNMENT) == Heap((), 0, 0)
 
 
@@ -125,8 +125,8 @@ def test_an_empty_heap_takes_nothing() -> None:
     st.integers(0, 14),
     st.integers(0, 5),
 )
-def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
-    """Allocations are found just if a value touches what lives there at most."""
+def test_gaps_are_where_no_value_is_live(lives: list[tuple[int, int, int]], start: int, length: int) -> None:
+    """Allocations are found only if a value at most touches the live ranges there."""
     free_intervals = FreeIntervals()
     held: dict[int, list[tuple[int, int]]] = {free_intervals.open(): [] for _ in range(4)}
     for allocation, first, more in lives:
@@ -142,7 +142,7 @@ def test_gaps_are_where_nothing_lives(lives: list[tuple[int, int, int]], start: 
 
 
 @pytest.mark.slow
-def test_time_is_linear_where_very_many_live_together() -> None:
+def test_time_is_linear_with_many_overlapping_live_ranges() -> None:
     def work(number: int) -> Callable[[], Heap]:
         random = Random(number)
         ends = random.sample(range(number, 2 * number), number)

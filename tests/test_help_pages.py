@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -11,12 +14,18 @@ import click
 import pytest
 
 from hlo_cli.cli import COMMANDS, main
+from hlo_cli.commands.diff.options import KINDS
+from hlo_cli.commands.fuse.options import SWITCHES
 from hlo_cli.commands.help.catalog import TOPICS
+from hlo_cli.commands.schedule.options import ORDERS
 from hlo_cli.commands.shared.command import SCREEN_LINES, Command, Option
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.render import progress
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MODULE = str(FIXTURES / "golden" / "lint" / "wrong.hlo")
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
+ALL_NAMES = tuple(COMMANDS)
 NAMES = tuple(name for name in COMMANDS if name != "help")
 LINES = {
     **dict.fromkeys(NAMES, (MODULE,)),
@@ -27,8 +36,7 @@ LINES = {
 """Arguments with which each command has something to report."""
 VERBS = frozenset(
     "Apply Check Compare Control Draw Estimate Exit Expand Explain Extract Fuse Follow Group Hide Ignore Include Keep"
-    " List Make Map Override Print Read Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change"
-    " Explain".split()
+    " List Make Map Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
 )
 """The words with which the help of an option can begin."""
 MOST_LETTERS = 90
@@ -45,7 +53,7 @@ def command_of(name: str) -> Command:
 
 def options() -> list[tuple[str, Option]]:
     """Every option of every command."""
-    listed = [(name, each) for name in NAMES for each in command_of(name).params if isinstance(each, click.Option)]
+    listed = [(name, each) for name in ALL_NAMES for each in command_of(name).params if isinstance(each, click.Option)]
     assert all(isinstance(each, Option) for _, each in listed)
     return [(name, each) for name, each in listed if isinstance(each, Option)]
 
@@ -64,7 +72,7 @@ def listed(text: str) -> set[str]:
     return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.M))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_both_pages(name: str, capsys: Capture) -> None:
     """The short page is a screen of common options, the long one begins with the same screen and has every option."""
     short, long = page(name, "-h", capsys), page(name, "--help", capsys)
@@ -87,14 +95,14 @@ def test_both_pages(name: str, capsys: Capture) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in TOPICS])
+@pytest.mark.parametrize("name", [name for name in ALL_NAMES if name not in TOPICS])
 def test_help_shows_what_hlo_help_shows(name: str, capsys: Capture) -> None:
     long = page(name, "--help", capsys)
     assert main(["help", name], standalone=False) == 0
     assert capsys.readouterr().out == long
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_the_summary_is_the_one_of_the_front_screen(name: str) -> None:
     first = (command_of(name).help or "").partition("\n")[0]
     assert first.endswith(".")
@@ -122,10 +130,15 @@ def test_words_of_an_option(name: str, option: Option) -> None:
     assert option.is_flag or option.metavar or option.flag_value
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_no_option_has_two_lines_too_many(name: str, capsys: Capture) -> None:
     rows = re.findall(r"^  \S.*(?:\n {10,}.*)*", page(name, "--help", capsys), re.M)
     assert max(row.count("\n") for row in rows if row.startswith("  -") and "--format" not in row) <= 1
+
+
+@pytest.mark.parametrize(("name", "values"), [("fuse", SWITCHES), ("schedule", ORDERS), ("diff", KINDS)])
+def test_values_of_lists_are_explained(name: str, values: tuple[str, ...]) -> None:
+    assert set(values) <= set(re.findall(r"[\w-]+", command_of(name).details))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -160,3 +173,43 @@ def test_quiet_hides_notes_and_hints(name: str, capsys: Capture, tmp_path: Path)
     assert "help:" not in err
     assert main([name, "--nope", "-q"], standalone=False) == 2
     assert capsys.readouterr().err == "error: unknown option '--nope'\n"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "term", "quiet", "is_shown"),
+    [
+        (True, "xterm", False, True),
+        (True, "xterm", True, False),
+        (True, "dumb", False, False),
+        (False, "xterm", False, False),
+    ],
+)
+def test_a_bar_is_drawn_only_where_it_can_be_and_may_be(
+    terminal: bool, term: str, quiet: bool, is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def draw(items: Iterator[int], done: int, count: int, what: str) -> Iterator[int]:
+        drawn.append(done)
+        yield from items
+
+    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "_with_bar", draw)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", term)
+    assert list(progress.watched(range(3), 3, "dumps", quiet=quiet)) == [0, 1, 2]
+    assert bool(drawn) is is_shown
+
+
+@pytest.mark.parametrize(("term", "is_plain"), [("xterm-256color", False), ("dumb", True)])
+def test_a_dumb_terminal_gets_plain_text(term: str, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No color, and no glyphs beyond ASCII, on both streams."""
+    monkeypatch.setenv("TERM", term)
+    for name in ("NO_COLOR", "FORCE_COLOR", "HLO_ASCII"):
+        monkeypatch.delenv(name, raising=False)
+    for number, stream in ((1, "stdout"), (2, "stderr")):
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(sys, stream, terminal)
+        style = OutputOptions().style(number)
+        assert (style.color, style.ascii) == (not is_plain, is_plain)

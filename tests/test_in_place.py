@@ -1,4 +1,4 @@
-"""Rewritten schedules overwrite nothing in place before its last read, and XLA runs them the same."""
+"""Rewritten schedules do not overwrite values in place before their last read, and give the same results in XLA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo_cli.transform.in_place import fix_in_place_hazards
 from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.unfuse import unfuse, unfused
 from in_place_programs import in_place_programs
-from rewritten import HOWS, rewrites
+from rewritten import GOALS, rewrites
 from running import same_results
 
 DUMPS = compiled_dumps()
@@ -128,13 +128,13 @@ def wrong(module: Module) -> int:
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=str)
-def test_no_compiler_reads_what_is_overwritten(dump: Dump) -> None:
+def test_no_compiler_reads_overwritten_values(dump: Dump) -> None:
     module = parse_module(dump.text)
     assert not module.is_scheduled or not wrong(module)
 
 
 @texts
-def test_what_is_overwritten_is_copied_before(text: str) -> None:
+def test_overwritten_values_are_copied_before(text: str) -> None:
     module = parse_module(text)
     assert wrong(module)
     kept = fix_in_place_hazards(module, NOTHING)
@@ -151,7 +151,7 @@ def _copies(module: Module) -> int:
 
 
 @texts
-def test_what_the_given_module_overwrites_stays(text: str) -> None:
+def test_hazards_of_the_given_module_stay(text: str) -> None:
     module = parse_module(text)
     assert fix_in_place_hazards(parse_module(text), module).copies == ()
     assert not fix_in_place_hazards(
@@ -159,13 +159,13 @@ def test_what_the_given_module_overwrites_stays(text: str) -> None:
     ).copies
 
 
-def test_a_write_moves_behind_other_reads() -> None:
+def test_a_write_moves_after_other_reads() -> None:
     made = unfused(parse_module(OVERWRITE), ["w"])
     assert [i.name for i in made.module.entry.instructions] == ["x", "y", "s", "n", "z", "r", "d", "c", "t"]
     assert not made.copies
 
 
-def test_a_write_that_cannot_move_takes_a_copy() -> None:
+def test_a_write_that_cannot_move_needs_a_copy() -> None:
     text = OVERWRITE.replace(
         "fusion(y), kind=kLoop, calls=g", "fusion(y), kind=kLoop, calls=g, control-predecessors={w}"
     )
@@ -184,7 +184,7 @@ def test_a_copy_has_the_shape_of_its_operand_and_says_what_it_is_for() -> None:
     assert copy.metadata.op_name == "put"
 
 
-def test_donated_arguments_are_written_over() -> None:
+def test_donated_arguments_are_overwritten() -> None:
     alias = "is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }"
     text = TEXTS["an argument is updated"].replace("is_scheduled=true", alias)
     assert not wrong(parse_module(text))
@@ -202,7 +202,7 @@ def test_parts_copy_the_arguments_that_they_would_overwrite() -> None:
     assert part.copies == ("copy",)
 
 
-def test_what_starts_early_reads_until_its_done() -> None:
+def test_async_operations_read_until_their_done() -> None:
     text = entry("""p = f32[8] parameter(0)  n = f32[8] negate(p)  u = f32[2] slice(p), slice={[1:3]}  i = s32[] constant(2)
   s = (f32[8], f32[8], u32[]) copy-start(n)  d = f32[8] dynamic-update-slice(n, u, i)  c = f32[8] copy-done(s)
   ROOT r = (f32[8], f32[8]) tuple(c, d)""")
@@ -227,7 +227,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_taking_apart_keeps_control_predecessors(case: tuple) -> None:  # type: ignore[type-arg]
+def test_unfusing_keeps_control_predecessors(case: tuple) -> None:  # type: ignore[type-arg]
     line, ask, expected = case
     text = OVERWRITE.replace("w = f64[8]{0} fusion(y), kind=kLoop, calls=f", line)
     text = text.replace("  y = s32", "  k = s32[8]{0} not(x)\n  y = s32")
@@ -237,7 +237,7 @@ def test_taking_apart_keeps_control_predecessors(case: tuple) -> None:  # type: 
 
 
 @pytest.mark.parametrize("opcode", ["scatter", "sort"])
-def test_nothing_joins_what_cpu_kernels_do_alone(opcode: str) -> None:
+def test_operations_with_their_own_cpu_kernel_are_not_fused(opcode: str) -> None:
     operation = {
         "scatter": "scatter(a, i, u), update_window_dims={}, inserted_window_dims={0}, "
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
@@ -256,7 +256,7 @@ ENTRY e {{ p = bf16[8] parameter(0)  q = s32[2,1] parameter(1)  v = f32[2] param
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_xla_computes_the_same_with_copies() -> None:
-    """The given texts are wrong as they stand: of those without a schedule, XLA adds its own copies."""
+    """The given texts are invalid unchanged; without a schedule, XLA adds its own copies."""
     given = {name: text for name, text in TEXTS.items() if "bitcast" not in text}  # of which StableHLO has none
     kept = [str(fix_in_place_hazards(parse_module(text), NOTHING).module) for text in given.values()]
     free = [text.replace(", is_scheduled=true", "") for text in given.values()]
@@ -268,7 +268,7 @@ def test_xla_computes_the_same_with_copies() -> None:
 @pytest.mark.slow
 def test_xla_computes_the_same_in_every_order() -> None:
     apart = unfuse(parse_module(OVERWRITE))
-    made = [str(apart), *(str(reorder(apart, how)) for how in HOWS)]
+    made = [str(apart), *(str(reorder(apart, how)) for how in GOALS)]
     assert same_results([[OVERWRITE, *made]]) == [[True] * len(made)]
 
 

@@ -132,9 +132,9 @@ def test_directory_takes_the_newest_stage_of_each_module(tmp_path: Path) -> None
     assert [each.module for each in found] == ["jit_f", "jit_h", "jit_g"]
     assert [each.stage for each in found] == ["after_optimizations", "after_optimizations", "0010.cse.after_a.before_b"]
     assert [each.choice for each in found] == [
-        f"using stage after_optimizations, the latest of 3 in {folder}/",
-        f"using stage after_optimizations, one of 2 in {folder}/",
-        f"using stage 0010.cse.after_a.before_b, the latest of 3 in {folder}/",
+        f"the latest of 3 in {folder}/",
+        f"one of 2 in {folder}/",
+        f"the latest of 3 in {folder}/",
     ]
     assert dict(found[0].siblings) == {
         "buffer-assignment": f"{folder}/module_0001.jit_f.cpu_after_optimizations-buffer-assignment.txt"
@@ -528,7 +528,7 @@ def test_dumps_on_standard_output_have_stages(tmp_path: Path) -> None:
     data = "".join(parts).encode()
     found = read_inputs(["-"], stdin=io.BytesIO(data))
     assert [(each.module, each.stage, each.choice) for each in found] == [
-        ("jit_f", "after_optimizations", "using stage after_optimizations, the latest of 2 in <stdin>"),
+        ("jit_f", "after_optimizations", "the latest of 2 in <stdin>"),
         ("jit_g", "before_optimizations", None),
     ]
     assert all(each.source.text == MODULE + "\n"[: each.source.text.endswith("\n\n")] for each in found)

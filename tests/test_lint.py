@@ -122,7 +122,7 @@ def test_the_nearest_settings_win(file: str, elsewhere: Path, capsys: Capture, m
             "[lint]\nlayout_sensitive = 'sometimes'\n",
             "layout_sensitive: expected one of auto, always, or never, found 'sometimes'",
         ),
-        ("[lint]\nreplica_count = 0\n", "replica_count: expected an integer ≥ 1, found 0"),
+        ("[lint]\nreplica_count = 0\n", "replica_count: expected a positive integer, found 0"),
         ("[lint.severity]\nHLO101 = 'fatal'\n", "severity: expected a table of rule codes"),
         ("[lint.severity]\nHLO999 = 'note'\n", "unknown rule 'HLO999'"),
         ("[rules]\n", "unknown section 'rules'"),

@@ -82,7 +82,7 @@ def test_texts_that_keep_a_rule_break_no_other(case: Case) -> None:
 def test_every_rule_has_a_case_and_a_page(rule: Rule) -> None:
     page = rule.page
     assert rule.code in {case.code for case in CASES} | {"HLO002", "HLO901", "HLO902"}
-    assert all((page.what, page.why, page.example, page.fix, page.reference))
+    assert all((page.summary, page.why, page.example, page.fix, page.reference))
     assert len(rule.name) <= 60
     assert rule_of(rule.code.lower()) is rule
 
@@ -180,10 +180,10 @@ _BANNED = re.compile(
 @each_rule
 def test_texts_of_a_rule_are_in_plain_words(rule: Rule) -> None:
     page = rule.page
-    assert not _BANNED.search(f"{rule.name} {page.what} {page.why} {page.fix}")
+    assert not _BANNED.search(f"{rule.name} {page.summary} {page.why} {page.fix}")
     assert not rule.name.endswith(".")
     assert rule.name.split()[0][0].islower() or rule.name == "Python callback"
-    for prose in (page.what, page.why, page.fix):
+    for prose in (page.summary, page.why, page.fix):
         assert prose[0].isupper() or prose.split()[0].strip(".") in _NAMES_FIRST, prose
         assert prose.endswith((".", ")")), prose
     assert rule.is_default or rule.code in _SPECIAL or "Off by default" in page.why

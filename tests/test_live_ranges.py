@@ -1,4 +1,4 @@
-"""The flattened schedule, dataflow and live ranges against what the compiler dumped of them."""
+"""The flattened schedule, dataflow, and live ranges against those that the compiler dumped."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_the_schedule_is_flattened_as_by_the_compiler(dump: Dump) -> None:
 
 
 @each_dump
-def test_values_live_as_long_as_the_compiler_says(dump: Dump) -> None:
-    """Witness: the live-range dump, with its peak, and all that is alive there in unpadded bytes."""
+def test_live_ranges_match_the_compilers(dump: Dump) -> None:
+    """Witness: the live-range dump, with its peak and all values live there, in unpadded bytes."""
     memory = memory_analysis(parse_module(dump.text))
     theirs = compiler_ranges(dump)
     ours = {(v.instruction.name, v.index): (v.start, v.end) for v in memory.values}
@@ -56,7 +56,7 @@ def test_values_live_as_long_as_the_compiler_says(dump: Dump) -> None:
 
 
 @each_dump
-def test_values_stand_where_the_compiler_says(dump: Dump) -> None:
+def test_positions_of_values_match_the_compilers(dump: Dump) -> None:
     """Witness: the positions in the compiler's list of values, where the fixture has it."""
     theirs = compiler_positions(dump)
     if not theirs:
@@ -71,7 +71,7 @@ def test_values_stand_where_the_compiler_says(dump: Dump) -> None:
 
 
 @each_dump
-def test_every_place_has_a_value_that_stands_at_its_own(dump: Dump) -> None:
+def test_every_position_has_a_value_with_itself_as_a_position(dump: Dump) -> None:
     dataflow = flow(parse_module(dump.text))
     assert set(dataflow.value) == set(dataflow.values)
     assert all(dataflow.value[value] == value for value in dataflow.values)
@@ -89,7 +89,7 @@ def test_values_of_one_buffer_follow_each_other(dump: Dump) -> None:
 
 
 @each_dump
-def test_runs_nest_and_hold_all_positions(dump: Dump) -> None:
+def test_runs_are_nested_and_cover_all_positions(dump: Dump) -> None:
     memory = memory_analysis(parse_module(dump.text))
     entry, *others = memory.runs
     assert (entry.start, entry.end, entry.depth) == (0, len(memory.sequence), 0)
@@ -140,7 +140,7 @@ def test_a_loop_invariant_has_no_phi_and_a_carried_value_has() -> None:
 
 @given(st.dictionaries(st.integers(0, 7), st.lists(st.integers(0, 12), min_size=1, max_size=3), max_size=8))
 def test_simplified_phis_have_one_source(inputs: dict[int, list[int]]) -> None:
-    """A phi stands for another value only if nothing else can come to it, as a search over all ways shows."""
+    """A phi is replaced by another value only if no other value reaches it, as a search over all paths shows."""
 
     def sources(phi: int) -> set[int]:
         seen, waiting = {phi}, [phi]
@@ -161,7 +161,7 @@ def test_simplified_phis_have_one_source(inputs: dict[int, list[int]]) -> None:
             assert len(set(inputs[phi]) - {phi}) > 1
 
 
-def test_a_phi_may_wait_for_one_that_is_replaced() -> None:
+def test_a_phi_may_depend_on_one_that_is_replaced() -> None:
     """Witness: jaxlib's values of a loop in a loop's condition, whose body runs a loop that changes nothing.
 
     The parameters of the inner loop and its result are that of the condition; the outer loop's result is not.
@@ -212,7 +212,7 @@ def test_in_place_updates_inside_fusions_share_a_buffer() -> None:
 
 
 def test_a_module_that_calls_itself_comes_to_an_end() -> None:
-    """No module of XLA does; a broken text may."""
+    """XLA has no such modules; malformed text may."""
     text = """HloModule m
     f { a = f32[] parameter(0) ROOT c = f32[] call(a), to_apply=f }
     ENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=f }"""
@@ -234,7 +234,7 @@ def lives(text: str, target: Target) -> dict[str, tuple[int, int]]:
     return {str(value): (value.start, value.end) for value in memory.values}
 
 
-def test_an_asynchronous_result_that_is_a_tuple_has_a_table_at_every_member() -> None:
+def test_an_async_tuple_result_has_a_table_at_every_member() -> None:
     """Witness: the live ranges that jaxlib 0.10.2 dumps of these texts."""
     expected = {"rs": (4, 6), "rs{0}": (4, 7), "rs{1}": (4, 7), "p": (0, 7), "q": (0, 7)}
     expected |= {"s": (5, 6), "s{0}": (5, 6), "s{1}": (5, 6), "d": (6, 7)}
@@ -246,7 +246,7 @@ def test_an_asynchronous_result_that_is_a_tuple_has_a_table_at_every_member() ->
 
 
 @pytest.mark.parametrize("aliasing", ["", ", output_to_operand_aliasing={{2}: (0, {2})}"])
-def test_an_update_keeps_the_context_unless_it_says_that_its_own_is_the_same_memory(aliasing: str) -> None:
+def test_an_update_keeps_the_context_unless_it_declares_an_alias(aliasing: str) -> None:
     """Witness: jaxlib 0.10.2 without, libtpu 0.0.51 with the attribute."""
     text = f"""HloModule m, is_scheduled=true
     w {{ a = f32[8] parameter(0) ROOT r = f32[4] slice(a), slice={{[0:4]}} }}
@@ -258,7 +258,7 @@ def test_an_update_keeps_the_context_unless_it_says_that_its_own_is_the_same_mem
     assert found["s{2}"] == ((3, 6) if not aliasing else (3, 4))
 
 
-def test_what_an_asynchronous_update_in_place_returns_is_there_from_the_start_on_tpus() -> None:
+def test_the_result_of_an_async_in_place_update_is_live_from_the_start_on_tpu() -> None:
     """Witness: a loop that writes to host memory, compiled for v5e; the operand it overwrites ends where it starts."""
     text = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
     w { a = f32[8] parameter(0) b = f32[2] parameter(1) i = s32[] parameter(2)
@@ -270,8 +270,8 @@ def test_what_an_asynchronous_update_in_place_returns_is_there_from_the_start_on
     assert (lives(text, "cpu")["p"], lives(text, "tpu")["p"]) == ((0, 6), (0, 7))
 
 
-def test_a_value_stands_last_where_it_is_made_if_that_lasts_until_the_done() -> None:
-    """Not at the done, which comes at the same time; so nothing may take its place there, as jaxlib 0.10.2 says."""
+def test_the_last_position_of_a_value_is_its_definition_if_that_lasts_until_the_done() -> None:
+    """Not the done, which ends at the same step; so its memory cannot be reused there, as in jaxlib 0.10.2."""
     text = """HloModule m, is_scheduled=true
     w { a = f32[8] parameter(0) ROOT r = f32[4] slice(a), slice={[0:4]} }
     ENTRY e { p = f32[8] parameter(0) s = ((f32[8]), f32[4], u32[]) async-start(p), calls=w
@@ -281,8 +281,8 @@ def test_a_value_stands_last_where_it_is_made_if_that_lasts_until_the_done() -> 
     assert offsets["r"] != offsets["n"]
 
 
-def test_of_two_places_at_one_time_that_of_the_callee_counts() -> None:
-    """The result of a call stands at the callee's root too, which ends where the call is: the sum is no user of it."""
+def test_of_two_positions_at_one_step_that_of_the_callee_counts() -> None:
+    """The result of a call is also at the callee's root, which ends at the call: the sum does not use it."""
     text = """HloModule m, is_scheduled=true
     f { a = f32[8] parameter(0) ROOT b = f32[8] sine(a) }
     ENTRY e { p = f32[8] parameter(0) c = f32[8] call(p), to_apply=f ROOT n = f32[8] add(c, c) }"""

@@ -68,7 +68,7 @@ ABOUT_ONE = (
     *("layout --where padding", "memspace --value p", "memspace --at p", "memspace --traffic", "memspace --compare"),
     *("memspace --by source", "memspace --space all", "memspace --oom message.txt", "schedule --sequence"),
     *("schedule --critical-path bytes", "schedule --reorder memory", "schedule --desugar", "schedule --where exposed"),
-    *("fuse --cost", "fuse --dots", "fuse --custom-calls", "fuse --why-not", "fuse --apply", "fuse --computation e"),
+    *("fuse --cost", "fuse --dots", "fuse --custom-calls", "fuse --why-not", "fuse --run-pass", "fuse --computation e"),
 )  # fmt: skip
 
 Run = Callable[..., "tuple[int, dict[str, Any], str]"]

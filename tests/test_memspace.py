@@ -1,4 +1,4 @@
-"""What `hlo memspace` reports: sums that add up, numbers that are the compiler's, and advice that keeps its word."""
+"""Reports of `hlo memspace`: sums add up, numbers match the compiler's, and suggestions have the promised effect."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Mapping[str, 
 
 @dumps
 @pytest.mark.parametrize("compiled", [False, True], ids=["text", "compiler"])
-def test_what_is_alive_adds_up(folder: Path, compiled: bool) -> None:
-    """What the timeline says is the sum of what it lists, at every step, and of what is alive there."""
+def test_live_bytes_add_up(folder: Path, compiled: bool) -> None:
+    """The timeline is the sum of its bands at every step, and of the live values."""
     found = memory(folder) if compiled else estimate(folder)
     for track, space in zip(memory_timeline(found, found.spaces, limits={}).tracks, found.spaces, strict=True):
         steps = len(space.timeline)
@@ -81,8 +81,8 @@ def test_what_is_alive_adds_up(folder: Path, compiled: bool) -> None:
 
 
 @dumps
-def test_rows_of_the_timeline_say_what_takes_over(folder: Path) -> None:
-    """The one named begins where the row ends, in the same place, and with as many rows as say so."""
+def test_bands_of_the_timeline_name_their_successor(folder: Path) -> None:
+    """The successor begins where the band ends, at the same offset, and each is named once."""
     for space in memory(folder).spaces:
         lives = {value: (value.start, value.end) for value in space.values}
         for value, first, last, then in space.occupancies():
@@ -97,8 +97,8 @@ def test_rows_of_the_timeline_say_what_takes_over(folder: Path) -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 3), st.integers(0, 2)), max_size=12),
 )
-def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int, int, int]]) -> None:
-    """Of the values alive at a position, each slot counts the one that began last; empty ones are in nobody's way."""
+def test_occupancies_match_a_check_of_every_position(drawn: list[tuple[int, int, int, int]]) -> None:
+    """Of the values live at a position, each slot counts the one that began last; empty values are ignored."""
     lives = [(start, start + length, size, slot) for start, length, size, slot in sorted(drawn)]
     plain = []
     for position in range(20):
@@ -113,26 +113,26 @@ def test_turns_are_those_of_a_look_at_every_position(drawn: list[tuple[int, int,
 
 
 @dumps
-def test_no_moment_needs_more_than_is_reserved(folder: Path) -> None:
-    """Witness: the compiler's own allocations, which have room for all that we believe to be alive."""
+def test_no_step_needs_more_than_is_allocated(folder: Path) -> None:
+    """Witness: the compiler's own allocations, which have room for all values computed to be live."""
     for space in memory(folder).spaces:
         allocated = allocated_bytes(memory(folder), space)
         assert allocated is None or allocated >= space.peak_bytes, space.name
 
 
 @dumps
-def test_arguments_and_results_take_what_the_allocations_of_the_compiler_do(folder: Path) -> None:
+def test_arguments_and_results_have_the_sizes_of_the_compilers_allocations(folder: Path) -> None:
     """Witness: the compiler's buffer assignment."""
     assignment = compiler_assignment(loaded(folder))
     if assignment is None:
-        pytest.skip("no buffer assignment beside this dump")
+        pytest.skip("no buffer assignment next to this dump")
     for space in memory(folder).spaces:
         parameters = [a for a in assignment.allocations if a.parameter_number is not None and a.color == space.number]
         assert space.totals.arguments == sum(a.size_bytes for a in parameters)
 
 
 @dumps
-def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) -> None:
+def test_transfers_change_the_memory_space_and_their_steps_are_ordered(folder: Path) -> None:
     sequence = memory(folder).sequence
     for transfer in transfers_of(sequence):
         assert transfer.from_space != transfer.to_space
@@ -144,8 +144,8 @@ def test_transfers_go_from_one_space_to_another_and_wait_in_order(folder: Path) 
 
 
 @dumps
-def test_values_are_used_while_they_live(folder: Path) -> None:
-    """Some forty values of each dump, or what overwrites them; a loop takes what it gets when its body begins."""
+def test_values_are_used_within_their_live_range(folder: Path) -> None:
+    """Some forty values of each dump, or their aliases; a loop uses its operand when its body begins."""
     found = estimate(folder)
     dataflow = order_independent_facts(found.module).dataflow
     for value in found.values[:: max(len(found.values) // 40, 1)]:
@@ -181,10 +181,10 @@ ELEMENTS = """HloModule rs, is_scheduled=true
         ("w{2}", "w{2}", []),
     ],
 )
-def test_elements_of_tuples_have_uses_of_their_own(
+def test_tuple_elements_have_their_own_uses(
     name: str, value: str, uses: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also under the name of an instruction that only hands the element on."""
+    """Also under the name of an instruction that only forwards the element."""
     path = tmp_path / "elements.hlo"
     path.write_text(ELEMENTS)
     found = json.loads(json.dumps(answer(capsys, str(path), "--value", name)))
@@ -193,7 +193,7 @@ def test_elements_of_tuples_have_uses_of_their_own(
 
 
 def without(space: MemorySpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:
-    """The timeline when some buffers take less, computed anew from the lives of values."""
+    """The timeline with some smaller buffers, recomputed from the live ranges of values."""
     change = [0] * (len(space.timeline) + 1)
     for step in range(len(space.timeline)):
         change[step] = sum(
@@ -205,7 +205,7 @@ def without(space: MemorySpaceUsage, reordered: Mapping[int, int]) -> Sequence[i
 
 
 @dumps
-def test_advice_keeps_its_word(folder: Path) -> None:
+def test_suggestions_have_the_promised_effect(folder: Path) -> None:
     """Each suggestion lowers the peak by a twentieth or more, to what is left when all named buffers are smaller."""
     found = memory(folder)
     orders = orders_of(found.module, data_values(found.module))
@@ -222,8 +222,8 @@ def test_advice_keeps_its_word(folder: Path) -> None:
             before = suggestion.peak_bytes
 
 
-def test_the_compilers_places_are_taken_over() -> None:
-    """Values that the compiler lets take turns at one place count once, and offsets are the compiler's."""
+def test_the_compilers_offsets_are_used() -> None:
+    """Values that share an offset at different times count once, and offsets are the compiler's."""
     folder = FIXTURES / "tpu" / "v5e_branches"
     scalars = memory(folder).space(6)
     assert scalars is not None
@@ -244,7 +244,7 @@ def test_limits_and_chips() -> None:
 
 
 @pytest.mark.parametrize(("limit", "code", "fits"), [("1GiB", 0, True), ("128MiB", 1, False), ("209_715", 2, None)])
-def test_the_exit_code_says_whether_it_fits(
+def test_exit_code_1_if_the_module_does_not_fit(
     limit: str, code: int, fits: bool | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = answer(capsys, str(FIXTURES / "tpu" / "v5e_conv"), "--limit", limit)
@@ -255,7 +255,7 @@ def test_the_exit_code_says_whether_it_fits(
         assert json.dumps(found["answer"]).count(f'"fits": {json.dumps(fits)}') == 1
 
 
-def test_machines_get_every_moment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_formats_contain_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(json.dumps(answer(capsys, str(FIXTURES / "cpu" / "sorting"))))
     [track] = found["timelines"]["buffers"]["tracks"]
     changes = dict(track["totals"])
@@ -277,8 +277,8 @@ def test_messages_become_reports(name: str, tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("folder", "table"), [("v5p_scan", 32), ("v5e_conv", 512), ("v2_mlp", 1024)])
-def test_tables_tell_the_generation(folder: str, table: int) -> None:
-    """The compiler's tables of pointers are as large as those of the generation that its assignment is taken for."""
+def test_tables_have_the_size_of_the_generation(folder: str, table: int) -> None:
+    """The compiler's tuple tables have the size of those of the generation that its assignment is attributed to."""
     assignment = compiler_assignment(loaded(FIXTURES / "tpu" / folder))
     assert assignment is not None
     generation = assigned_generation(assignment)

@@ -87,5 +87,5 @@ def test_lint_and_the_fusion_pass_take_new_opcodes(tmp_path: Path) -> None:
     path.write_text(
         "ENTRY e { p = f32[512]{0} parameter(0)  g = f32[512]{0} gamma(p)  ROOT n = f32[512]{0} negate(g) }"
     )
-    assert "%gamma_negate_fusion" in run(MAIN, "fuse", "--apply", "--format", "hlo", str(path))
+    assert "%gamma_negate_fusion" in run(MAIN, "fuse", "--run-pass", "--format", "hlo", str(path))
     assert run(MAIN, "lint", "--select", "HLO0", str(path)) == []

@@ -1,4 +1,4 @@
-"""Out-of-memory messages: every wording gives its numbers, whatever it was pasted with, and damage gives no traceback."""
+"""Out-of-memory messages: every form gives its numbers, whatever surrounds it, and damage gives no traceback."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def only(text: str) -> OutOfMemory:
         (messages.CPU_RUN, "run", "cpu", "", 16 * GIB, None, None),
     ],
 )
-def test_every_wording_tells_its_numbers(
+def test_every_form_gives_its_numbers(
     text: str,
     stage: str,
     target: str | None,
@@ -105,7 +105,7 @@ def test_the_allocations_of_old_tpu_compilers_have_no_sizes() -> None:
     assert (str(fusion.place), fusion.opcode) == ("fusion.7", "fusion")
 
 
-def test_the_cause_of_what_does_not_fit_a_small_memory() -> None:
+def test_the_cause_of_small_memories_that_overflow() -> None:
     for text, cause in (
         (messages.TPU_SCOPED, "kernel.1"),
         (messages.TPU_SCOPED_CUT, "kernel.2"),
@@ -118,7 +118,7 @@ def test_the_cause_of_what_does_not_fit_a_small_memory() -> None:
     assert allocation.tag.startswith("input window allocation")
 
 
-def test_what_a_buffer_assignment_and_an_allocator_tell() -> None:
+def test_statistics_of_buffer_assignment_and_allocator() -> None:
     allocator, execution, again = read(messages.GPU_RUN)
     assert (allocator.device, allocator.limit_bytes) == ("GPU_0_bfc", 3 * GIB)
     assert [(chunk.count, chunk.size_bytes) for chunk in allocator.chunks] == [(2, 512 * MIB), (1, MIB)]
@@ -149,7 +149,7 @@ def test_the_instructions_of_a_module_are_found() -> None:
     assert message.allocations[0].place == message.cause
 
 
-def test_the_instructions_behind_opcodes_are_those_of_that_shape_and_op_name() -> None:
+def test_candidates_of_an_opcode_have_its_shape_and_op_name() -> None:
     module = parse_module(
         "HloModule m  ENTRY e {"
         " big = f16[2048,128000]{1,0} parameter(0) small = f16[8] parameter(1)"
@@ -193,20 +193,20 @@ def test_line_breaks_written_as_two_characters_are_line_breaks() -> None:
     assert only(messages.TPU_HBM.replace("\n", "\\n")).allocations == only(messages.TPU_HBM).allocations
 
 
-def test_each_message_of_many_is_told_once_and_in_order() -> None:
+def test_each_message_is_reported_once_and_in_order() -> None:
     found = read(ALL + ALL)
     assert all(first.span.start < second.span.start for first, second in pairwise(found))
     assert len(found) == 20
     assert found == read(ALL)
 
 
-def test_retries_that_are_no_failures_do_not_count() -> None:
+def test_retries_are_not_failures() -> None:
     with pytest.raises(HloError, match="no XLA out-of-memory message"):
         read(messages.GPU_NO_FAILURE)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "HloModule m", "all is well", "\0\1\2" * 100])
-def test_other_texts_are_refused(text: str) -> None:
+def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(HloError, match="no XLA out-of-memory message"):
         read(text)
 
@@ -236,7 +236,7 @@ def test_damaged_messages_are_read_as_far_as_they_go() -> None:
         "\x1b[0m",
     ],
 )
-def test_reading_takes_linear_time(part: str) -> None:
+def test_reading_needs_linear_time(part: str) -> None:
     def reading(count: int) -> Callable[[], object]:
         text = messages.CPU_RUN + "Peak buffers:\nBufferAssignment stats:\n" + part * count
         return lambda: read(text)

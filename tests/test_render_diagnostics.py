@@ -55,7 +55,7 @@ error: layout has 3 dimensions, but the shape has 2
     )
 
 
-def test_colour_marks_severity_and_carets() -> None:
+def test_color_marks_severity_and_carets() -> None:
     text = shown(at(EDITED, "%ad.6", "oops", "mend", "HLO101"), style=Style(color=True))
     assert text.startswith("\x1b[31merror HLO101:\x1b[0m \x1b[1moops\x1b[0m\n")
     assert "\x1b[31m^^^^^\x1b[0m" in text

@@ -135,7 +135,7 @@ def test_a_table_without_rows_is_not_drawn() -> None:
     assert screen(empty) == "No fusion among 203 instructions\n"
 
 
-def test_colour_repeats_what_words_say() -> None:
+def test_color_repeats_what_words_say() -> None:
     text = screen(LAYOUT, Style(color=True, top=5))
     assert text.startswith("\x1b[1m94% of 9.6 MiB is padding")
     assert "\x1b[36mfusion.2\x1b[0m" in text
@@ -144,7 +144,7 @@ def test_colour_repeats_what_words_say() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", text) == screen(LAYOUT, Style(top=5))
 
 
-def test_colours_are_the_terminals_own_and_never_blue_or_a_background() -> None:
+def test_colors_are_the_terminals_own_and_never_blue_or_a_background() -> None:
     assert set(LOOKS.values()) <= {"bold", "dim", "cyan", "yellow", "red", "green", "magenta"}
     codes = {code for report in REPORTS for code in re.findall(r"\x1b\[([0-9;]*)m", screen(report, Style(color=True)))}
     assert codes <= {"0", "1", "2", "31", "32", "33", "35", "36"}

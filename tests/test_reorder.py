@@ -1,4 +1,4 @@
-"""Reordered modules: nothing is lost, what must stay before stays, memory is no more, and XLA runs them the same."""
+"""Reordered modules: they keep all instructions and dependencies, need no more memory, and give the same results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.transform.moved_blocks import moved_blocks
-from hlo_cli.transform.reorder import How, reorder, reordered
+from hlo_cli.transform.reorder import Goal, reorder, reorder_with_peaks
 from hlo_cli.transform.scheduling.async_latencies import LatencyModel
 from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 from judge import ask_xla
@@ -32,10 +32,10 @@ from running import same_results
 from scheduled_programs import scheduled_program
 from share import every
 
-HOWS: tuple[How, ...] = get_args(How)
+GOALS: tuple[Goal, ...] = get_args(Goal)
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", every(3, DUMPS), ids=str)
-hows = pytest.mark.parametrize("how", HOWS)
+goals = pytest.mark.parametrize("goal", GOALS)
 
 EFFECTS = """HloModule m, is_scheduled=true
 w { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
@@ -104,8 +104,8 @@ def module(dump: Dump) -> Module:
 
 
 @cache
-def new(dump: Dump, how: How) -> Module:
-    return reorder(module(dump), how)
+def new(dump: Dump, goal: Goal) -> Module:
+    return reorder(module(dump), goal)
 
 
 def names(computation: Computation) -> list[str]:
@@ -121,7 +121,7 @@ def peaks(module: Module) -> dict[int, int]:
 
 
 def whole(module: Module) -> dict[int, int]:
-    """The peaks with constants there all the time."""
+    """The peaks with constants live during the whole execution."""
     memory, found = memory_analysis(module), dict[int, int]()
     for space in memory.spaces:
         constants = {value.buffer: value.padded_bytes for value in space.values if value.kind == "constant"}
@@ -131,7 +131,7 @@ def whole(module: Module) -> dict[int, int]:
 
 
 def temporaries(module: Module) -> int:
-    """The temporary allocation, with what alignment and fragmentation add."""
+    """The temporary allocation, with alignment and fragmentation."""
     return sum(space.totals.temporaries for space in memory_analysis(module).spaces)
 
 
@@ -140,10 +140,10 @@ def lines(module: Module) -> Iterator[Counter[str]]:
         yield Counter(line.strip() for line in block.splitlines() if not line.startswith("HloModule"))
 
 
-@hows
+@goals
 @dumps
-def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, how: How) -> None:
-    old, made = module(dump), new(dump, how)
+def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Dump, goal: Goal) -> None:
+    old, made = module(dump), new(dump, goal)
     assert list(lines(old)) == list(lines(made))
     running = {run.computation.name for run in memory_analysis(old).runs}
     for before, after in zip(old.computations, made.computations, strict=True):
@@ -152,10 +152,10 @@ def test_every_line_is_there_once_and_only_computations_that_run_change(dump: Du
     assert parse_module(made.to_string()).to_string() == made.to_string()
 
 
-@hows
+@goals
 @dumps
-def test_operands_and_control_predecessors_stay_before(dump: Dump, how: How) -> None:
-    for computation in new(dump, how).computations:
+def test_operands_and_control_predecessors_stay_before(dump: Dump, goal: Goal) -> None:
+    for computation in new(dump, goal).computations:
         controls = control_predecessors(computation)
         for instruction in computation.instructions:
             needed = [operand.index for operand in instruction.operands] + controls.get(instruction.index, [])
@@ -163,8 +163,8 @@ def test_operands_and_control_predecessors_stay_before(dump: Dump, how: How) -> 
 
 
 @dumps
-def test_memory_takes_no_more_in_any_space(dump: Dump) -> None:
-    """Whether constants count from where they stand or for the whole run."""
+def test_memory_schedules_need_no_more_in_any_space(dump: Dump) -> None:
+    """Whether constants count from their definition or for the whole execution."""
     for count in (peaks, whole):
         given = count(module(dump))
         assert all(peak <= given[space] for space, peak in count(new(dump, "memory")).items())
@@ -175,7 +175,7 @@ def unscheduled(text: str) -> Module:
 
 
 def program(seed: int) -> str:
-    """A random program, one half of them with a result that overwrites an argument."""
+    """A random program; in half of them, a result overwrites an argument."""
     text = scheduled_program(Random(seed))
     root = parse_module(text).entry.root
     assert root is not None
@@ -187,11 +187,11 @@ def program(seed: int) -> str:
 
 
 @pytest.mark.parametrize("seed", every(4, range(24)))
-def test_memory_takes_no_more_whatever_the_program(seed: int) -> None:
-    """Loops, calls, branches, updates in place, results that overwrite arguments."""
+def test_memory_schedules_of_random_programs_need_no_more(seed: int) -> None:
+    """Loops, calls, branches, in-place updates, and results that overwrite arguments."""
     text = program(seed)
     for old in (parse_module(text), unscheduled(text)):
-        made = reordered(old, "memory")
+        made = reorder_with_peaks(old, "memory")
         assert (made.before.from_definition, made.before.whole) == (peaks(old), whole(old))
         assert (made.after.from_definition, made.after.whole) == (peaks(made.module), whole(made.module))
         assert temporaries(made.module) <= temporaries(old)
@@ -200,8 +200,8 @@ def test_memory_takes_no_more_whatever_the_program(seed: int) -> None:
             assert all(peak <= made.before.from_definition[space] for space, peak in made.after.from_definition.items())
 
 
-def test_constants_that_come_later_are_no_gain() -> None:
-    """Compilers keep them for the whole run."""
+def test_moving_constants_is_no_gain() -> None:
+    """Compilers keep them for the whole execution."""
     text = """HloModule m, is_scheduled=true
 ENTRY e {
   k = f32[1000] constant({...})
@@ -210,27 +210,27 @@ ENTRY e {
   b = f32[1000] sine(a)
   ROOT c = f32[1000] add(b, k)
 }"""
-    made = reordered(parse_module(text), "memory")
+    made = reorder_with_peaks(parse_module(text), "memory")
     assert names(made.module.entry) == ["k", "p", "a", "b", "c"]
     assert made.before == made.after
     assert made.before.constants == {0: 4000}
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_memory_takes_no_more_than_what_xla_chooses_from(seed: int) -> None:
-    """XLA takes the best of list, depth first and post-order, the CPU compiler depth or breadth first."""
+def test_memory_schedules_need_no_more_than_those_of_xla(seed: int) -> None:
+    """XLA chooses the best of list, depth-first, and post-order, the CPU compiler depth-first or breadth-first."""
     old = unscheduled(program(seed))
-    others: tuple[How, ...] = "dfs", "bfs", "postorder"
-    assert temporaries(reorder(old, "memory")) <= min(temporaries(reorder(old, how)) for how in others)
+    others: tuple[Goal, ...] = "dfs", "bfs", "postorder"
+    assert temporaries(reorder(old, "memory")) <= min(temporaries(reorder(old, goal)) for goal in others)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
-    """Measured for an order without making its module, or with that: one number."""
+def test_measured_peaks_match_memory_analysis(seed: int) -> None:
+    """The peak of an order is the same without building its module."""
     old = parse_module(program(seed))
     facts = order_independent_facts(old)
-    for how in HOWS:
-        made = reorder(old, how)
+    for goal in GOALS:
+        made = reorder(old, goal)
         orders: dict[Computation, list[Instruction]] = {}
         for before, after in zip(old.computations, made.computations, strict=True):
             by_name = {instruction.name: instruction for instruction in before.instructions}
@@ -240,8 +240,8 @@ def test_peaks_are_those_of_the_memory_that_follows(seed: int) -> None:
 
 
 @dumps
-def test_peaks_of_dumps_are_those_of_their_memory(dump: Dump) -> None:
-    """But for spaces that nothing lives in, which have a total alone."""
+def test_peaks_of_dumps_match_memory_analysis(dump: Dump) -> None:
+    """Except for spaces without live values, which have only a total."""
     lived = {space: peak for space, peak in peaks(module(dump)).items() if peak}
     assert {
         space: peak
@@ -251,7 +251,7 @@ def test_peaks_of_dumps_are_those_of_their_memory(dump: Dump) -> None:
 
 
 @dumps
-def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
+def test_latency_schedules_need_no_more_memory_and_expose_no_more(dump: Dump) -> None:
     for count in (peaks, whole):
         given = count(module(dump))
         assert all(peak <= given[space] for space, peak in count(new(dump, "latency")).items())
@@ -263,21 +263,21 @@ def test_latency_takes_no_more_memory_and_waits_for_no_more(dump: Dump) -> None:
 
 
 @pytest.mark.parametrize("dump", [dump for dump in DUMPS if dump.platform == "cpu"], ids=str)
-def test_breadth_first_is_what_the_cpu_compiler_does(dump: Dump) -> None:
-    """CPU compilers schedule breadth first, so that nothing is left to move."""
+def test_breadth_first_matches_the_cpu_compiler(dump: Dump) -> None:
+    """CPU compilers schedule breadth-first, so nothing moves."""
     assert not moved_blocks(module(dump), new(dump, "bfs"))
 
 
-@hows
-def test_effects_keep_their_order(how: How) -> None:
-    at = places(reorder(parse_module(EFFECTS), how))
+@goals
+def test_side_effects_keep_their_order(goal: Goal) -> None:
+    at = places(reorder(parse_module(EFFECTS), goal))
     for kept in (("i", "n", "o"), ("s", "g"), ("r", "q"), ("a", "k")):
         assert all(at[first] < at[second] for first, second in pairwise(kept))
 
 
-@hows
-def test_readers_stay_before_what_overwrites_in_place(how: How) -> None:
-    made = reorder(parse_module(IN_PLACE), how)
+@goals
+def test_readers_stay_before_in_place_updates(goal: Goal) -> None:
+    made = reorder(parse_module(IN_PLACE), goal)
     at = places(made)
     assert at["wide"] < at["w"]
     assert at["q"] < at["w"]
@@ -286,20 +286,20 @@ def test_readers_stay_before_what_overwrites_in_place(how: How) -> None:
     assert inside["u"] < inside["e"]  # e lies where y does
 
 
-@hows
-def test_groups_stay_together(how: How) -> None:
-    at = places(reorder(parse_module(GROUPED), how))
+@goals
+def test_groups_stay_together(goal: Goal) -> None:
+    at = places(reorder(parse_module(GROUPED), goal))
     assert at["c"] == at["a"] + 1
 
 
-def test_groups_that_others_must_go_between_are_given_up() -> None:
+def test_groups_are_split_if_others_must_run_between() -> None:
     _, c, b = GROUPED.splitlines()[3:6]
     text = GROUPED.replace(f"{c}\n{b}", f"{b.replace('(p)', '(a)')}\n{c}, control-predecessors={{b}}")
     at = places(reorder(parse_module(text), "dfs"))
     assert at["a"] < at["b"] < at["c"]
 
 
-def test_latency_goes_as_far_as_memory_lets_it() -> None:
+def test_latency_schedules_keep_the_memory_limit() -> None:
     text = """HloModule m, is_scheduled=true
 ENTRY e {
   p = f32[1000] parameter(0)
@@ -317,7 +317,7 @@ ENTRY e {
     assert at["s"] < at["n"] < at["d"]
 
 
-def test_latency_goes_by_the_times_that_it_is_given() -> None:
+def test_latency_schedules_use_the_given_latency_model() -> None:
     text = """HloModule m, is_scheduled=true
 ENTRY e {
   p = f32[8] parameter(0)
@@ -337,7 +337,7 @@ ENTRY e {
 
 @pytest.mark.parametrize("chip", ["h100", "v5e"])
 @pytest.mark.parametrize("folder", ["gpu/h100_transformer", "gpu/h100_collectives", "tpu/v5e_offload", "tpu/v5p_scan"])
-def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -> None:
+def test_with_the_times_of_a_chip_no_execution_is_longer(folder: str, chip: str) -> None:
     throughput = chip_spec(chip)
     given = analyze_overlap(load(FIXTURES / folder))
     new = reorder(given.module, "latency", latency_model=times_on_chip(given, throughput))
@@ -347,13 +347,13 @@ def test_with_the_times_of_a_chip_no_step_takes_longer(folder: str, chip: str) -
     assert after.seconds <= before.seconds * (1 + 1e-9)
 
 
-@hows
-def test_what_uses_what_only_comes_later_stays_as_it_is(how: How) -> None:
+@goals
+def test_computations_with_uses_before_definitions_stay(goal: Goal) -> None:
     text = "HloModule m  ENTRY e { a = f32[8] negate(b)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }"
-    assert names(reorder(parse_module(text), how).entry) == ["a", "b", "c"]
+    assert names(reorder(parse_module(text), goal).entry) == ["a", "b", "c"]
 
 
-def test_little_moves() -> None:
+def test_few_instructions_move() -> None:
     random = Random(1)
     for _ in range(200):
         numbers = random.sample(range(9), 9)
@@ -367,10 +367,10 @@ def _increases(numbers: list[int]) -> bool:
     return all(first < second for first, second in pairwise(numbers))
 
 
-@hows
-def test_xla_reads_every_reordered_module(how: How) -> None:
+@goals
+def test_xla_reads_every_reordered_module(goal: Goal) -> None:
     taken = ask_xla([dump.text for dump in DUMPS])
-    texts = [new(dump, how).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
+    texts = [new(dump, goal).to_string() for dump, is_taken in zip(DUMPS, taken, strict=True) if is_taken]
     assert len(texts) > 20
     assert ask_xla(texts) == [True] * len(texts)
 
@@ -378,16 +378,16 @@ def test_xla_reads_every_reordered_module(how: How) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["names", "sorting"])
 def test_xla_computes_the_same_for_dumps(name: str) -> None:
-    """Other dumps differ from themselves: past a dynamic bound nothing is initialised, and feeds wait for a host."""
+    """Other dumps differ between executions: padding of dynamic shapes is uninitialized, and feeds need a host."""
     dump = next(dump for dump in DUMPS if str(dump) == f"cpu/{name}")
-    assert same_results([[dump.text, *(str(new(dump, how)) for how in HOWS)]]) == [[True] * len(HOWS)]
+    assert same_results([[dump.text, *(str(new(dump, goal)) for goal in GOALS)]]) == [[True] * len(GOALS)]
 
 
 @pytest.mark.slow
 def test_xla_computes_the_same() -> None:
-    """Loops, updates in place, reductions: 20 programs in five new orders, and one where order is all."""
+    """Loops, in-place updates, reductions: 20 programs in five new orders, and one where the order decides."""
     given = [parse_module(text) for text in (IN_PLACE, *(scheduled_program(Random(seed)) for seed in range(20)))]
-    made = [[reorder(each, how) for how in HOWS] for each in given]
+    made = [[reorder(each, goal) for goal in GOALS] for each in given]
     assert all(any(moved_blocks(old, new) for new in news) for old, news in zip(given, made, strict=True))
     groups = [[str(old), *map(str, news)] for old, news in zip(given, made, strict=True)]
-    assert same_results(groups) == [[True] * len(HOWS)] * len(groups)
+    assert same_results(groups) == [[True] * len(GOALS)] * len(groups)

@@ -1,4 +1,4 @@
-"""Orders for little memory take no more than XLA's own schedulers do, by the temporary allocation that XLA makes."""
+"""Memory schedules need no more than those of XLA's own schedulers, by XLA's temporary allocation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BEFORE, _BEHIND = 0, 1
 
 
 def odd_program(random: Random) -> str:
-    """The text of a program of small arrays with odd sizes, all of them used."""
+    """The text of a program of small arrays with unusual sizes, all of them used."""
     values: list[tuple[str, int]] = []
     lines: list[str] = []
 
@@ -78,8 +78,8 @@ def odd_program(random: Random) -> str:
 
 @pytest.mark.oracle
 @pytest.mark.slow
-def test_memory_takes_no_more_than_with_xlas_own_orders() -> None:
-    """XLA orders the programs breadth first, as it does on CPUs, and for memory."""
+def test_memory_schedules_need_no_more_than_xlas_own() -> None:
+    """XLA schedules the programs breadth-first, as on CPU, and for memory."""
     pytest.importorskip("jaxlib._hlo")
     pytest.importorskip("jax")
     asked = []

@@ -119,7 +119,7 @@ def test_the_main_table_is_what_row_formats_write() -> None:
     side = Table("side", COLUMNS, ROWS, main=False)
     assert Report("x", "y", parts=(facts, side, TABLE)).main_table is TABLE
     assert Report("x", "y", parts=(side, facts)).main_table == replace(side, main=True)
-    with pytest.raises(HloError, match="no table rows to write for x"):
+    with pytest.raises(HloError, match="this report has no table rows"):
         _ = Report("x", "y", parts=(Passage("p", ("",)),)).main_table
 
 

@@ -1,4 +1,4 @@
-"""Broken modules are rewritten, or refused with a place: nothing but HloError comes out of the rewriters."""
+"""Malformed modules are rewritten or rejected with a location: rewriters raise only HloError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hlo_cli.transform.reorder import reorder
 from hlo_cli.transform.rewritable import check_rewritable
 from hlo_cli.transform.sugar import sugar
 from hlo_cli.transform.unfuse import unfuse
-from rewritten import HOWS
+from rewritten import GOALS
 
 _NAME = re.compile(r"%[\w.\-]+")
 F = "f { a = s8[9] parameter(0)  ROOT b = s8[9] negate(a) }"
@@ -60,7 +60,7 @@ def test_modules_of_compilers_are_accepted(dump: Dump) -> None:
 
 
 def broken(text: str, random: Random) -> str:
-    """A text with a line gone, twice, elsewhere or with another name, number or computation in it."""
+    """A text with a line removed, duplicated, moved, or with another name, number, or computation."""
     lines = text.splitlines()
     able = [number for number, line in enumerate(lines) if " = " in line]
     at, other = random.choice(able), random.choice(able)
@@ -94,7 +94,7 @@ def rewrite_all(module: Module, random: Random) -> None:
         lambda: fuse(module),
         lambda: desugar(module),
         lambda: sugar(module),
-        lambda: reorder(module, random.choice(HOWS)),
+        lambda: reorder(module, random.choice(GOALS)),
         lambda: extract(module, random.choice(instructions), operands=2, users=2),
         *[lambda: fuse_pair(module, *random.choice(pairs))] * (2 * bool(pairs)),
     ]
@@ -106,7 +106,7 @@ def rewrite_all(module: Module, random: Random) -> None:
 
 
 @pytest.mark.slow
-def test_rewriting_what_is_broken_ends_with_an_answer() -> None:
+def test_rewriting_malformed_modules_raises_only_hlo_errors() -> None:
     texts = [text for dump in compiled_dumps() if len(text := dump.text) < 20_000]
     for seed in range(300):
         random = Random(seed)

@@ -1,4 +1,4 @@
-"""What `hlo schedule` reports: every asynchronous operation once, and work between that adds up."""
+"""Reports of `hlo schedule`: every async operation once, and overlapping compute that adds up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def overlap(dump: Dump) -> OverlapAnalysis:
 
 @dumps
 def test_every_start_is_found_and_every_member_is_in_one_pair(dump: Dump) -> None:
-    """Witness: the text, looked through for starts in every spelling."""
+    """Witness: the text, searched for starts in every form."""
     found = async_pairs(module(dump))
     assert len(found.pairs) == len(_STARTED.findall(dump.text)) + dump.text.count(_FUSED)
     assert not found.orphans
@@ -59,39 +59,39 @@ def test_every_start_is_found_and_every_member_is_in_one_pair(dump: Dump) -> Non
 
 
 @dumps
-def test_steps_stand_in_order(dump: Dump) -> None:
+def test_steps_are_in_order(dump: Dump) -> None:
     found = overlap(dump)
     assert len(found.intervals) + len(found.unexecuted) == len(found.pairs.pairs)
-    for flight in found.intervals:
-        assert flight.done_step is not None
-        assert flight.start_step <= flight.bound_step < flight.done_step
-        assert found.sequence[flight.start_step] is flight.pair.start
-        assert found.sequence[flight.done_step] is flight.pair.dones[0]
-        assert flight.moved_bytes > 0
+    for interval in found.intervals:
+        assert interval.done_step is not None
+        assert interval.start_step <= interval.bound_step < interval.done_step
+        assert found.sequence[interval.start_step] is interval.pair.start
+        assert found.sequence[interval.done_step] is interval.pair.dones[0]
+        assert interval.moved_bytes > 0
 
 
 @dumps
-def test_work_between_is_what_stands_between(dump: Dump) -> None:
-    """Counted instruction by instruction, for pairs with no loop and nothing else asynchronous between."""
+def test_overlap_is_the_compute_between_start_and_done(dump: Dump) -> None:
+    """Counted instruction by instruction, for pairs without loops and other async operations between."""
     found = overlap(dump)
     members = {m for pair in found.pairs.pairs for m in pair.members if pair.form != "fusion" or m is pair.start}
     works = kernel_costs(set(found.sequence))
-    for flight in found.intervals:
-        between = found.sequence[flight.bound_step + 1 : flight.done_step]
-        if {instruction.computation for instruction in between} <= {flight.pair.start.computation}:
-            done = (works[i] for i in between if i in works and i not in members and i not in flight.pair.dones)
+    for interval in found.intervals:
+        between = found.sequence[interval.bound_step + 1 : interval.done_step]
+        if {instruction.computation for instruction in between} <= {interval.pair.start.computation}:
+            done = (works[i] for i in between if i in works and i not in members and i not in interval.pair.dones)
             others = sum(is_end(i) and i.opcode == "fusion" for i in between)
             total = sum(done, KernelCost())
-            assert flight.between.kernels == total.kernels - others
+            assert interval.between.kernels == total.kernels - others
 
 
 @pytest.mark.parametrize("dump", [dump for dump in DUMPS if dump.platform == "gpu"], ids=str)
-def test_the_compiler_waits_at_once_where_nothing_runs_meanwhile(dump: Dump) -> None:
-    """Witness: is_sync in the backend_config of GPU collectives, for which reading the device's number is work."""
+def test_pairs_without_overlap_are_marked_is_sync_by_the_compiler(dump: Dump) -> None:
+    """Witness: is_sync in the backend_config of GPU collectives, for which reading the device id is compute."""
     found = overlap(dump)
-    for flight in found.intervals:
-        between = {i.opcode for i in found.sequence[flight.start_step : flight.done_step]}
-        assert flight.is_sync == (not flight.between.kernels and between.isdisjoint({"partition-id", "replica-id"}))
+    for interval in found.intervals:
+        between = {i.opcode for i in found.sequence[interval.start_step : interval.done_step]}
+        assert interval.is_sync == (not interval.between.kernels and between.isdisjoint({"partition-id", "replica-id"}))
 
 
 @dumps
@@ -101,8 +101,8 @@ def test_sugar_changes_nothing(dump: Dump) -> None:
 
 
 @pytest.mark.parametrize("tiling", ["", "{0:T(1024)}"])
-def test_a_sugared_call_runs_what_it_names_as_one_written_out_does(tiling: str) -> None:
-    """On every target: the values of the computation that it calls live where they do without sugar."""
+def test_a_sugared_call_runs_its_computation_as_the_generic_form_does(tiling: str) -> None:
+    """On every target: the values of the called computation have the same live ranges as without sugar."""
     text = """HloModule m, is_scheduled=true
 f {
   a = f32[1024] parameter(0)
@@ -127,18 +127,18 @@ ENTRY main {
     assert {"b", "c", "d", "e"} <= lives.keys()
 
 
-def what(flight: AsyncInterval) -> tuple[object, ...]:
-    names = [member.name for member in flight.pair.members]
-    return names, flight.pair.operation, flight.moved_bytes, flight.times, flight.between
+def what(interval: AsyncInterval) -> tuple[object, ...]:
+    names = [member.name for member in interval.pair.members]
+    return names, interval.pair.operation, interval.moved_bytes, interval.times, interval.between
 
 
 @dumps
-def test_compilers_keep_the_rules(dump: Dump) -> None:
+def test_modules_of_compilers_follow_the_rules(dump: Dump) -> None:
     assert [finding.message for finding in verify_async(module(dump))] == []
 
 
 @dumps
-def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump) -> None:
+def test_transfers_are_async_or_synchronous_or_wrapped(dump: Dump) -> None:
     found = overlap(dump)
     wrapped = {pair.wrapped for pair in found.pairs.pairs}
     for instruction in found.sequence:
@@ -146,8 +146,8 @@ def test_what_moves_data_is_asynchronous_or_blocking_or_inside_others(dump: Dump
             assert (instruction in found.synchronous) != (instruction in wrapped)
 
 
-def test_what_goes_to_the_host_and_comes_from_it_is_waited_for() -> None:
-    """The result of an infeed without its token, and what an outfeed is given."""
+def test_infeeds_and_outfeeds_are_synchronous() -> None:
+    """The bytes of an infeed's result without its token, and of an outfeed's operand."""
     found = analyze_overlap(parse_module((FIXTURES / "cpu/feeds/after_optimizations.txt").read_text()))
     assert {each.opcode: size for each, size in found.synchronous.items()} == {"infeed": 3641, "outfeed": 3640}
 
@@ -177,20 +177,20 @@ def test_examples_of_every_form(name: str) -> None:
     read = parse_module(text)
     assert not read.errors
     [pair] = async_pairs(read).pairs
-    [flight] = analyze_overlap(read).intervals
-    assert (pair.operation, pair.form, [m.name for m in pair.members], flight.moved_bytes) == expected
+    [interval] = analyze_overlap(read).intervals
+    assert (pair.operation, pair.form, [m.name for m in pair.members], interval.moved_bytes) == expected
     assert not list(verify_async(read))
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_what_is_allowed(name: str) -> None:
+def test_valid_modules(name: str) -> None:
     read = parse_module(ACCEPTED[name])
     assert not read.errors
     assert [finding.message for finding in verify_async(read)] == []
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_not(name: str) -> None:
+def test_invalid_modules(name: str) -> None:
     text, at, code, message = BROKEN[name]
     read = parse_module(text)
     [finding] = verify_async(read)
@@ -200,12 +200,12 @@ def test_what_is_not(name: str) -> None:
     assert finding.code == code
 
 
-def test_every_rule_is_broken_by_some_text() -> None:
+def test_every_rule_is_violated_by_some_text() -> None:
     assert {code for _, _, code, _ in BROKEN.values()} == {*RULES, ORPHAN}
     assert all(inspect.getdoc(rule) for rule in RULES.values())
 
 
-def test_where_not_every_xla_minds_it_is_a_warning_or_a_note() -> None:
+def test_violations_in_some_releases_only_are_warnings_or_notes() -> None:
     found = {name: next(verify_async(parse_module(text))).severity for name, (text, *_) in BROKEN.items()}
     milder = {name: severity for name, severity in found.items() if severity != "error"}
     assert milder == {
@@ -217,14 +217,14 @@ def test_where_not_every_xla_minds_it_is_a_warning_or_a_note() -> None:
 
 
 @pytest.mark.oracle
-def test_xla_reads_none_of_what_its_parser_minds() -> None:
-    """The others it reads: its verifier, which jaxlib does not run on text, knows more."""
+def test_xla_rejects_violations_that_its_parser_checks() -> None:
+    """It reads the others: only its verifier, which jaxlib does not run on text, checks them."""
     answers = dict(zip(BROKEN, ask_xla([text for text, *_ in BROKEN.values()]), strict=True))
     assert {name for name, answer in answers.items() if not answer} == set(REJECTED_BY_JAXLIB)
 
 
 @pytest.mark.parametrize("option", [["--reorder", "memory"], ["--sugar"], ["--desugar"]], ids=" ".join)
-def test_the_name_of_a_file_says_that_the_module_is_wanted(option: list[str], tmp_path: Path) -> None:
+def test_the_extension_of_the_output_file_selects_the_module(option: list[str], tmp_path: Path) -> None:
     source, target = tmp_path / "old.hlo", tmp_path / "new.hlo"
     source.write_text(EXAMPLES["sugar leaves the computation out"][0], encoding="utf-8")
     assert main(["schedule", str(source), *option, "-o", str(target)], standalone=False) == 0
@@ -234,7 +234,7 @@ def test_the_name_of_a_file_says_that_the_module_is_wanted(option: list[str], tm
 
 
 @pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
-def test_a_sequence_and_the_memory_of_a_dump_say_the_same(dump: Dump, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sequence_and_memspace_agree(dump: Dump, capsys: pytest.CaptureFixture[str]) -> None:
     peaks = []
     for command in (["memspace"], ["schedule", "--sequence"]):
         main([command[0], str(dump.path), *command[1:], "--format", "json"], standalone=False)

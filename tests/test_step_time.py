@@ -1,4 +1,4 @@
-"""Time on a chip: what is hidden and what is waited for add up, and nothing depends on the unit of time."""
+"""Time on a chip: overlapped and exposed times add up, and results do not depend on the unit of time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo_cli.analysis.schedule.step_time import TimeEstimate, estimate_time, pat
 DUMPS = compiled_dumps()
 dumps = pytest.mark.parametrize("dump", DUMPS, ids=str)
 ONE = ChipSpec("one", {"f32": Rate(1.0, "")}, Rate(1.0, ""), Rate(1.0, ""), Rate(1.0, ""))
-"""A chip that does one of everything in a second, so that seconds are bytes."""
+"""A chip with a rate of 1 per second for everything, so that seconds are bytes."""
 
 
 @cache
@@ -48,24 +48,24 @@ def faster(throughput: ChipSpec, times: float) -> ChipSpec:
 def adds_up(found: TimeEstimate) -> None:
     total = found.compute_seconds + found.exposed_seconds + sum_known(found.synchronous_seconds.values())
     assert found.seconds == pytest.approx(total, rel=1e-9)
-    for flight in found.intervals:
-        if flight.total_seconds is None:
-            assert flight.overlapped_seconds is flight.exposed_seconds is None
+    for interval in found.intervals:
+        if interval.total_seconds is None:
+            assert interval.overlapped_seconds is interval.exposed_seconds is None
             continue
-        assert flight.overlapped_seconds is not None
-        assert flight.exposed_seconds is not None
-        assert flight.overlapped_seconds >= 0
-        assert 0 <= flight.exposed_seconds <= flight.total_seconds
-        assert flight.overlapped_seconds + flight.exposed_seconds == pytest.approx(flight.total_seconds)
+        assert interval.overlapped_seconds is not None
+        assert interval.exposed_seconds is not None
+        assert interval.overlapped_seconds >= 0
+        assert 0 <= interval.exposed_seconds <= interval.total_seconds
+        assert interval.overlapped_seconds + interval.exposed_seconds == pytest.approx(interval.total_seconds)
 
 
 @dumps
-def test_a_step_is_its_work_and_its_waiting(dump: Dump) -> None:
+def test_an_execution_is_compute_and_exposed_time(dump: Dump) -> None:
     adds_up(on_v5e(dump))
 
 
 @dumps
-def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
+def test_a_chip_twice_as_fast_needs_half_the_time(dump: Dump) -> None:
     once, twice = on_v5e(dump), estimate_time(overlap(dump), faster(chip_spec("v5e"), 2))
     assert twice.seconds == pytest.approx(once.seconds / 2)
     assert twice.exposed_seconds == pytest.approx(once.exposed_seconds / 2)
@@ -74,7 +74,7 @@ def test_twice_as_fast_takes_half_as_long(dump: Dump) -> None:
 
 
 @dumps
-def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
+def test_faster_links_never_make_an_execution_longer(dump: Dump) -> None:
     chip = chip_spec("h100")
     links = chip.links
     assert links is not None
@@ -87,7 +87,7 @@ def test_faster_wires_never_make_a_step_longer(dump: Dump) -> None:
 
 
 @dumps
-def test_times_of_steps_go_on(dump: Dump) -> None:
+def test_start_times_of_steps_ascend(dump: Dump) -> None:
     played = on_v5e(dump).simulation
     begins = list(played.start_seconds)
     assert begins == sorted(begins)
@@ -95,7 +95,7 @@ def test_times_of_steps_go_on(dump: Dump) -> None:
 
 
 @dumps
-def test_no_step_is_shorter_than_its_critical_path(dump: Dump) -> None:
+def test_no_execution_is_shorter_than_its_critical_path(dump: Dump) -> None:
     found = on_v5e(dump)
     weights = path_seconds(found, overlap(dump))
     path = critical_path(overlap(dump).module.entry, weights)
@@ -104,15 +104,15 @@ def test_no_step_is_shorter_than_its_critical_path(dump: Dump) -> None:
 
 
 @dumps
-def test_what_is_exposed_without_a_chip_is_waited_for(dump: Dump) -> None:
-    """With no kernel between, a pair hides at most behind what is waited for besides."""
+def test_pairs_exposed_without_a_chip_have_exposed_time(dump: Dump) -> None:
+    """Without a kernel between, a pair overlaps at most with the wait time of other pairs."""
     found = on_v5e(dump)
-    for flight, time in zip(overlap(dump).intervals, found.intervals, strict=True):
-        if flight.is_exposed and flight.times == 1 and not flight.is_sync:
+    for interval, time in zip(overlap(dump).intervals, found.intervals, strict=True):
+        if interval.is_exposed and interval.times == 1 and not interval.is_sync:
             assert time.compute_seconds == pytest.approx(0, abs=1e-15)
 
 
-def test_the_programs_of_a_seed_add_up() -> None:
+def test_random_programs_add_up() -> None:
     for seed in range(200):
         random = Random(seed)
         found = timed(random_program(random), faster(ONE, random.choice((1, 3))))
@@ -120,7 +120,7 @@ def test_the_programs_of_a_seed_add_up() -> None:
 
 
 def random_program(random: Random) -> str:
-    """Copies, collectives and kernels in any order that is one, in an entry and in a loop that may run often."""
+    """Copies, collectives, and kernels in any valid order, in an entry and in a loop that may run often."""
     body = random_steps(random, random.randrange(8), "x")
     lines = random_steps(random, random.randrange(12), "p")
     rounds = random.choice((0, 1, 2, 3, 100))
@@ -166,14 +166,14 @@ ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
   ROOT db = f32[25]{0:S(1)} copy-done(b) }"""
 
 
-def test_two_transfers_on_one_wire_share_the_work_between() -> None:
-    """Each copy takes 100 s, the kernel 120: it hides the first and a fifth of the second."""
+def test_two_transfers_on_one_link_share_the_compute_between() -> None:
+    """Each copy needs 100 s, the kernel 120: it overlaps the first and a fifth of the second."""
     found = timed(COPIES)
-    assert [flight.exposed_seconds for flight in found.intervals] == [0, 80]
+    assert [interval.exposed_seconds for interval in found.intervals] == [0, 80]
     assert (found.compute_seconds, found.seconds) == (120, 200)
 
 
-def test_transfers_on_two_wires_hide_behind_the_same_work() -> None:
+def test_transfers_on_two_links_overlap_with_the_same_compute() -> None:
     found = timed("""
 sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
@@ -182,14 +182,14 @@ ENTRY e { p = f32[25] parameter(0) q = f32[15] parameter(1)
   n = f32[15] negate(q)
   da = f32[25]{0:S(1)} copy-done(a)
   ROOT db = f32[25] all-reduce-done(b) }""")
-    assert [flight.transfer.link for flight in found.intervals] == ["memory", "links"]
-    assert [flight.exposed_seconds for flight in found.intervals] == [0, 0]
+    assert [interval.transfer.link for interval in found.intervals] == ["memory", "links"]
+    assert [interval.exposed_seconds for interval in found.intervals] == [0, 0]
     assert found.seconds == found.compute_seconds == 120
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_a_loop_counts_as_often_as_it_runs(rounds: int) -> None:
-    """A round is a kernel of 40 s within a copy of 100."""
+def test_a_loop_counts_with_its_trip_count(rounds: int) -> None:
+    """An iteration is a kernel of 40 s within a copy of 100."""
     found = timed(f"""
 body {{ x = (f32[25], f32[5]) parameter(0)
   v = f32[25] get-tuple-element(x), index=0
@@ -202,14 +202,14 @@ condition {{ y = (f32[25], f32[5]) parameter(0) ROOT is = pred[] constant(false)
 ENTRY e {{ p = (f32[25], f32[5]) parameter(0)
   ROOT w = (f32[25], f32[5]) while(p), condition=condition, body=body,
     backend_config={{"known_trip_count":{{"n":"{rounds}"}}}} }}""")
-    flight = found.intervals[0]
-    assert (flight.compute_seconds, flight.total_seconds) == (40, 100 * rounds)
-    assert (flight.overlapped_seconds, flight.exposed_seconds) == (40 * rounds, 60 * rounds)
+    interval = found.intervals[0]
+    assert (interval.compute_seconds, interval.total_seconds) == (40, 100 * rounds)
+    assert (interval.overlapped_seconds, interval.exposed_seconds) == (40 * rounds, 60 * rounds)
     assert (found.compute_seconds, found.seconds, found.simulation.axis_seconds) == (40 * rounds, 100 * rounds, 100)
 
 
-def test_a_text_may_claim_any_number_of_rounds() -> None:
-    """Thirty loops in each other, each of which says that it runs 10¹⁸ times."""
+def test_trip_counts_may_be_very_large() -> None:
+    """Thirty nested loops, each with a trip count of 10¹⁸."""
     rounds = 'backend_config={"known_trip_count":{"n":"999999999999999999"}}'
     loops = [
         f"b{n} {{ x = f32[9] parameter(0) ROOT w = f32[9] while(x), condition=c{n}, body=b{n - 1}, {rounds} }}"
@@ -227,7 +227,7 @@ def test_a_text_may_claim_any_number_of_rounds() -> None:
 
 
 @pytest.mark.parametrize("chip", sorted(chip.name for chip in known_chips()))
-def test_every_chip_can_be_asked(chip: str) -> None:
+def test_every_chip_is_supported(chip: str) -> None:
     found = estimate_time(overlap(DUMPS[-1]), chip_spec(chip))
     adds_up(found)
     assert found.seconds > 0

@@ -1,4 +1,4 @@
-"""Sugar spelled out and written again: XLA reads the same module, and nothing but names is lost on the way."""
+"""Sugar is expanded and introduced again: XLA reads the same module, and only names are lost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NOT_SUGARED = {
 
 
 def chained(start: str, update: str, end: str) -> str:
-    """A module with one asynchronous operation."""
+    """A module with one async operation."""
     opcode = start[: start.index("-start(")]
     count = start.partition("(")[2].partition(")")[0].count(",") + 1
     shape = f"(({', '.join(['f32[8]{0}'] * count)}), f32[8]{{0}}, u32[])"
@@ -80,7 +80,7 @@ Taken = tuple[str, ShapeIndex]
 
 
 def resolved(module: Module) -> dict[tuple[str, str], tuple[str, list[Taken]]]:
-    """Every instruction that does something, with the values that it takes, through whatever names."""
+    """Every instruction that computes a value, with its operands resolved through forwarding instructions."""
     return {
         (computation.name, i.name): (wrapped_opcode(i.opcode) or i.opcode, _taken(i))
         for computation in module.computations
@@ -139,7 +139,7 @@ def test_a_dump_has_the_same_instructions_with_sugar_and_without(path: Path) -> 
 
 
 @pytest.mark.parametrize("text", CHAINED)
-def test_what_is_spelled_out_can_be_sugared_again(text: str) -> None:
+def test_expanded_forms_can_be_shortened_again(text: str) -> None:
     module = parse_module(text, strict=True)
     plain = desugar(module)
     assert [i.opcode for i in plain.entry.instructions[1:]] == ["async-start", "async-update", "async-done"]
@@ -149,12 +149,12 @@ def test_what_is_spelled_out_can_be_sugared_again(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", CHAINED)
-def test_the_same_values_are_made_with_sugar_and_without(text: str) -> None:
+def test_values_are_the_same_with_sugar_and_without(text: str) -> None:
     module = parse_module(text)
     assert sorted(str(v.shape) for v in values_of(module)) == sorted(str(v.shape) for v in values_of(desugar(module)))
 
 
-def test_what_an_asynchronous_call_runs_is_asynchronous() -> None:
+def test_the_computation_of_an_async_call_is_async() -> None:
     kinds = {
         c.name: kind
         for c, kind in computation_kinds(parse_module(chained("call-start(%a), to_apply=%halve", "", ""))).items()
@@ -163,7 +163,7 @@ def test_what_an_asynchronous_call_runs_is_asynchronous() -> None:
 
 
 @pytest.mark.parametrize("case", NOT_SUGARED)
-def test_what_would_be_read_differently_stays(case: str) -> None:
+def test_ambiguous_short_forms_are_not_used(case: str) -> None:
     body, operands = NOT_SUGARED[case]
     shapes = ", ".join("f32[8]{0}" for _ in operands.split(","))
     text = f"HloModule m  w {{ {body} }}  ENTRY e {{ a = f32[8]{{0}} parameter(0)  s = (({shapes}), f32[8]{{0}}) "
@@ -173,7 +173,7 @@ def test_what_would_be_read_differently_stays(case: str) -> None:
     assert sugar(module) is module
 
 
-def test_a_computation_that_something_else_calls_stays() -> None:
+def test_a_computation_with_another_caller_stays() -> None:
     text = "HloModule m  w { x = f32[8]{0} parameter(0)  ROOT r = f32[8]{0} negate(x) }  ENTRY e { a = f32[8]{0} parameter(0)"
     text += "  s = ((f32[8]{0}), f32[8]{0}) async-start(a), calls=w  d = f32[8]{0} async-done(s)"
     module = sugar(parse_module(text + "  ROOT c = f32[8]{0} call(d), to_apply=w }"))
@@ -196,7 +196,7 @@ def test_operands_bound_later_come_from_the_called_computation() -> None:
     assert str(sugar(plain)) == str(parse_module(text))
 
 
-def test_an_instruction_that_others_wait_for_keeps_its_name() -> None:
+def test_a_control_predecessor_keeps_its_name() -> None:
     text = "HloModule m  ENTRY e { t = (s8[], s8[]) parameter(0)  x = s8[] get-tuple-element(t), index=0"
     text += "  y = s8[] get-tuple-element(t), index=1  z = s8[] negate(y), control-predecessors={x}"
     sweet = sugar(parse_module(text + "  ROOT r = s8[] add(x, z) }"))
@@ -210,7 +210,7 @@ _WHOLE = """(o := type(options).canonical(), o.__setattr__('print_metadata', Tru
 
 
 @pytest.mark.oracle
-def test_xla_reads_sugar_and_what_it_is_spelled_out_to_as_the_same_module() -> None:
+def test_xla_reads_short_and_expanded_forms_as_the_same_module() -> None:
     sugared = ask_xla(list(CHAINED), _WHOLE)
     plain = ask_xla([str(desugar(parse_module(text))) for text in CHAINED], _WHOLE)
     assert all(sugared)
@@ -228,7 +228,7 @@ def test_xla_reads_a_dump_with_sugar_as_the_same_module() -> None:
         assert printed == after
 
 
-def test_commands_spell_sugar_out_in_protos(tmp_path: Path) -> None:
+def test_commands_expand_sugar_in_protos(tmp_path: Path) -> None:
     """Protos have no short forms; `hlo parse -o m.pb` writes what `--desugar` prints."""
     text = "HloModule m  ENTRY e { p = f32[2] parameter(0)  s = ((f32[2]), f32[2], u32[]) negate-start(p)"
     source, proto = tmp_path / "m.hlo", tmp_path / "m.pb"
@@ -240,7 +240,7 @@ def test_commands_spell_sugar_out_in_protos(tmp_path: Path) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("way", ["--desugar", "--sugar"])
-def test_what_schedule_writes_is_the_same_module_to_xla(way: str, tmp_path: Path) -> None:
+def test_xla_reads_the_output_of_schedule_as_the_same_module(way: str, tmp_path: Path) -> None:
     written = []
     for number, text in enumerate(CHAINED):
         source, target = tmp_path / f"{number}.hlo", tmp_path / f"{number}.new.hlo"
@@ -255,7 +255,7 @@ def test_what_schedule_writes_is_the_same_module_to_xla(way: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("says", "stays"), [("", False), (', metadata={op_name="a"}', False), (", sharding={replicated}", True)]
 )
-def test_an_element_that_says_more_than_its_number_stays(says: str, stays: bool) -> None:
+def test_an_element_with_attributes_stays(says: str, stays: bool) -> None:
     """`p#1` has no room for attributes, of which only metadata may be lost."""
     text = f"""HloModule m
     ENTRY e {{ p = (f32[2], f32[2]) parameter(0)  g = f32[2] get-tuple-element(p), index=1{says}

@@ -19,7 +19,7 @@ MODES = {
     "parse tpu/v5e_conv": "values",
     "parse tpu/v5e_conv --instructions": "instructions",
     "parse tpu/v5p_scan --tree": "calls",
-    "parse tpu/v4_collectives --explain all-gather-start": "operands",
+    "parse tpu/v4_collectives --explain all-gather-start": "instruction",
     "parse tpu --each": "modules",
     "layout tpu/v5e_conv": "shapes",
     "layout tpu/v5e_conv --by instruction": "instructions",
@@ -28,7 +28,7 @@ MODES = {
     "layout tpu/v5e_conv --by op_name": "op_names",
     "layout tpu/v5e_conv --by source": "sources",
     "layout tpu/v2_mlp tpu/v5e_conv": "modules",
-    "layout f32[3,5]{1,0:T(2,2)}": "steps",
+    "layout f32[3,5]{1,0:T(2,2)}": "shape",
     "layout f32[3,5]": "shape",
     "layout (f32[4],s32[])": "leaves",
     "layout --for v5e bf16[300,70]": "orders",
@@ -84,8 +84,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def run(line: str, *more: str) -> tuple[str, str]:
         assert main([*line.split(), *more], standalone=False) in (0, 1)
-        done = capsys.readouterr()
-        return done.out, done.err
+        written = capsys.readouterr()
+        return written.out, written.err
 
     return run
 

@@ -184,6 +184,7 @@ def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixtu
     assert main(["tile-index", SHAPE, "--base", address, "0,0"], standalone=False) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: invalid value ")
+    assert " for --base: expected a 64-bit address\n" in said
     assert len(said) < 200
 
 

@@ -1,4 +1,4 @@
-"""Which way a transfer takes, and how many of its bytes go over it."""
+"""The link of a transfer, and the bytes that cross it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENTRY e {{ p = f32[6] parameter(0) ROOT r = f32[6] {opcode}(p), {rest} }}"""
 )
 @pytest.mark.parametrize("devices", [1, 2, 3, 6])
 def test_rings(opcode: str, rest: str, factor: int, devices: int) -> None:
-    """As the scaling book counts: (n - 1)/n of the bytes leave each device, twice for an all-reduce."""
+    """As in the scaling book: (n - 1)/n of the bytes leave each device, twice for an all-reduce."""
     numbers = list(range(6))
     groups = ",".join(f"{{{','.join(map(str, numbers[at : at + devices]))}}}" for at in range(0, 6, devices))
     found = of_collective(opcode, f"{rest}, replica_groups={{{groups}}}")
@@ -54,7 +54,7 @@ def test_a_group_that_is_not_listed_is_all_replicas() -> None:
     assert of_collective("all-gather", "dimensions={0}, replica_groups={}").devices == 6
 
 
-def test_others_send_every_byte_once() -> None:
+def test_other_collectives_send_every_byte_once() -> None:
     found = of_collective("collective-permute", "source_target_pairs={{0,1},{1,0}}")
     assert found == TransferTime("links", 120.0, None, 12.0)
 
@@ -62,35 +62,35 @@ def test_others_send_every_byte_once() -> None:
 @pytest.mark.parametrize(
     ("given", "result", "seconds"), [("", ":S(1)", 120), (":S(1)", "", 120), ("", "", 240), (":S(1)", ":S(1)", 120)]
 )
-def test_copies_take_what_they_read_and_write_in_main_memory(given: str, result: str, seconds: float) -> None:
+def test_copies_are_charged_for_reads_and_writes_in_main_memory(given: str, result: str, seconds: float) -> None:
     text = f"p = f32[30]{{0{given}}} parameter(0) s = (f32[30]{{0{result}}}, f32[30]{{0{given}}}, u32[]) copy-start(p)"
     found = of_pair(f"{text} ROOT d = f32[30]{{0{result}}} copy-done(s)")
     assert (found.link, found.seconds) == ("memory", seconds)
 
 
 @pytest.mark.parametrize(("given", "result"), [("", ":S(5)"), (":S(5)", "")])
-def test_what_has_an_end_in_host_memory_goes_to_the_host(given: str, result: str) -> None:
+def test_transfers_with_host_memory_use_the_host_link(given: str, result: str) -> None:
     text = f"p = f32[30]{{0{given}}} parameter(0) s = (f32[30]{{0{result}}}, f32[30]{{0{given}}}, u32[]) copy-start(p)"
     assert of_pair(f"{text} ROOT d = f32[30]{{0{result}}} copy-done(s)") == TransferTime("host", 120.0, None, 1.2)
 
 
-@pytest.mark.parametrize(("host", "wire"), [("true", "host"), ("false", "links")])
-def test_sends_go_to_the_host_or_to_another_device(host: str, wire: str) -> None:
+@pytest.mark.parametrize(("host", "link"), [("true", "host"), ("false", "links")])
+def test_sends_use_the_host_link_or_the_interconnect(host: str, link: str) -> None:
     text = f"""p = f32[30] parameter(0) t = token[] after-all()
       s = (f32[30], u32[], token[]) send(p, t), channel_id=1, is_host_transfer={host}
       ROOT d = token[] send-done(s), channel_id=1, is_host_transfer={host}"""
-    assert of_pair(text).link == wire
+    assert of_pair(text).link == link
     assert of_pair(text, chip=BLIND).seconds is None
 
 
-def test_what_has_a_size_that_nobody_knows_has_no_time() -> None:
+def test_transfers_of_unknown_size_have_no_time() -> None:
     text = (
         "p = f32[?] parameter(0) s = (f32[?]{0:S(1)}, f32[?], u32[]) copy-start(p) ROOT d = f32[?]{0:S(1)} copy-done(s)"
     )
     assert of_pair(text).seconds is None
 
 
-def test_what_is_more_than_a_transfer_has_no_time() -> None:
+def test_operations_that_also_compute_have_no_time() -> None:
     text = """p = f32[30] parameter(0) s = ((f32[30]), f32[30], u32[]) negate-start(p)
       ROOT d = f32[30] negate-done(s)"""
     assert of_pair(text) == TransferTime(None, 120.0, None, None)

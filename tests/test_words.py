@@ -12,11 +12,11 @@ import pytest
 from visible_texts import ROOT, Text, texts_in_code, texts_in_files
 
 BANNED: dict[str, str] = {
-    r"\balive\b|\blives?\b(?! range)|\blife\b|\bdies\b": "live range, live",
-    r"\b[Ff]l(ying|ights?)\b(?<!in flight)": "in flight, async interval",
+    r"\balive\b|\blives\b|\blife\b|\bdies\b": "live range, live",
+    r"\bflying\b|(?<!in )(?<!in-)\bflights?\b": "in flight, async interval",
     r"\bslots?\b": "linear index, position",
     r"\bwait(s|ed)? for\b|\bwaits\b(?! until)": "exposed, wait time",
-    r"\bwires?\b": "link, interconnect",
+    r"\b(?<!unknown )wires?\b": "link, interconnect",
     r"\bbeside\b": "next to, concurrent",
     r"\bbehind\b": "after",
     r"\blies\b|\bstands\b|\bstood\b": "is, is stored",
@@ -26,7 +26,7 @@ BANNED: dict[str, str] = {
     r"\bnobody\b|\bneither\b|\bnor\b|\bis none\b|\bare none\b": "not, no",
     r"\bnot known\b": "unknown",
     r"\bodd\b": "unusual",
-    r"fit to ship|costs too much|worth a word|for ever": "a plain term",
+    r"fit to ship|costs too much|worth a word|for ever\b": "a plain term",
     r"\btold\b|\btells?\b|\bsaid\b|\bsays\b|\btellings?\b|\basks\b|\bwants\b": "reports, shows",
     r"\b[Mm]end(s|ed)?\b": "fix",
     r"\blooked? through\b": "checked",
@@ -47,7 +47,7 @@ BANNED: dict[str, str] = {
     r"\bis no (?!longer|more|less)[a-z]": "is not a",
     r"\bthere (is|are) no\b": "not found, unknown",
     r"; did you mean": "a help line",
-    r"\bas (\d|--|HLO\d|[a-z_]+=)": "such as",
+    r"(?<!such )(?<!counted )\bas (\d|--|HLO\d|[a-z_]+=)": "such as",
     r"\b[Mm]oved (bytes|data)\b": "bytes accessed",
     r"\bcounts? as\b.*\bnot\b.*\bcounts?\b": "one idea a sentence",
 }

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
 from hlo_cli.inputs.dumps import SiblingKind
-from hlo_cli.inputs.files import STDIN, missing, unreadable
+from hlo_cli.inputs.files import STDIN, missing, read_bounded, unreadable
 from hlo_cli.inputs.input import Input
 from hlo_cli.source import HloError, Source
 
@@ -52,10 +52,6 @@ def _bytes_of(path: str, stdin: BinaryIO | None, maximum_bytes: int) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     if path == "-":
-        data = (sys.stdin.buffer if stdin is None else stdin).read(maximum_bytes + 1)
-    else:
-        with open(path, "rb") as file:
-            data = file.read(maximum_bytes + 1)
-    if len(data) > maximum_bytes:
-        raise ValueError(f"it sends more than {maximum_bytes:,} bytes")
-    return data
+        return read_bounded(sys.stdin.buffer if stdin is None else stdin, STDIN, maximum_bytes)
+    with open(path, "rb") as file:
+        return read_bounded(file, path, maximum_bytes)

@@ -112,11 +112,11 @@ def split_extension(file_name: str) -> tuple[str, str]:
 
 
 def select_stages(names: Sequence[DumpName], stage: str | None, place: str) -> list[tuple[int, str | None]]:
-    """One dump of each module, as an index and a note on the choice: the requested stage, else the newest.
+    """One dump of each module, as an index and a note on the choice: the requested stage, else the latest.
 
     >>> names = [parse_dump_name(f"{s}.txt") for s in ("before_optimizations", "after_optimizations")]
     >>> select_stages(names, None, "v5e_mlp/")
-    [(1, 'using stage after_optimizations, the latest of 2 in v5e_mlp/')]
+    [(1, 'the latest of 2 in v5e_mlp/')]
     """
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
@@ -222,4 +222,4 @@ def _choice(chosen: DumpName, names: Iterable[DumpName], place: str) -> str | No
     if len(stages) < 2:
         return None
     word = "one" if "after_codegen" in stages - {chosen.stage} else "the latest"
-    return f"using stage {chosen.stage}, {word} of {len(stages)} in {place}"
+    return f"{word} of {len(stages)} in {place}"

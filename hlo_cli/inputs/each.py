@@ -23,7 +23,7 @@ from hlo_cli.source import HloError
 class ModuleRef:
     """A file to read modules from; `stage` and `module` select among several in it.
 
-    With `is_guess`, the file may hold no HLO and is then skipped; `choice` names the stage that was selected in a
+    With `is_guess`, the file may hold no HLO and is then skipped; `choice` is the rank of the selected stage in its
     directory, and `remark` is a note on dumps in it that are not read.
     """
 

@@ -53,7 +53,7 @@ def read_file(path: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str | bytes:
     """
     try:
         with open(path, "rb") as file:
-            data = file.read() if os.path.isfile(path) else _bounded(file, path, maximum_bytes)
+            data = file.read() if os.path.isfile(path) else read_bounded(file, path, maximum_bytes)
     except FileNotFoundError:
         raise missing(path) from None
     except (OSError, ValueError) as error:
@@ -75,7 +75,7 @@ def read_stdin(stream: BinaryIO | None, *, maximum_bytes: int = MAXIMUM_BYTES) -
     if stream.isatty():
         raise HloError("stdin is a terminal", hint="pass a file or directory, or pipe a dump to stdin")
     try:
-        data = _bounded(stream, STDIN, maximum_bytes)
+        data = read_bounded(stream, STDIN, maximum_bytes)
     except (OSError, ValueError) as error:
         raise unreadable("stdin", error) from None
     return decode(data, STDIN, maximum_bytes=maximum_bytes)
@@ -125,7 +125,8 @@ def unreadable(path: str, error: Exception) -> HloError:
     return HloError(f"cannot read {path}: {reason[:1].lower() + reason[1:]}")
 
 
-def _bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
+def read_bounded(stream: BinaryIO, name: str, maximum_bytes: int) -> bytes:
+    """All bytes of a stream; HloError if there are too many."""
     data = stream.read(maximum_bytes + 1)
     if len(data) > maximum_bytes:
         raise HloError(f"{name} produced more than {maximum_bytes:,} bytes", hint="save it to a file first")

@@ -42,9 +42,8 @@ _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 class Input:
     """One module's text and its origin; for a proto, its bytes and a source without text.
 
-    `choice` names the stage selected from several, `module_choice` the module; `remark` is a note on dumps that are not
-    read; `siblings` are the files that XLA wrote
-    about this dump, kind to path.
+    `choice` is the rank of the selected stage among several, `module_choice` a note on the selected module, `remark` a
+    note on dumps that are not read; `siblings` are the files that XLA wrote about this dump, kind to path.
     """
 
     source: Source
@@ -91,7 +90,8 @@ class Input:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for standard error on the stage and the module that were selected, and on dumps that were not read."""
-        return tuple(note for note in (self.module_choice, self.choice, self.remark) if note)
+        stage = f"using stage {self.stage}, {self.choice}" if self.choice else None
+        return tuple(note for note in (self.module_choice, stage, self.remark) if note)
 
 
 @dataclass(frozen=True, slots=True)

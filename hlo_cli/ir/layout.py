@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.source import counted
 
 if TYPE_CHECKING:
     from hlo_cli.ir.primitive import PrimitiveType
@@ -96,7 +97,7 @@ class Layout:
         """
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
-            return f"layout has {len(order)} dimension{'s'[: len(order) != 1]}, but the shape has {rank}"
+            return f"layout has {counted(len(order), 'dimension')}, but the shape has {rank}"
         for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
                 return f"layout dimension {d} is out of range (rank {rank})"

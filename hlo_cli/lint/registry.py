@@ -22,9 +22,9 @@ _PARTS: Final = ("Why", "Example", "Fix", "Reference")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page of a rule: what it reports, why that matters, HLO that breaks it, the fix, and a reference to XLA."""
+    """The page of a rule: summary, reason, HLO that breaks the rule, fix, and a reference to XLA."""
 
-    what: str
+    summary: str
     why: str
     example: str
     fix: str
@@ -35,9 +35,9 @@ class Page:
 class Rule:
     """A rule with its code, its short name, and its severity.
 
-    With `is_default`, it runs unless it is ignored. `needs` is what it requires: `text` any text, `instructions` a text
-    in which at most some instructions could not be read, `module` a complete module. A rule that `reads_again` parses
-    the text again like XLA's parser, which takes longer than all other rules together.
+    With `is_default`, it runs unless it is ignored. `needs` is the input that it requires: `text` any text,
+    `instructions` a text in which at most some instructions are unreadable, `module` a complete module. A rule that
+    `reads_again` parses the text again like XLA's parser, which takes longer than all other rules together.
     """
 
     code: str
@@ -80,14 +80,14 @@ def rule(
     ...     root = context.module.entry.root
     ...     if root is not None and root.opcode == "parameter":
     ...         yield context.finding(f"{root.name} is a parameter", root)
-    >>> parameter_root.code, parameter_root.page.what
+    >>> parameter_root.code, parameter_root.page.summary
     ('HLO999', 'The entry computation returns a parameter.')
     """
     return lambda check: Rule(code, name, severity, check, is_default, needs, reads_again)
 
 
 def read_page(docstring: str) -> Page:
-    '''Parses a page from its paragraphs: the first is `what`, the others begin with Why, Example, Fix, or Reference.
+    '''Parses a page from its paragraphs: the summary, and those that begin with Why, Example, Fix, or Reference.
 
     >>> page = read_page("""A call returns fewer values than expected.
     ...
@@ -99,11 +99,11 @@ def read_page(docstring: str) -> Page:
     >>> page.why, page.example
     ('It cannot run.', 'y = f32[] call(x), to_apply=add')
     '''
-    parts = dict.fromkeys(("What", *_PARTS), "")
+    parts = dict.fromkeys(("Summary", *_PARTS), "")
     for paragraph in inspect.cleandoc(docstring).split("\n\n"):
         name, colon, text = paragraph.partition(":")
         is_part = colon and name in _PARTS
-        parts[name if is_part else "What"] += text if is_part else ("\n\n" if parts["What"] else "") + paragraph
+        parts[name if is_part else "Summary"] += text if is_part else ("\n\n" if parts["Summary"] else "") + paragraph
     prose = {name: " ".join(text.split()) for name, text in parts.items()}
     example = inspect.cleandoc(parts["Example"].removeprefix("\n"))
-    return Page(prose["What"], prose["Why"], example, prose["Fix"], prose["Reference"])
+    return Page(prose["Summary"], prose["Why"], example, prose["Fix"], prose["Reference"])

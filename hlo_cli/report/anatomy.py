@@ -88,7 +88,7 @@ class Anatomy:
 
 
 def letter(part: int) -> str:
-    """The letter of a part: a to z, then a1 to z1, a2 and so on.
+    """The letter of a part: a to z, then a1 to z1, a2, and so on.
 
     >>> [letter(part) for part in (0, 25, 26, 53)]
     ['a', 'z', 'a1', 'b2']

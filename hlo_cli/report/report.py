@@ -59,9 +59,14 @@ class Report:
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property
+    def parts_with_rows(self) -> tuple[Part, ...]:
+        """The parts that are tables or can become one."""
+        return tuple(part for part in self.parts if _has_rows(part))
+
+    @property
     def tables(self) -> tuple[Table, ...]:
-        """The parts that have rows, as tables."""
-        return tuple(table for part in self.parts if (table := part.as_table()) is not None)
+        """The parts that are tables or can become one, as tables."""
+        return tuple(table for part in self.parts_with_rows if (table := part.as_table()) is not None)
 
     @property
     def has_findings(self) -> bool:
@@ -71,9 +76,15 @@ class Report:
     @property
     def main_table(self) -> Table:
         """The table for row formats: the first main one, else the rows of the first part that has rows."""
-        for table in sorted(self.tables, key=lambda table: not table.main):
-            return table if table.main else replace(table, main=True)
-        raise HloError(f"no table rows to write for {self.command}", hint="use --format json")
+        part = self._main_part
+        if part is None:
+            raise HloError("this report has no table rows", hint="use --format json")
+        return _main_table_of(part)
+
+    @property
+    def _main_part(self) -> Part | None:
+        parts = self.parts_with_rows
+        return next((part for part in parts if _is_main(part)), parts[0] if parts else None)
 
     def only(self, name: str, *, as_rows: bool) -> Report:
         """The report with only the part of that name, which `--sort`, `--columns`, and `--top` then apply to.
@@ -85,17 +96,17 @@ class Report:
             ...
         hlo_cli.source.HloError: error: this report has no tables
         """
-        tables = {part.name: table for part in self.parts if (table := part.as_table()) is not None}
-        if not tables:
+        parts = {part.name: part for part in self.parts_with_rows}
+        if not parts:
             raise HloError("this report has no tables")
-        if name not in tables:
-            raise unknown_choice_error("table", name, tables)
-        part = next(part for part in self.parts if part.name == name and part.as_table() is not None)
-        chosen = replace(tables[name], main=True, person=True) if as_rows or part.kind == "table" else part
+        if name not in parts:
+            raise unknown_choice_error("table", name, parts)
+        part = parts[name]
+        chosen = replace(_main_table_of(part), person=True) if as_rows or part.kind == "table" else part
         return replace(self, parts=(chosen,))
 
     def arrange(self, *, columns: Iterable[str] = (), sort: str | None = None) -> Report:
-        """The report with its main table sorted and reduced to the given columns.
+        """The report with its main table sorted and reduced to the given columns; a part of another kind becomes one.
 
         A minus before the name of the sort column reverses the order.
 
@@ -107,19 +118,31 @@ class Report:
         wanted = tuple(columns)
         if not wanted and sort is None:
             return self
-        found = min((part for part in self.parts if _order_to_arrange(part)), key=_order_to_arrange, default=None)
+        found = self._main_part
         if found is None:
             raise HloError("this report has no table, so --columns and --sort do not apply")
-        table = found.as_table()
-        assert table is not None
+        table = _main_table_of(found)
         arranged = table if sort is None else table.sort(sort.removeprefix("-"), reverse=sort.startswith("-"))
         arranged = arranged.select(wanted) if wanted else arranged
         return replace(self, parts=tuple(arranged if part is found else part for part in self.parts))
 
 
-def _order_to_arrange(part: Part) -> int:
-    """Which part `--sort` and `--columns` apply to: the first main table, else the first tree; 0 for other parts."""
-    return 1 if part.kind == "findings" or (part.kind == "table" and part.main) else 2 if part.kind == "tree" else 0
+def _has_rows(part: Part) -> bool:
+    """Whether a part can be a table; a timeline of totals alone cannot."""
+    if part.kind == "timeline":
+        return any(track.bands for track in part.tracks)
+    return part.kind not in ("figure", "passage")
+
+
+def _is_main(part: Part) -> bool:
+    """Whether row formats, `--sort`, and `--columns` prefer this part to those before it."""
+    return part.kind in ("findings", "tree") or (part.kind == "table" and part.main)
+
+
+def _main_table_of(part: Part) -> Table:
+    table = part.as_table()
+    assert table is not None
+    return table if table.main else replace(table, main=True)
 
 
 def _is_seen(part: Part) -> bool:

@@ -43,7 +43,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "positions": "positions in memory with the element or padding at each",
             "elements": "elements with their positions in both layouts",
             "layouts": "the two layouts",
-            "steps": "steps that turn an index into a position",
+            "steps": "steps that turn one layout into the other",
         },
         "memspace": {
             "live_values": "values live at the peak or at the given step",

@@ -29,6 +29,7 @@ from hlo_cli.ir.opcodes import OPAQUE
 from hlo_cli.ir.operation import ANY
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, EXACT_COUNTS, OPCODE_ARITY, OPERAND_COUNTS, takes, wrapped_opcode
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
+from hlo_cli.source import counted
 
 OPERAND_COUNT, TOO_FEW = "operand-count", "too-few-operands"
 ELEMENT, ELEMENT_INDEX, CIRCLE = "element", "element-index", "circle"
@@ -141,7 +142,7 @@ def problem_with(instruction: Instruction) -> Problem | None:
     opcode, count = instruction.written_opcode, len(instruction.operands)
     if not takes(opcode, count):
         least, most = OPERAND_COUNTS[opcode]
-        wanted = f"{'at least ' if most == ANY else ''}{least} operand{'' if least == 1 else 's'}"
+        wanted = f"{'at least ' if most == ANY else ''}{counted(least, 'operand')}"
         return Problem(OPERAND_COUNT if least == most else TOO_FEW, f"expected {wanted}, found {count}")
     if opcode not in OPCODE_ARITY and count == 0 and wrapped_opcode(opcode) and not opcode.endswith("-start"):
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
@@ -188,7 +189,7 @@ def _tuple(instruction: Instruction) -> Problem | None:
     if not isinstance(shape, TupleShape):
         return Problem(ELEMENT, f"expected a tuple shape, found {shape.to_string(layout=False)}")
     if len(shape.elements) != count:
-        wanted = f"{len(shape.elements)} operand{'s'[: len(shape.elements) != 1]}"
+        wanted = counted(len(shape.elements), "operand")
         return Problem(ELEMENT, f"expected {wanted}, one per tuple element, found {count}")
     return None
 
@@ -202,9 +203,8 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
         least = 0 if instruction.written_opcode == opcodes.FUSION else ANY
         called, (calls, parameters) = instruction.called_computations, counts(instruction)
         if len(called) != calls:
-            several = "1 computation" if calls == 1 else f"{calls} computations"
             code = CALLED if len(called) > calls else NOT_CALLED
-            return Problem(code, f"expected calls of {several}, found {len(called)}")
+            return Problem(code, f"expected calls of {counted(calls, 'computation')}, found {len(called)}")
         for each in called:
             if each.root is None:
                 return Problem(CALLED, f"{each.name} has no result")
@@ -212,8 +212,7 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
                 len(each.parameters) > parameters or len(each.parameters) < min(least, parameters)
             ):
                 found = len(each.parameters)
-                several = "1 parameter" if found == 1 else f"{found} parameters"
-                return Problem(CALLED, f"{each.name} has {several}, expected {parameters}")
+                return Problem(CALLED, f"{each.name} has {counted(found, 'parameter')}, expected {parameters}")
         return None
 
     return rule

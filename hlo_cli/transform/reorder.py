@@ -29,13 +29,13 @@ from hlo_cli.transform.scheduling.latency_hiding_scheduler import latency_schedu
 from hlo_cli.transform.scheduling.list_scheduler_latency import Limits
 from hlo_cli.transform.scheduling.memory_scheduler import is_no_worse, measure_peaks, memory_schedules
 
-How = Literal["memory", "dfs", "bfs", "latency", "postorder"]
+Goal = Literal["memory", "dfs", "bfs", "latency", "postorder"]
 
 _SCHEDULERS = {"dfs": heaviest_first, "bfs": breadth_first, "postorder": post_order}
 
 
 @dataclass(frozen=True, slots=True)
-class Reordered:
+class ReorderedModule:
     """Module in its new order, with its peaks before and after.
 
     `copies` are the names of copies inserted to protect values from in-place updates.
@@ -48,7 +48,7 @@ class Reordered:
 
 
 def reorder(
-    module: Module, how: How, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
+    module: Module, goal: Goal, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
 ) -> Module:
     """Module with a new order of every executed computation, and `is_scheduled=true`.
 
@@ -70,42 +70,42 @@ def reorder(
     >>> [instruction.name for instruction in new.entry.instructions], new.is_scheduled
     (['p', 's', 'n', 'd', 'a'], True)
     """
-    return fix_in_place_hazards(_found(module, how, limits or {}, latency_model)[0], module).module
+    return fix_in_place_hazards(_found(module, goal, limits or {}, latency_model)[0], module).module
 
 
-def reordered(
-    module: Module, how: How, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
-) -> Reordered:
+def reorder_with_peaks(
+    module: Module, goal: Goal, *, limits: Limits | None = None, latency_model: LatencyModel | None = None
+) -> ReorderedModule:
     """Module as by `reorder`, with its peaks before and after.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  a = f32[8,8] broadcast(p)  b = f32[8,8] broadcast(p)
     ...   c = f32[8] slice(a)  d = f32[8] slice(b)  ROOT e = f32[8] add(c, d) }'''
-    >>> new = reordered(parse_module(text), "memory")
+    >>> new = reorder_with_peaks(parse_module(text), "memory")
     >>> new.before.whole, new.after.whole
     ({0: 576}, {0: 352})
     """
-    new, before, after = _found(module, how, limits or {}, latency_model)
+    new, before, after = _found(module, goal, limits or {}, latency_model)
     if before is None:
         before = peaks_of(order_independent_facts(module), {})
     kept = fix_in_place_hazards(new, module)
     if kept.module is not new:
-        return Reordered(kept.module, before, _peaks(kept.module), kept.copies)
-    return Reordered(new, before, _peaks(new) if after is None else after)
+        return ReorderedModule(kept.module, before, _peaks(kept.module), kept.copies)
+    return ReorderedModule(new, before, _peaks(new) if after is None else after)
 
 
 @no_garbage_collection()
 def _found(
-    module: Module, how: How, limits: Limits, latency_model: LatencyModel | None
+    module: Module, goal: Goal, limits: Limits, latency_model: LatencyModel | None
 ) -> tuple[Module, Peaks | None, Peaks | None]:
     """New module, with the peaks before and after where they were measured."""
     executed = ExecutedComputations(module)
-    if how == "memory":
+    if goal == "memory":
         before = measure_peaks(executed, {})
         return _lower(module, memory_schedules(executed, before), before)
-    if how == "latency":
+    if goal == "latency":
         return _less_exposed(module, executed, limits, latency_model)
-    scheduler = _SCHEDULERS[how]
+    scheduler = _SCHEDULERS[goal]
     orders = {
         flow.computation: graph.instructions(graph.nodes(scheduler(flow))) for flow, graph in executed.computations()
     }

@@ -197,16 +197,16 @@ def what_if(rounds: int) -> Iterator[Measured]:
 
 
 def reorder(rounds: int) -> Iterator[Measured]:
-    """How time to reorder grows from 60,000 to 120,000 instructions, in processor time; twice is linear.
+    """Goal time to reorder grows from 60,000 to 120,000 instructions, in processor time; twice is linear.
 
     Smaller modules are given more tries, so that growth from them would tell of those.
     """
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.transform.reorder import Goal
     from hlo_cli.transform.reorder import reorder as reordered
 
-    hows: tuple[How, ...] = ("memory", "latency", "dfs", "bfs", "postorder")
+    goals: tuple[Goal, ...] = ("memory", "latency", "dfs", "bfs", "postorder")
     small, large = (parse_module(_transfers(count)) for count in (60_000, 120_000))
-    for how in hows:
+    for how in goals:
         times = [
             (_seconds(lambda: reordered(large, how)), _seconds(lambda: reordered(small, how)))  # noqa: B023
             for _ in range(max(1, rounds // 4))

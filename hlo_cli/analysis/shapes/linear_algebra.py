@@ -15,6 +15,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.ir.words import FftType, Transpose
+from hlo_cli.source import counted
 
 _COMPLEX_OF: Final = {"f32": "c64", "f64": "c128"}
 _REAL_OF: Final = {"c64": "f32", "c128": "f64"}
@@ -59,7 +60,10 @@ def triangular_solve(instruction: Instruction) -> ArrayShape:
         fail(instruction, f"expected operands of the same rank; {described(instruction, 0, 1)}")
     shared = b.dimensions[-2 if instruction.flag("left_side") else -1]
     if a.dimensions[-1] != shared and UNBOUNDED not in (a.dimensions[-1], shared):
-        fail(instruction, f"expected {a.dimensions[-1]} unknowns, found {shared}; {described(instruction, 0, 1)}")
+        fail(
+            instruction,
+            f"expected {counted(a.dimensions[-1], 'unknown')}, found {shared}; {described(instruction, 0, 1)}",
+        )
     if not same_sizes(a.dimensions[:-2], b.dimensions[:-2]):
         fail(instruction, f"expected matching batch dimensions; {described(instruction, 0, 1)}")
     if instruction.value("transpose_a") in (None, Transpose.INVALID):
@@ -140,7 +144,7 @@ def _batch_norm_shapes(
     for position in (*features, *any_rank):
         sizes = need_kind(instruction, position, ("float",)).dimensions
         if not same_sizes(sizes[:1] if position in any_rank else sizes, (shape.dimensions[along],)):
-            number = f"expected {shape.dimensions[along]} values, one per feature"
+            number = f"expected {counted(shape.dimensions[along], 'value')}, one per feature"
             fail(instruction, f"{number}; {described(instruction, position)}")
     dynamic = (shape.dynamic_dimensions[along],)
     return shape, array_of(shape.element_type, (shape.dimensions[along],), dynamic)

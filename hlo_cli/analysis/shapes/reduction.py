@@ -29,6 +29,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
+from hlo_cli.source import counted
 
 
 def reduce(instruction: Instruction) -> Shape:
@@ -129,7 +130,7 @@ def input_count(instruction: Instruction) -> int:
     """Returns the number of inputs, each of which has an initial value."""
     count = len(instruction.operands)
     if count == 0 or count % 2:
-        fail(instruction, f"expected one initial value per input, found {count} operands")
+        fail(instruction, f"expected one initial value per input, found {counted(count, 'operand')}")
     return count // 2
 
 
@@ -149,7 +150,8 @@ def scan(instruction: Instruction) -> Shape:
     results = result.elements if isinstance(result, TupleShape) else (result,)
     inputs, outputs = len(operands) - carries, len(results) - carries
     if carries < 0 or inputs < 0 or outputs < 0:
-        fail(instruction, f"expected {carries} carries among {len(operands)} operands and {len(results)} results")
+        found = f"{counted(len(operands), 'operand')} and {counted(len(results), 'result')}"
+        fail(instruction, f"expected {carries} carries among {found}")
     along = instruction.integers("dimensions")
     if len(along) != 1:
         fail(instruction, f"expected one number in dimensions, found {len(along)}")

@@ -29,6 +29,7 @@ from hlo_cli.ir.comparison import compatible, same_sizes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.source import counted
 
 
 def reduce_window(instruction: Instruction) -> Shape:
@@ -112,7 +113,7 @@ def window_positions(
 ) -> tuple[int, ...]:
     """Returns the number of window positions in each dimension."""
     if len(window) != len(sizes):
-        fail(instruction, f"expected a window of {len(sizes)} dimensions, found {len(window)}")
+        fail(instruction, f"expected a window of {counted(len(sizes), 'dimension')}, found {len(window)}")
     for d, dimension in enumerate(window):
         strides = (dimension.size, dimension.stride, dimension.base_dilation, dimension.window_dilation)
         names = ("size", "stride", "lhs_dilate", "rhs_dilate")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hlo_cli.commands.diff.options import KINDS, DiffOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options_of
@@ -37,7 +38,8 @@ EXAMPLES = (
 )
 DETAILS = f"""\
 Instructions are matched by what they compute and where they are used, so
-renaming and reordering are not differences.
+renaming and reordering are not differences. `--stage A..B` compares two stages
+of one dump directory.
 
 Markers: ~ changed, + added, - removed, > moved.
 
@@ -49,7 +51,7 @@ Exits with code 0 even if there are differences, like git diff, unless
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="OLD NEW")
+@click.argument("inputs", nargs=-1, metavar="OLD NEW", shell_complete=completion.files)
 @flag("--text", "as_text", group="Reports", is_common=True, help="Show a line diff, by computation.")
 @flag("--stat", group="Reports", is_common=True, help="Show the number of changes per computation.")
 @flag("--name-only", group="Reports", is_common=True, help="Show only the names of changed instructions.")
@@ -71,12 +73,13 @@ Exits with code 0 even if there are differences, like git diff, unless
     is_common=True,
     metavar="LIST",
     default="",
+    shell_complete=completion.some_of(lambda: KINDS),
     help="Ignore these kinds of changes or attributes (comma-separated).",
 )
 @flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
 @flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
 @each_options_of(
-    "Print one row per pair of modules (the default for several pairs).",
+    "Print one row per pair of modules (the default for several).",
     "Compare modules in N processes; 0 uses all CPU cores.",
 )
 @io_options

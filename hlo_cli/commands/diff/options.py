@@ -14,7 +14,7 @@ KINDS: Final = (
     *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
 )
 
-_NOTHING_TO: Final[Idle] = {
+_NO_EFFECT_WITH: Final[Idle] = {
     "--passes": ("--each", "--jobs", "--stage"),
     "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
     "--text": ("--each", "--sort", "--columns"),
@@ -22,7 +22,7 @@ _NOTHING_TO: Final[Idle] = {
     "--name-only": ("--columns",),
 }
 """For each view, the options that have no effect in it."""
-_WHY: Final = {
+_HINTS: Final = {
     "--passes": "--passes compares consecutive dumps; use --stage A..B to compare two of them",
     "--normalize": "--normalize writes one module and compares nothing",
     "--text": "--text shows lines in order; use it with one pair of modules",
@@ -60,7 +60,7 @@ class DiffOptions:
             raise conflict_error("--schedule", "--ignore schedule")
         rest = {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
         rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
-        check_conflicts({**self._views, **rest}, output, _NOTHING_TO, _WHY)
+        check_conflicts({**self._views, **rest}, output, _NO_EFFECT_WITH, _HINTS)
 
     @property
     def view(self) -> str:

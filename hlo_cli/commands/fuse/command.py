@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, one_of, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
@@ -40,20 +41,31 @@ EXAMPLES = (
     "hlo fuse dump/ --dots --chip v5e",
     "hlo fuse dump/ --custom-calls",
     "hlo fuse dump/ --why-not",
-    "hlo fuse dump/ --unfuse all --apply",
-    "hlo fuse dump/ --apply --fusion-rules multi-output",
+    "hlo fuse dump/ --unfuse all --run-pass",
+    "hlo fuse dump/ --run-pass --fusion-rules multi-output",
     "hlo fuse dump/ --fuse tanh.3,multiply.7 --keep -o new.hlo",
 )
 DETAILS = """\
-For each fusion, show the bytes it reads and writes and the memory traffic it
-saves. Costs are those of XLA's cost analysis.
+Without a report option, each fusion is listed with the bytes that it reads and
+writes and the memory traffic that it saves. Costs are those of XLA's cost
+analysis. `hlo help chips` explains estimated times.
+
+Options that change fusions can be combined: --unfuse comes first, then --fuse,
+then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
+
+Values of --fusion-rules:
+  multi-output    form fusions with several results; never duplicate work
+  no-duplication  never compute an instruction in two fusions
+  guard-softmax   keep the operand of a softmax in memory, as newer XLA does
+  wrap-transpose  wrap single transposes in fusions, as newer XLA does
+  no-wrap         do not wrap single instructions in fusions
 
 Exits with code 1 if the module violates XLA's rules for fusions.
 """
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("arguments", nargs=-1, metavar="INPUT [NAME]")
+@click.argument("arguments", nargs=-1, metavar="INPUT [NAME]", shell_complete=completion.file_and_name)
 @flag(
     "--cost",
     group="Reports",
@@ -81,6 +93,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     group="Changes",
     is_common=True,
     metavar="A,B",
+    shell_complete=completion.instructions,
     help="Fuse A into B, or siblings A and B, and show a diff.",
 )
 @option(
@@ -88,24 +101,39 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     group="Changes",
     is_common=True,
     metavar="NAME|all",
+    shell_complete=completion.instructions,
     help="Expand this fusion, or all fusions, and show a diff.",
 )
 @flag(
-    "--apply",
+    "--run-pass",
+    "apply",
     group="Changes",
     is_common=True,
     help="Run the CPU compiler's fusion pass and show a diff.",
 )
-@option("--into", group="Changes", metavar="FUSION", help="Fuse the instructions of --fuse into this existing fusion.")
+@option(
+    "--into",
+    group="Changes",
+    metavar="FUSION",
+    shell_complete=completion.instructions,
+    help="Fuse the instructions of --fuse into this existing fusion.",
+)
 @flag("--keep", group="Changes", help="Make A of --fuse an extra output of the fusion instead of duplicating A.")
 @option(
     "--fusion-rules",
     group="Changes",
     metavar="LIST",
-    help=f"Change the fusion rules (comma-separated): {one_of(SWITCHES)}.",
+    shell_complete=completion.some_of(lambda: SWITCHES),
+    help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
 )
 @where_option
-@option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only instructions in this computation.",
+)
 @chip_options("Estimate time and bottleneck on this chip")
 @each_options
 @io_options
@@ -131,15 +159,15 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     if not options.is_of_parts:
         check_running(loaded.module)
     broken = () if options.is_about_calls else tuple(verify_fusions(loaded.module))
-    if options.why_not or options.changes.is_asked:
+    if options.why_not or options.changes.is_requested:
         _check_sound((*loaded.module.errors, *broken))
     if options.c_signature:
         from hlo_cli.commands.fuse.custom_calls import write_c
 
         return write_c(loaded, output, name=name, within=_within(loaded, options))
-    if options.changes.is_asked and output.is_module:
+    if options.changes.is_requested and output.is_module:
         return _write(loaded, options.changes, output)
-    report = _report(loaded, options, timing, reading.again(inputs))
+    report = _report(loaded, options, timing, reading.command_line(inputs))
     if timing is not None and not options.is_one_fusion:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -187,7 +215,7 @@ def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, 
         from hlo_cli.commands.fuse.fusion_tree import report_of_fusion
 
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
-    if options.changes.is_asked:
+    if options.changes.is_requested:
         from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
 
         return report_of_what_if(loaded, what_if(loaded.module, options.changes), options.changes, argument=argument)

@@ -264,7 +264,7 @@ def _next(found: _Found, table: Table, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     if not found.fusions:
-        return (f"hlo fuse {argument} {'--why-not' if found.is_compiled else '--apply'}",) if found.kernels else ()
+        return (f"hlo fuse {argument} {'--why-not' if found.is_compiled else '--run-pass'}",) if found.kernels else ()
     if not table.rows:
         return ()
     first = table.rows[0][table.column_index("fusion")]

@@ -24,19 +24,19 @@ class RefusionOptions:
     switches: tuple[str, ...] = ()
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether any change is selected."""
         return self.apply or bool(self.fuse or self.into or self.unfuse)
 
     @property
-    def question(self) -> str:
+    def option_name(self) -> str:
         """The first of the options that select a change."""
-        return "--apply" if self.apply else "--unfuse" if self.unfuse else "--fuse"
+        return "--run-pass" if self.apply else "--unfuse" if self.unfuse else "--fuse"
 
     @property
     def option(self) -> str:
         """The options as typed."""
-        words = ["--apply"] if self.apply else []
+        words = ["--run-pass"] if self.apply else []
         words += [f"--unfuse {','.join(self.unfuse)}"] if self.unfuse else []
         words += [f"--fuse {','.join(self.fuse)}"] if self.fuse else []
         words += ["--keep"] if self.keep else []
@@ -51,12 +51,12 @@ class RefusionOptions:
         if self.keep and not self.fuse:
             raise requirement_error("--keep", "--fuse A,B")
         if self.switches and not (self.apply or why_not):
-            raise requirement_error("--fusion-rules", "--apply or --why-not")
+            raise requirement_error("--fusion-rules", "--run-pass or --why-not")
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
-        if self.is_asked and is_part:
-            hint = f"{self.question} changes the whole module; remove --where and --computation"
-            raise HloError(f"--where and --computation cannot be used with {self.question}", hint=hint)
+        if self.is_requested and is_part:
+            hint = f"{self.option_name} changes the whole module; remove --where and --computation"
+            raise HloError(f"--where and --computation cannot be used with {self.option_name}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class FuseOptions:
         """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
         rules = {"--fusion-rules": bool(self.changes.switches)}
-        return [option for option, given in {**self._questions, **narrowed, **rules}.items() if given]
+        return [option for option, given in {**self._reports, **narrowed, **rules}.items() if given]
 
     def check(self) -> None:
         """Raises HloError for options that conflict or that require another option.
@@ -125,8 +125,8 @@ class FuseOptions:
             ...
         hlo_cli.source.HloError: error: --cost cannot be used with --dots
         """
-        asked = self._questions
-        if len(two := [option for option, given in asked.items() if given]) > 1:
+        selected = self._reports
+        if len(two := [option for option, given in selected.items() if given]) > 1:
             raise conflict_error(two[0], two[1])
         if self.as_xla and not self.cost:
             raise requirement_error("--as-xla", "--cost")
@@ -150,14 +150,14 @@ class FuseOptions:
         return "--custom-calls" if self.custom_calls else "--c-signature"
 
     @property
-    def _questions(self) -> dict[str, bool]:
+    def _reports(self) -> dict[str, bool]:
         return {
             "NAME": self.is_one_fusion,
             "--cost": self.cost,
             "--dots": self.dots,
             self._about_calls: self.is_about_calls,
             "--why-not": self.why_not,
-            self.changes.question: self.changes.is_asked,
+            self.changes.option_name: self.changes.is_requested,
         }
 
 

@@ -1,4 +1,4 @@
-"""`hlo fuse DUMP --apply`, `--fuse A,B`, `--into F` and `--unfuse NAME`: the module with changed fusions, as a diff."""
+"""`hlo fuse DUMP --run-pass`, `--fuse A,B`, `--into F`, and `--unfuse NAME`: other fusions of a module, as a diff."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import click
 
 from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
-from hlo_cli.commands.shared.io_options import COLOR_CHOICES, OutputOptions
+from hlo_cli.commands.shared.io_options import OutputOptions, ascii_option, color_option, path_option
 from hlo_cli.commands.shared.writing import write
 from hlo_cli.source import HloError, nearest
 
@@ -38,14 +38,16 @@ _ENDING: Final = (
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The topics that can complete the argument, for the shell."""
-    return [topic for topic in TOPICS if topic.startswith(incomplete)]
+    """The topics and commands that can complete the argument, for the shell."""
+    parent = context.parent
+    commands = parent.command.list_commands(parent) if parent and isinstance(parent.command, click.Group) else ()
+    return [name for name in dict.fromkeys((*TOPICS, *commands)) if name.startswith(incomplete)]
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("topic", required=False, shell_complete=_complete)
-@click.argument("term", nargs=-1)
-@flag("--all", "is_manual", group="Pages", is_common=True, help="Write all topics and commands as one document.")
+@click.argument("term", nargs=-1, metavar="[TERM]...")
+@flag("--all", "is_manual", group=OUTPUT, is_common=True, help="Write all topics and commands as one document.")
 @option(
     "--format",
     "form",
@@ -56,24 +58,9 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     default_text="text",
     help=f"Set the output format: {one_of(FORMATS)}.",
 )
-@option(
-    "-o",
-    "--output",
-    "path",
-    group=OUTPUT,
-    is_common=True,
-    metavar="FILE",
-    help="Write output to FILE; its extension selects the format.",
-)
-@option(
-    "--color",
-    group=OUTPUT,
-    type=click.Choice(COLOR_CHOICES),
-    metavar="WHEN",
-    default="auto",
-    help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
-)
-@flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
+@path_option
+@color_option
+@ascii_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -84,7 +71,7 @@ def command(
     form: str | None,
     **given: str,
 ) -> None:
-    """Shows a page, the list of pages, or all pages."""
+    """Writes the page, the list of topics, or the manual."""
     if is_manual and topic:
         raise HloError("--all cannot be used with a topic")
     if term and topic != "glossary":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
@@ -39,7 +40,7 @@ EXAMPLES = (
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @option(
     "--by",
     "grouping",
@@ -57,6 +58,7 @@ EXAMPLES = (
     group="Reports",
     is_common=True,
     metavar="TPU",
+    shell_complete=completion.tpus,
     help=lambda: f"Show the layout that this TPU would use: {_generations()}.",
 )
 @where_option
@@ -65,6 +67,7 @@ EXAMPLES = (
     group="Filters",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.computations,
     help="Include only values defined in this computation.",
 )
 @each_options
@@ -88,7 +91,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.layout.each import layout_each
 
         return layout_each(loaded, reading, options.jobs, output)
-    report = _summarize(loaded, options, reading.again(inputs), output)
+    report = _summarize(loaded, options, reading.command_line(inputs), output)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -115,5 +118,5 @@ def _summarize(loaded: Loaded, options: LayoutOptions, argument: str, output: Ou
         computation=options.computation,
         where=options.where,
         argument=argument,
-        columns=output.asked_columns,
+        columns=output.requested_columns,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.lint.options import LintOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.per_module_options import each_options_of
@@ -30,7 +31,7 @@ stdin. All modules in it are checked.
 EXAMPLES = (
     "hlo lint dump/",
     "hlo lint --explain HLO101",
-    "hlo lint dump/ --select HLO1 --set padding_bytes=1MiB",
+    "hlo lint dump/ --select HLO1 --set min_padding_bytes=1MiB",
     "hlo lint dump/ --select HLO2 --set chip=v5e",
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
@@ -51,16 +52,25 @@ or unreadable input.
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @option(
     "--select",
     group="Rules",
     is_common=True,
     multiple=True,
     metavar="LIST",
+    shell_complete=completion.rules,
     help="Run only these rules or groups, such as HLO1,HLO201; ALL enables every rule.",
 )
-@option("--ignore", group="Rules", is_common=True, multiple=True, metavar="LIST", help="Skip these rules or groups.")
+@option(
+    "--ignore",
+    group="Rules",
+    is_common=True,
+    multiple=True,
+    metavar="LIST",
+    shell_complete=completion.rules,
+    help="Skip these rules or groups.",
+)
 @option(
     "--min-severity",
     group="Rules",
@@ -76,15 +86,24 @@ or unreadable input.
     is_common=True,
     multiple=True,
     metavar="KEY=VALUE",
-    help="Override a setting, such as padding_bytes=1MiB (repeatable).",
+    shell_complete=completion.settings,
+    help="Override a setting, such as min_padding_bytes=1MiB (repeatable).",
 )
-@option("--explain", group="Rules", is_common=True, metavar="RULE", help="Explain a rule and how to fix its findings.")
+@option(
+    "--explain",
+    group="Rules",
+    is_common=True,
+    metavar="RULE",
+    shell_complete=completion.rules,
+    help="Explain a rule and how to fix its findings.",
+)
 @flag("--list-rules", group="Rules", is_common=True, help="List all rules.")
 @option(
     "--baseline",
     group="Baselines and assertions",
     is_common=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="Ignore findings that are recorded in FILE.",
 )
 @option(
@@ -92,6 +111,7 @@ or unreadable input.
     group="Baselines and assertions",
     is_common=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="Record all current findings in FILE for --baseline.",
 )
 @option(
@@ -100,6 +120,7 @@ or unreadable input.
     is_common=True,
     multiple=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="Check the assertions in FILE (see `hlo help expect`).",
 )
 @flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
@@ -159,7 +180,7 @@ def _lint(
         write((baseline_text(result.found),), path)
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
-    report = report_of(result, found, settings, reading.again(inputs), expectations=expectations)
+    report = report_of(result, found, settings, reading.command_line(inputs), expectations=expectations)
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 

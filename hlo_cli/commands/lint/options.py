@@ -12,19 +12,19 @@ from hlo_cli.dataclass import dataclass
 
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
-_OF_LOOKING: Final = (
+_CHECK_OPTIONS: Final = (
     *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
 )
-_OF_SETTINGS: Final = ("--select", "--ignore", "--min-severity", "--set", "--isolated", "--strict")
-_NOTHING_TO: Final[Idle] = {
-    "--explain": (*_OF_LOOKING, *_OF_SETTINGS, "--list-rules", "--show-settings"),
-    "--list-rules": (*(each for each in _OF_LOOKING if each != "--top"), *_OF_SETTINGS, "--show-settings"),
-    "--show-settings": tuple(each for each in _OF_LOOKING if each != "--top"),
+_RULE_OPTIONS: Final = ("--select", "--ignore", "--min-severity", "--set", "--isolated", "--strict")
+_NO_EFFECT_WITH: Final[Idle] = {
+    "--explain": (*_CHECK_OPTIONS, *_RULE_OPTIONS, "--list-rules", "--show-settings"),
+    "--list-rules": (*(each for each in _CHECK_OPTIONS if each != "--top"), *_RULE_OPTIONS, "--show-settings"),
+    "--show-settings": tuple(each for each in _CHECK_OPTIONS if each != "--top"),
     "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top"),
     "--each": ("--statistics",),
 }
 """For each option that replaces the findings, the options that have no effect with it."""
-_WHY: Final = {
+_HINTS: Final = {
     "--explain": "--explain takes no other options of hlo lint",
     "--list-rules": "--list-rules lists all rules; use --show-settings to see which are selected",
     "--show-settings": "--show-settings checks no modules",
@@ -62,11 +62,11 @@ class LintOptions:
         hlo_cli.source.HloError: error: --select cannot be used with --explain
         """
         given = {_OPTIONS.get(name, name): value for name, value in asdict(self).items()} | {"strict": strict}
-        asked = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
-        _refuse_tables(check_conflicts(asked, output, _NOTHING_TO, _WHY), output.format)
+        is_given = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
+        _check_tables(check_conflicts(is_given, output, _NO_EFFECT_WITH, _HINTS), output.format)
 
 
-def _refuse_tables(there: Container[str], name: str) -> None:
+def _check_tables(there: Container[str], name: str) -> None:
     """Raises HloError for options of tables in a format that lists findings."""
     from hlo_cli.render.registry import format_names
 

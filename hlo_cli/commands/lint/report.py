@@ -77,7 +77,7 @@ def report_of_writing(result: LintResult, path: str) -> Report:
 def texts_of(rule: Rule) -> RuleWords:
     """The texts of a rule, for every format."""
     page = rule.page
-    return RuleWords(rule.code, rule.name, rule.severity, page.what, page.why, page.fix, page.reference)
+    return RuleWords(rule.code, rule.name, rule.severity, page.summary, page.why, page.fix, page.reference)
 
 
 def _answer(result: LintResult, findings: Findings, rules: Sequence[Rule], known: int) -> str:

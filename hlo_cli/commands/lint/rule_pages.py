@@ -39,7 +39,7 @@ def report_of_rule(code: str) -> Report:
     sections = (("How to fix", page.fix), ("Settings", _settings(page)), ("Reference", page.reference))
     after = [(label, text) for label, text in sections if text]
     parts: list[Part] = [
-        Passage("what", (page.what,), is_answer=True),
+        Passage("summary", (page.summary,), is_answer=True),
         Passage("why", ((Run("Why: ", "quiet"), page.why),), is_answer=True),
     ]
     if page.example:
@@ -57,7 +57,7 @@ def report_of_rule(code: str) -> Report:
 
 def _settings(page: Page) -> str:
     """The settings that a page mentions, with their defaults."""
-    text = f"{page.what} {page.why}"
+    text = f"{page.summary} {page.why}"
     words = {word for word in re.findall(r"\w+", text) if "_" in word} | set(re.findall(r"\bsetting (\w+)", text))
     names = [name for name in MEANINGS if name in words]
     if not names:

@@ -16,12 +16,13 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_amount
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import SEVERITIES, HloError, Severity, nearest
+from hlo_cli.report.unknown_choice import choice_hint
+from hlo_cli.source import SEVERITIES, HloError, Severity
 from hlo_cli.syntax.queries.sizes import parse_size
 
 OWN_FILE: Final = "hlo.toml"
 PROJECT_FILE: Final = "pyproject.toml"
-LIST_HINT: Final = "run `hlo lint --show-settings` to list all settings"
+_LIST: Final = "hlo lint --show-settings"
 _WHEN: Final = ("auto", "always", "never")
 
 Toml: TypeAlias = "bool | int | float | str | Sequence[Toml] | Mapping[str, Toml]"
@@ -51,7 +52,7 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise HloError(f"expected KEY=VALUE, found '{assignment}'", hint=LIST_HINT)
+            raise HloError(f"expected KEY=VALUE, found '{assignment}'", hint=f"run `{_LIST}` to list all settings")
         values[name.strip()] = _read(name.strip(), text.strip(), "--set")
         origins[name.strip()] = "--set"
     for name, option in given.items():
@@ -142,10 +143,8 @@ def _load(path: str) -> Mapping[str, Toml]:
 def _read(name: str, value: Toml, place: str) -> Value:
     """A setting converted to its kind; HloError states the expected kind."""
     if name not in MEANINGS:
-        near = nearest(name, MEANINGS)
-        raise HloError(
-            f"{_prefix(place)}unknown setting '{name}'", hint=f"did you mean '{near}'?" if near else LIST_HINT
-        )
+        hint = choice_hint("setting", name, MEANINGS, listed_by=_LIST)
+        raise HloError(f"{_prefix(place)}unknown setting '{name}'", hint=hint)
     kind = MEANINGS[name][0]
     where = f"{_prefix(place) or f'{place} '}{name}"
     try:
@@ -172,7 +171,7 @@ _EXPECTED: Final[Mapping[Kind, str]] = {
     "severities": f"a table of rule codes, each with one of {_either(SEVERITIES)}",
     "when": f"one of {_either(_WHEN)}",
     "flag": "true or false",
-    "count": "an integer ≥ 1",
+    "count": "a positive integer",
     "bytes": "a size, such as 64KiB",
     "fraction": "a number from 0 to 1",
     "chip": "a chip name, such as v5e",

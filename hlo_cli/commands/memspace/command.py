@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
@@ -36,6 +37,7 @@ EXAMPLES = (
     "hlo memspace dump/ --oom error.txt",
 )
 DETAILS = """\
+Without a report option, the values that are live at the peak are listed.
 Numbers are computed with the rules of XLA's buffer assignment. If the dump
 includes the compiler's own buffer assignment, its numbers are used. XLA release
 0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026.
@@ -43,7 +45,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @option(
     "--by",
     "grouping",
@@ -59,6 +61,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Reports",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.instructions,
     help="Show values that are live at this instruction instead of at the peak.",
 )
 @option(
@@ -66,6 +69,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Reports",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.instructions,
     help="Show live range, uses, and allocation of a value: NAME, or NAME{1} for a tuple element.",
 )
 @flag(
@@ -80,6 +84,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Reports",
     is_common=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="Explain an out-of-memory error message (- for stdin).",
 )
 @option(
@@ -87,7 +92,9 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Filters",
     is_common=True,
     metavar="SPACE",
-    help="Show this memory space, by name (HBM, VMEM) or number; `all` shows every one.",
+    default_text="largest peak",
+    shell_complete=completion.memory_spaces,
+    help="Show this memory space, by name (HBM, VMEM) or number, or `all` of them.",
 )
 @where_option
 @option(
@@ -102,6 +109,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     group="Limits",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.chips,
     help="Exit with code 1 if an optimized module does not fit this chip, such as v5e or h100.",
 )
 @flag("--gate-unoptimized", group="Limits", help="Apply --chip to modules before optimization as well.")
@@ -139,7 +147,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.memspace.oom import report_of_message
 
         return write_report(report_of_message(options.oom, loaded), output)
-    report = _report(loaded, options, reading.again(inputs))
+    report = _report(loaded, options, reading.command_line(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 

@@ -14,10 +14,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 from hlo_cli.syntax.queries.sizes import parse_size
 
-_QUESTIONS: Final = ("at", "value", "traffic", "compare", "oom")
+_REPORTS: Final = ("at", "value", "traffic", "compare", "oom")
 _LIMITS: Final = ("limit", "chip")
 _VIEWS: Final = ("space", "where")
-_GO_WITH: Final[dict[str, tuple[str, ...]]] = {
+_SUPPORTED: Final[dict[str, tuple[str, ...]]] = {
     "at": ("at", "space", "where", "by", "limit", "chip"),
     "value": ("value",),
     "traffic": ("traffic", "where"),
@@ -58,7 +58,7 @@ class MemspaceOptions:
 
 def memspace_options(given: Mapping[str, Any]) -> MemspaceOptions:
     """The command's parameters, checked; HloError for options without effect."""
-    _refuse_two(given)
+    _check_conflicts(given)
     if given["gate_unoptimized"] and given["chip"] is None:
         raise requirement_error("--gate-unoptimized", "--chip NAME", hint="--limit SIZE applies to every module")
     limit_bytes = parse_size(given["limit"]) if given["limit"] is not None else None
@@ -74,24 +74,24 @@ def about_one(options: Mapping[str, object]) -> tuple[str, ...]:
     spaces = ("--space all",) if options["space"] == EVERY_SPACE else ()
     if options["space"] and any(options[name] for name in _LIMITS):
         spaces = ("--space",)
-    asked = (f"--{name}" for name in (*_QUESTIONS, "where") if options[name])
-    return (*asked, *by, *spaces)
+    given = (f"--{name}" for name in (*_REPORTS, "where") if options[name])
+    return (*given, *by, *spaces)
 
 
-def _refuse_two(options: Mapping[str, object]) -> None:
+def _check_conflicts(options: Mapping[str, object]) -> None:
     """Raises HloError for an option that belongs to another report than the selected one."""
     by = () if options["grouping"] == "value" else ("by",)
-    given = (*(name for name in (*_QUESTIONS, *_LIMITS, *_VIEWS) if options[name]), *by)
-    questions = [name for name in given if name in _QUESTIONS]
+    given = (*(name for name in (*_REPORTS, *_LIMITS, *_VIEWS) if options[name]), *by)
+    reports = [name for name in given if name in _REPORTS]
     limits = [name for name in given if name in _LIMITS]
-    if len(questions) > 1:
-        raise conflict_error(f"--{questions[0]}", f"--{questions[1]}")
+    if len(reports) > 1:
+        raise conflict_error(f"--{reports[0]}", f"--{reports[1]}")
     if len(limits) > 1:
         raise conflict_error("--limit", "--chip")
-    for question in questions:
+    for report in reports:
         for name in given:
-            if name not in _GO_WITH[question]:
-                raise conflict_error(f"--{name}", f"--{question}")
+            if name not in _SUPPORTED[report]:
+                raise conflict_error(f"--{name}", f"--{report}")
 
 
 def step_of(memory: MemoryAnalysis, name: str) -> int:

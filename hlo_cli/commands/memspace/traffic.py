@@ -53,7 +53,7 @@ def _answer(memory: MemoryAnalysis, transfers: Sequence[Transfer]) -> str:
     if prefetched:
         words += f"; {len(prefetched):,} {'is a prefetch' if len(prefetched) == 1 else 'are prefetches'}"
     if late:
-        words += f"; {format_count(late, 'transfers')} {'is' if late == 1 else 'are'} waited for immediately"
+        words += f"; {format_count(late, 'transfers')} {'has' if late == 1 else 'have'} no step between start and done"
     return words
 
 

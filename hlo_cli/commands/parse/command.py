@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.parse.options import ParseOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
@@ -40,9 +41,9 @@ EXAMPLES = (
     "hlo parse runs/ --each --jobs 0",
 )
 DETAILS = """\
-Besides the formats of all reports, `--format hlo` writes the module as HLO text
-and `--format pb` as a binary HloModuleProto; -o FILE.hlo and -o FILE.pb select
-these formats.
+Without a report option, a summary of the module is shown. `--format hlo` writes
+the module as HLO text and `--format pb` as a binary HloModuleProto; -o FILE.hlo
+and -o FILE.pb select these formats.
 """
 
 _STEPS = 1
@@ -50,7 +51,7 @@ _STEPS = 1
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag("--instructions", group="Reports", is_common=True, help="List all instructions in a table.")
 @flag("--tree", group="Reports", is_common=True, help="Show loops, branches, and calls as a tree with trip counts.")
 @option(
@@ -58,6 +59,7 @@ _STEPS = 1
     group="Reports",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.instructions,
     help="Explain one instruction, given by name or as HLO text (- for stdin).",
 )
 @option(
@@ -73,6 +75,7 @@ _STEPS = 1
     group="Reports",
     is_common=True,
     metavar="NAME",
+    shell_complete=completion.instructions,
     help="Extract an instruction with its operands and users as a standalone module.",
 )
 @option(
@@ -93,7 +96,13 @@ _STEPS = 1
 )
 @flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
 @flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
-@option("--computation", group="Filters", metavar="NAME", help="Include only instructions in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only instructions in this computation.",
+)
 @where_option
 @each_options
 @io_options
@@ -114,7 +123,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return parse_each(loaded, reading, options.jobs, output)
     if output.format in ("hlo", "pb") or options.select is not None or options.part is not None:
         return _print(loaded, options, output)
-    report = _report(loaded, options, output, reading.again(inputs))
+    report = _report(loaded, options, output, reading.command_line(inputs))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
@@ -123,7 +132,7 @@ def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argume
         from hlo_cli.commands.parse.instructions import report_of_instructions
 
         return report_of_instructions(
-            loaded, computation=options.computation, where=options.where, columns=output.asked_columns
+            loaded, computation=options.computation, where=options.where, columns=output.requested_columns
         )
     if options.explain is not None:
         from hlo_cli.commands.parse.explain import explain_instruction

@@ -167,7 +167,7 @@ def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
         known = None if space is None else setting.space(space) or None
         sizes = (shape.logical_bytes, shape.padded_bytes) if shape != UnknownShape() else (None, None)
         rows.append((operand.name, instruction.operand_index(at) or None, *sizes, known, str(shape) or None))
-    return Table("operands", _OPERANDS, tuple(rows), noun="operands", person=False)
+    return Table("operands", _OPERANDS, tuple(rows), noun="operands", main=False, person=False)
 
 
 def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext) -> dict[str, Cell]:

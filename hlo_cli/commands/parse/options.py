@@ -7,7 +7,7 @@ from typing import Final
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 
-_GOES_WITH: Final = {
+_REQUIRED: Final = {
     "--where": ("--instructions",),
     "--computation": ("--instructions", "--select", "--slice"),
     "--operands": ("--slice",),
@@ -42,14 +42,14 @@ class ParseOptions:
             ...
         hlo_cli.source.HloError: error: --where cannot be used with --tree
         """
-        answers = list(self._answers())
-        if len(answers) > 1:
-            raise conflict_error(answers[0], answers[1])
-        for option in self._narrowed():
-            if (answers or ["--instructions"])[0] not in _GOES_WITH[option]:
-                if answers:
-                    raise conflict_error(option, answers[0])
-                required = _GOES_WITH[option][0]
+        reports = list(self._reports())
+        if len(reports) > 1:
+            raise conflict_error(reports[0], reports[1])
+        for option in self._filters():
+            if (reports or ["--instructions"])[0] not in _REQUIRED[option]:
+                if reports:
+                    raise conflict_error(option, reports[0])
+                required = _REQUIRED[option][0]
                 raise requirement_error(option, required, hint=f"add {required} NAME")
         if self.desugar and self.sugar:
             raise conflict_error("--desugar", "--sugar")
@@ -59,18 +59,18 @@ class ParseOptions:
     def about_one(self, format: str) -> list[str]:
         """The given options that require a single module, as typed."""
         writes = (f"--format {format}",) if format in ("hlo", "pb") else ()
-        return [*self._answers(), *self._narrowed(), *writes]
+        return [*self._reports(), *self._filters(), *writes]
 
     @property
     def lists_instructions(self) -> bool:
         """Whether the report is the table of instructions."""
         return self.instructions or self.where is not None or self.computation is not None
 
-    def _answers(self) -> dict[str, object]:
+    def _reports(self) -> dict[str, object]:
         flags = {"--instructions": self.instructions or None, "--tree": self.tree or None}
         return _given({**flags, "--explain": self.explain, "--select": self.select, "--slice": self.part})
 
-    def _narrowed(self) -> dict[str, object]:
+    def _filters(self) -> dict[str, object]:
         steps = {"--operands": self.operands, "--users": self.users}
         return _given({"--where": self.where, "--computation": self.computation, **steps})
 

@@ -81,7 +81,7 @@ def _facts(
     loaded: Loaded, opcodes: Counter[str], parameters: Sequence[Shape], results: Sequence[Shape] | None
 ) -> Facts:
     module = loaded.module
-    stage = loaded.input.choice or loaded.input.stage
+    stage = loaded.input.stage
     alias = len(module.input_output_alias)
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [

@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("instructions", "instr.", "count"),
     Column("fusions", "fusions", "count"),
     Column("carried_bytes", "carried", "bytes"),
-    Column("computation", "body", "name", from_width=120, rank=2),
+    Column("body", "body", "name", from_width=120, rank=2),
     Column("op_name", "op_name", "op_name", from_width=120, rank=2),
     Column("source", "source", "source", rank=3),
 )

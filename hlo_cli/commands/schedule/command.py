@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -20,12 +21,12 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
-    from hlo_cli.commands.schedule.syntax_sugar import Way
+    from hlo_cli.commands.schedule.syntax_sugar import Direction
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
-    from hlo_cli.transform.reorder import How, Reordered
+    from hlo_cli.transform.reorder import Goal, ReorderedModule
 
 HELP = """\
 Show async operations, what they overlap with, and which transfers are exposed.
@@ -48,7 +49,16 @@ EXAMPLES = (
 DETAILS = """\
 An async operation is exposed if no kernel runs between its start and its done,
 or if the compiler marked it is_sync. With --chip, durations and exposed time
-are estimated. Steps are those of `hlo memspace`.
+are estimated (see `hlo help chips`). Steps are those of `hlo memspace`.
+
+Values of --reorder:
+  memory     least memory: temporary allocation, or the peak on TPU
+  latency    least exposed transfer time; starts early, dones late
+  dfs        depth first, operands with the most dependencies first
+  bfs        breadth first, each instruction as soon as possible
+  postorder  depth first, operands in their order
+
+`--format hlo` and -o FILE.hlo write the module in its new order.
 
 Exits with code 1 if the module violates XLA's rules for async operations. A
 warning is a violation that only some versions of XLA reject, a note one that
@@ -57,7 +67,7 @@ only older versions reject.
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag(
     "--sequence",
     group="Reports",
@@ -75,7 +85,7 @@ only older versions reject.
 )
 @option(
     "--reorder",
-    "how",
+    "goal",
     group="Changes",
     is_common=True,
     type=click.Choice(ORDERS),
@@ -87,11 +97,12 @@ only older versions reject.
     group="Changes",
     is_common=True,
     metavar="SIZE",
+    default_text="present peak",
     help="Keep peak memory below SIZE, such as 12GiB (with --reorder latency).",
 )
 @option(
     "--desugar",
-    "way",
+    "direction",
     group="Changes",
     is_common=True,
     flag_value="desugar",
@@ -99,19 +110,27 @@ only older versions reject.
 )
 @option(
     "--sugar",
-    "way",
+    "direction",
     group="Changes",
     is_common=True,
     flag_value="sugar",
     help="Show a diff that uses short forms where possible.",
 )
 @where_option
-@option("--computation", group="Filters", metavar="NAME", help="Include only operations that run in this computation.")
+@option(
+    "--computation",
+    group="Filters",
+    metavar="NAME",
+    shell_complete=completion.computations,
+    help="Include only operations that run in this computation.",
+)
 @option(
     "--space",
     group="Filters",
     metavar="SPACE",
-    help="Show this memory space in --sequence, by name or number; `all` shows every one.",
+    default_text="largest peak",
+    shell_complete=completion.memory_spaces,
+    help="Show this memory space in --sequence, by name or number, or `all` of them.",
 )
 @chip_options("Estimate times on this chip")
 @each_options
@@ -134,13 +153,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return schedule_each(loaded, reading, options.jobs, throughput, output)
     check_running(loaded.module)
-    asked = _Asked(loaded, options, throughput, reading.again(inputs))
-    if options.way is not None:
-        return _respell(asked, options.way, output)
-    if options.how is not None and output.is_module:
-        return _write(asked, options.how, output)
+    request = _Request(loaded, options, throughput, reading.command_line(inputs))
+    if options.direction is not None:
+        return _write_sugar(request, options.direction, output)
+    if options.goal is not None and output.is_module:
+        return _write(request, options.goal, output)
     overlap = analyze_overlap(loaded.module)
-    report = _report(asked, overlap, output.asked_columns)
+    report = _report(request, overlap, output.requested_columns)
     if throughput is not None:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -152,7 +171,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """A module to report on: the options, the chip if one is given, and the input as typed."""
 
     loaded: Loaded
@@ -167,8 +186,8 @@ class _Asked:
                 raise conflict_error(name, option, hint=f"remove {name}: {option} changes the whole module")
 
 
-def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
-    loaded, options, throughput = asked.loaded, asked.options, asked.throughput
+def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
+    loaded, options, throughput = request.loaded, request.options, request.throughput
     within = None if options.computation is None else loaded.module.computation(options.computation)
     if options.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
@@ -188,17 +207,17 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
         return report_of_path(
             loaded, overlap, model=options.model, within=within, where=options.where, throughput=throughput
         )
-    if options.how is not None:
+    if options.goal is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
 
         return report_of_reordering(
             loaded,
             overlap,
-            _reordered(asked, options.how),
-            how=options.how,
+            _reorder(request, options.goal),
+            goal=options.goal,
             within=within,
             where=options.where,
-            argument=asked.argument,
+            argument=request.argument,
             options=options.reordering,
             has_limit=options.limit is not None,
             throughput=throughput,
@@ -206,43 +225,43 @@ def _report(asked: _Asked, overlap: OverlapAnalysis, columns: tuple[str, ...]) -
     from hlo_cli.commands.schedule.async_table import report_of_pairs
 
     return report_of_pairs(
-        loaded, overlap, within=within, where=options.where, argument=asked.argument, throughput=throughput
+        loaded, overlap, within=within, where=options.where, argument=request.argument, throughput=throughput
     )
 
 
-def _reordered(asked: _Asked, how: How) -> Reordered:
+def _reorder(request: _Request, goal: Goal) -> ReorderedModule:
     from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
     from hlo_cli.syntax.queries.sizes import parse_size
-    from hlo_cli.transform.reorder import reordered
+    from hlo_cli.transform.reorder import reorder_with_peaks
     from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
 
-    module, limit = asked.loaded.module, asked.options.limit
+    module, limit = request.loaded.module, request.options.limit
     limits = {} if limit is None else {0: parse_size(limit)}
     times = None
-    if asked.throughput is not None and how == "latency":
-        times = times_on_chip(analyze_overlap(module), asked.throughput)
-    return reordered(module, how, limits=limits, latency_model=times)
+    if request.throughput is not None and goal == "latency":
+        times = times_on_chip(analyze_overlap(module), request.throughput)
+    return reorder_with_peaks(module, goal, limits=limits, latency_model=times)
 
 
-def _respell(asked: _Asked, way: Way, output: OutputOptions) -> int:
+def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
 
-    asked.check_whole(f"--{way}")
-    module = asked.loaded.module
-    new = with_sugar(module, way)
+    request.check_whole(f"--{direction}")
+    module = request.loaded.module
+    new = with_sugar(module, direction)
     if output.is_module:
-        return _write_text(asked.loaded, new, output)
-    report = report_of_sugar(asked.loaded, new, way=way, argument=asked.argument)
+        return _write_text(request.loaded, new, output)
+    report = report_of_sugar(request.loaded, new, direction=direction, argument=request.argument)
     return write_report(report, output, module.errors, read=what_was_read(module))
 
 
-def _write(asked: _Asked, how: How, output: OutputOptions) -> int:
+def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
-    asked.check_whole(f"--reorder {how} --format hlo")
-    new = _reordered(asked, how)
-    return _write_text(asked.loaded, new.module, output, new.copies)
+    request.check_whole(f"--reorder {goal} --format hlo")
+    new = _reorder(request, goal)
+    return _write_text(request.loaded, new.module, output, new.copies)
 
 
 def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:

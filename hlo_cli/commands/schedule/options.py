@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.commands.shared.io_options import worded
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.commands.schedule.critical_path import Model
-    from hlo_cli.commands.schedule.syntax_sugar import Way
-    from hlo_cli.transform.reorder import How
+    from hlo_cli.commands.schedule.syntax_sugar import Direction
+    from hlo_cli.transform.reorder import Goal
 
 MODELS: Final = ("bytes", "flops", "kernels", "time")
 ORDERS: Final = ("memory", "dfs", "bfs", "latency", "postorder")
@@ -23,8 +23,8 @@ class ScheduleOptions:
 
     sequence: bool = False
     model: Model | None = None
-    how: How | None = None
-    way: Way | None = None
+    goal: Goal | None = None
+    direction: Direction | None = None
     limit: str | None = None
     space: str | None = None
     where: str | None = None
@@ -44,9 +44,9 @@ class ScheduleOptions:
         """
         if self.space is not None and not self.sequence:
             raise requirement_error("--space", "--sequence")
-        if len(two := self._questions) > 1:
+        if len(two := self._reports) > 1:
             raise conflict_error(two[0], two[1])
-        if self.limit is not None and self.how != "latency":
+        if self.limit is not None and self.goal != "latency":
             raise requirement_error("--limit", "--reorder latency")
         if self.model == "time" and self.chip is None and self.chip_file is None:
             hint = "run `hlo help chips` to list all chips"
@@ -56,16 +56,18 @@ class ScheduleOptions:
     def about_one(self) -> list[str]:
         """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
-        return [*self._questions, *(option for option, given in narrowed.items() if given)]
+        return [*self._reports, *(option for option, given in narrowed.items() if given)]
 
     @property
     def reordering(self) -> str:
         """The given options that select another order, as typed."""
         chip = (("--chip", self.chip), ("--chip-file", self.chip_file))
-        return worded((("--reorder", self.how), *chip, ("--limit", self.limit)))
+        return format_options((("--reorder", self.goal), *chip, ("--limit", self.limit)))
 
     @property
-    def _questions(self) -> list[str]:
-        asked = {"--sequence": self.sequence, "--critical-path": self.model is not None}
-        asked |= {"--reorder": self.how is not None} | ({f"--{self.way}": True} if self.way is not None else {})
-        return [option for option, given in asked.items() if given]
+    def _reports(self) -> list[str]:
+        selected = {"--sequence": self.sequence, "--critical-path": self.model is not None}
+        selected |= {"--reorder": self.goal is not None} | (
+            {f"--{self.direction}": True} if self.direction is not None else {}
+        )
+        return [option for option, given in selected.items() if given]

@@ -24,16 +24,16 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 from hlo_cli.transform.in_place import copies_note
 from hlo_cli.transform.moved_blocks import moved_blocks
-from hlo_cli.transform.reorder import How, Reordered
+from hlo_cli.transform.reorder import Goal, ReorderedModule
 from hlo_cli.transform.scheduling.async_latencies import BY_BYTES
 
 
 def report_of_reordering(
     loaded: Loaded,
     overlap: OverlapAnalysis,
-    new: Reordered,
+    new: ReorderedModule,
     *,
-    how: How,
+    goal: Goal,
     within: Computation | None,
     where: str | None,
     argument: str,
@@ -56,9 +56,9 @@ def report_of_reordering(
     moved = sum(len(block.instructions) for block in blocks)
     return Report(
         "schedule",
-        _answer(how, peaks, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
+        _answer(goal, peaks, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
         numbers={
-            "reorder": how,
+            "reorder": goal,
             "moved_instructions": moved,
             "blocks": len(blocks),
             "peak_bytes_before": {name: peak for name, peak, _ in peaks},
@@ -75,7 +75,7 @@ def report_of_reordering(
         if argument not in ("", "-") and (moved or is_new)
         else (),
         notes=(
-            *_notes(overlap, new, how, throughput),
+            *_notes(overlap, new, goal, throughput),
             *_unknown_notes(exposures),
             *(Diagnostic("note", words) for words in copies_note(new.copies)),
             *notes_of(loaded),
@@ -127,7 +127,7 @@ def _unknown_notes(exposures: tuple[_Exposure, _Exposure]) -> Iterable[Diagnosti
 Peaks = Sequence[tuple[str, int, int]]
 
 
-def _peaks(new: Reordered) -> Peaks:
+def _peaks(new: ReorderedModule) -> Peaks:
     """The name of each memory space, with its peaks before and after."""
     target = target_of(new.module)
     return [
@@ -137,7 +137,7 @@ def _peaks(new: Reordered) -> Peaks:
 
 
 def _answer(
-    how: How,
+    goal: Goal,
     peaks: Peaks,
     exposures: tuple[_Exposure, _Exposure],
     moved: int,
@@ -148,10 +148,10 @@ def _answer(
 ) -> str:
     if not moved:
         words = "The text order becomes the schedule" if is_new else "The schedule is unchanged"
-        return f"{words}: {_why_unchanged(how, exposures[0], has_limit=has_limit)}"
+        return f"{words}: {_why_unchanged(goal, exposures[0], has_limit=has_limit)}"
     changes = [_peak_in_words(peaks)]
     if exposures[0].pairs:
-        changes.insert(0 if how == "latency" else 1, _exposure_in_words(exposures))
+        changes.insert(0 if goal == "latency" else 1, _exposure_in_words(exposures))
     where = "" if blocks == 1 else f" in {blocks:,} blocks"
     words = f"{'; '.join(changes)}; {format_count(moved, 'instructions')} moved{where}"
     return words[0].upper() + words[1:]
@@ -192,8 +192,8 @@ def _exposure_in_words(exposures: tuple[_Exposure, _Exposure]) -> str:
     return f"exposed time: {least}{old_time} → {least}{new_time}"
 
 
-def _why_unchanged(how: How, exposure: _Exposure, *, has_limit: bool) -> str:
-    match how:
+def _why_unchanged(goal: Goal, exposure: _Exposure, *, has_limit: bool) -> str:
+    match goal:
         case "memory":
             return "no better schedule found for peak memory"
         case "latency" if not exposure.pairs:
@@ -231,19 +231,21 @@ def _or_unknown(seconds: float | None) -> Cell:
     return UNKNOWN if seconds is None else seconds
 
 
-def _notes(overlap: OverlapAnalysis, new: Reordered, how: How, throughput: ChipSpec | None) -> Iterable[Diagnostic]:
+def _notes(
+    overlap: OverlapAnalysis, new: ReorderedModule, goal: Goal, throughput: ChipSpec | None
+) -> Iterable[Diagnostic]:
     yield from order_notes(overlap)
     size = sum(new.before.constants.values())
     if any(_is_formatted_differently(peaks.from_definition, peaks.whole) for peaks in (new.before, new.after)):
         words = f"constants ({format_bytes(size)}) count as live for the whole execution"
         yield Diagnostic("note", f"{words}; hlo memspace counts each from its definition")
     marked = sum(interval.is_sync is True for interval in overlap.intervals)
-    if marked and how == "latency":
+    if marked and goal == "latency":
         number = f"{format_count(marked, 'pairs')} {is_or_are(marked)}"
         yield Diagnostic("note", f"{number} synchronous in any order (marked is_sync)")
     if throughput is not None:
         yield from time_notes(throughput, overlap.module)
-    elif how == "latency":
+    elif goal == "latency":
         yield Diagnostic("note", BY_BYTES, hint="use --chip NAME for chip-specific times")
 
 

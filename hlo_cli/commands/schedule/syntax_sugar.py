@@ -15,27 +15,27 @@ from hlo_cli.report.text import Passage
 from hlo_cli.transform.desugar import desugar
 from hlo_cli.transform.sugar import sugar
 
-Way = Literal["desugar", "sugar"]
+Direction = Literal["desugar", "sugar"]
 
 
-def with_sugar(module: Module, way: Way) -> Module:
+def with_sugar(module: Module, direction: Direction) -> Module:
     """Expands or shortens the async operations of a module.
 
     `t#0`, an element of a tuple, is expanded too, but never introduced: fewer readers of HLO know it.
     """
-    return desugar(module) if way == "desugar" else sugar(module, elements=False)
+    return desugar(module) if direction == "desugar" else sugar(module, elements=False)
 
 
-def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> Report:
+def report_of_sugar(loaded: Loaded, new: Module, *, direction: Direction, argument: str) -> Report:
     """The diff, and how many operations were expanded or shortened."""
     old, path = loaded.module, loaded.input.path or "-"
-    before, after = (_count(module, way) for module in (old, new))
+    before, after = (_count(module, direction) for module in (old, new))
     elements = _elements(new) - _elements(old)
-    words = "expanded" if way == "desugar" else "shortened"
+    words = "expanded" if direction == "desugar" else "shortened"
     diff = module_diff(old, new, old_name=path, new_name=f"{path} ({words})")
     return Report(
         "schedule",
-        _answer(way, before - after, before, elements, old.instruction_count),
+        _answer(direction, before - after, before, elements, old.instruction_count),
         numbers={
             "operations": before - after,
             "operations_left": after,
@@ -43,16 +43,16 @@ def report_of_sugar(loaded: Loaded, new: Module, *, way: Way, argument: str) -> 
             "computations_before": len(old.computations),
             "computations_after": len(new.computations),
         },
-        parts=(diff,) if diff.hunks else (Passage("nothing", (_why_nothing(way, before),)), diff),
-        next=_next(argument, way) if diff.hunks else (),
+        parts=(diff,) if diff.hunks else (Passage("nothing", (_why_nothing(direction, before),)), diff),
+        next=_next(argument, direction) if diff.hunks else (),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
 
 
-def _count(module: Module, way: Way) -> int:
+def _count(module: Module, direction: Direction) -> int:
     """The number of async operations that can be expanded or may be shortened."""
-    form = "sugared" if way == "desugar" else "generic"
+    form = "sugared" if direction == "desugar" else "generic"
     return sum(pair.form == form for pair in async_pairs(module).pairs)
 
 
@@ -60,8 +60,8 @@ def _elements(module: Module) -> int:
     return sum(instruction.opcode == opcodes.GET_TUPLE_ELEMENT for instruction in module.instructions)
 
 
-def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> str:
-    if way == "sugar":
+def _answer(direction: Direction, done: int, of: int, elements: int, instructions: int) -> str:
+    if direction == "sugar":
         if not done:
             return f"Nothing to shorten in {format_count(instructions, 'instructions')}"
         part = f"{done:,} of {format_count(of, 'async-starts')}" if done < of else format_count(done, "async-starts")
@@ -73,8 +73,8 @@ def _answer(way: Way, done: int, of: int, elements: int, instructions: int) -> s
     return f"{' and '.join(part for part in (operations, expanded_elements) if part)} expanded"
 
 
-def _why_nothing(way: Way, left: int) -> str:
-    if way == "desugar":
+def _why_nothing(direction: Direction, left: int) -> str:
+    if direction == "desugar":
         return "Short forms are, for example, slice-start and t#0 (a tuple element)."
     if not left:
         return "Only an async-start that wraps a single operation has a short form."
@@ -82,6 +82,6 @@ def _why_nothing(way: Way, left: int) -> str:
     return f"{starts} several operations, or one whose short form would be ambiguous."
 
 
-def _next(argument: str, way: Way) -> tuple[str, ...]:
+def _next(argument: str, direction: Direction) -> tuple[str, ...]:
     known = argument and argument != "-"
-    return (f"hlo schedule {argument} --{way} -o new.hlo",) if known else ()
+    return (f"hlo schedule {argument} --{direction} -o new.hlo",) if known else ()

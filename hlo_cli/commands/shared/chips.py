@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import option, options
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_rate
@@ -26,12 +27,14 @@ def chip_options(purpose: str) -> Callable[[_F], _F]:
             group="Time estimates",
             is_common=True,
             metavar="NAME",
-            help=f"{purpose}, such as v5e or h100 (see `hlo help chips`).",
+            shell_complete=completion.chips,
+            help=f"{purpose}, such as v5e or h100.",
         ),
         option(
             "--chip-file",
             group="Time estimates",
             metavar="FILE",
+            shell_complete=completion.files,
             help="Read chip specifications from a TOML file (see `hlo help chips`).",
         ),
     )

@@ -23,6 +23,7 @@ SCREEN_LINES: Final = 50
 
 _WIDTH = 80
 _MAX_NAMES_WIDTH = 24
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class Option(click.Option):
@@ -232,14 +233,16 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _lines(names: str, text: str, width: int) -> Iterator[str]:
-    """The lines of an option: its names, and beside them its help."""
+    """The lines of an option: its names, and next to them its help; commands and defaults are not broken."""
+    import re
     from textwrap import wrap
 
     column = width + 4
+    text = re.sub(r"`[^`]*`|\([^()]{,24}\)|\[[^\]]*\]", lambda match: match[0].replace(" ", _NO_BREAK), text)
     words = wrap(text, _WIDTH - column, break_on_hyphens=False, break_long_words=False)
     if len(names) > width:
         yield f"  {names}"
         names = ""
     for line in words:
-        yield f"  {names:<{width}}  {line}"
+        yield f"  {names:<{width}}  {line}".replace(_NO_BREAK, " ")
         names = ""

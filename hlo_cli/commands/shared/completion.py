@@ -25,7 +25,7 @@ Completer: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[Com
 Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"
 """The values of an option, each with or without a description."""
 
-_INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = ")
+_INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = (?:\(\)|\(*+[a-z]\w*+\[)")
 _COMPUTATION = lazy_regex(r"(?m)^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
 _MAXIMUM_BYTES: Final = 64 << 20
 _MAXIMUM_NAMES: Final = 1_000
@@ -98,6 +98,13 @@ def modules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return _matching((dump.module or "" for dump in _dumps(ctx)), incomplete)
 
 
+def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tables of the reports of a command."""
+    from hlo_cli.report.table_meanings import table_names
+
+    return _matching((*table_names(ctx.info_name or ""), "help"), incomplete)
+
+
 def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: str = "") -> list[CompletionItem]:
     """The choices that begin with what is typed, in either case, each once."""
     from itertools import islice
@@ -115,11 +122,13 @@ def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: s
 
 
 def _inputs(ctx: click.Context) -> tuple[str, ...]:
-    """The inputs on the command line so far: an argument that takes several is a tuple."""
-    given = (ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument))
-    return tuple(
-        str(each) for value in given for each in (value if isinstance(value, tuple) else (value,)) if value is not None
-    )
+    """The inputs on the command line so far: an argument that takes several is a tuple.
+
+    If the last word is an option whose value is to be completed, click leaves the arguments in `args`.
+    """
+    given = [ctx.params.get(param.name or "") for param in ctx.command.params if isinstance(param, click.Argument)]
+    values = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
+    return tuple(str(each) for each in (*values, *ctx.args) if each is not None)
 
 
 def _names(ctx: click.Context, inputs: Iterable[str], names_in: Callable[[str], Iterator[str]]) -> Iterator[str]:

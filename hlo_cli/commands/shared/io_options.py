@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import INPUT, OUTPUT, flag, one_of, option, options
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from hlo_cli.render.registry import Kind
     from hlo_cli.render.style import Style
 
@@ -46,10 +45,10 @@ class OutputOptions:
         return self.format == "table" and (is_terminal(1) or self.color == "always") and self.path is None
 
     @property
-    def asked_columns(self) -> tuple[str, ...]:
+    def requested_columns(self) -> tuple[str, ...]:
         """The columns that are named, to be shown or sorted by.
 
-        >>> OutputOptions(columns=("name", "flops"), sort="-bytes").asked_columns
+        >>> OutputOptions(columns=("name", "flops"), sort="-bytes").requested_columns
         ('name', 'flops', 'bytes')
         """
         return (*self.columns, *([self.sort.removeprefix("-")] if self.sort else []))
@@ -88,27 +87,50 @@ class InputOptions:
     strict: bool = False
     quiet: bool = False
 
-    def again(self, inputs: Sequence[str]) -> str:
+    def command_line(self, inputs: Sequence[str]) -> str:
         """The command-line arguments that read the same input; empty for several inputs, `-` for standard input.
 
-        >>> InputOptions(stage="before_optimizations").again(["my dump/"]), InputOptions().again(["a", "b"])
-        ("'my dump/' --stage before_optimizations", '')
+        >>> InputOptions(stage="before_optimizations").command_line(["my dump/"])
+        "'my dump/' --stage before_optimizations"
+        >>> InputOptions().command_line(["a", "b"])
+        ''
         """
         if len(inputs) != 1 or inputs[0] == "-":
             return "-" if len(inputs) == 1 else ""
-        return worded((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
+        return format_options((("", inputs[0]), ("--stage", self.stage), ("--module", self.module)))
 
 
-def worded(options: Iterable[tuple[str, str | None]]) -> str:
+def format_options(options: Iterable[tuple[str, str | None]]) -> str:
     """Given options with their values as on a command line.
 
-    >>> worded((("--chip", "v5e"), ("--limit", None), ("", "a b")))
+    >>> format_options((("--chip", "v5e"), ("--limit", None), ("", "a b")))
     "--chip v5e 'a b'"
     """
     from shlex import quote
 
     return " ".join(f"{option} {quote(value)}".lstrip() for option, value in options if value is not None)
 
+
+path_option: Final = option(
+    "-o",
+    "--output",
+    "path",
+    group=OUTPUT,
+    is_common=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write output to FILE; its extension selects the format.",
+)
+color_option: Final = option(
+    "--color",
+    group=OUTPUT,
+    type=click.Choice(COLOR_CHOICES),
+    metavar="WHEN",
+    default="auto",
+    help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
+)
+ascii_option: Final = flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
+"""Options of output that `hlo help` has as well."""
 
 _INPUT_OPTIONS: Final = (
     option(
@@ -117,34 +139,24 @@ _INPUT_OPTIONS: Final = (
         is_common=True,
         metavar="STAGE",
         default_text="latest",
-        help="Read this compilation stage from a dump directory.",
+        shell_complete=completion.stages,
+        help="Read this stage of a dump directory.",
     ),
-    option("--module", group=INPUT, is_common=True, metavar="NAME", help="Read only the module NAME from the input."),
+    option(
+        "--module",
+        group=INPUT,
+        is_common=True,
+        metavar="NAME",
+        shell_complete=completion.modules,
+        help="Read only the module NAME from the input.",
+    ),
     flag("--strict", group=INPUT, help="Reject input that XLA's own parser would reject."),
 )
 
 
-def _table_items(context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The table names of a command that begin with the typed text, for shell completion."""
-    from click.shell_completion import CompletionItem
-
-    from hlo_cli.report.table_meanings import table_names
-
-    names = (*table_names(context.info_name or ""), "help")
-    return [CompletionItem(name) for name in names if name.startswith(begun)]
-
-
 _OUTPUT_OPTIONS: Final = (
     flag("--json", group=OUTPUT, is_common=True, help="Write JSON, like --format json."),
-    option(
-        "-o",
-        "--output",
-        "path",
-        group=OUTPUT,
-        is_common=True,
-        metavar="FILE",
-        help="Write output to FILE; its extension selects the format.",
-    ),
+    path_option,
     option(
         "--top",
         group=OUTPUT,
@@ -171,20 +183,13 @@ _OUTPUT_OPTIONS: Final = (
         "--table",
         group=OUTPUT,
         metavar="NAME",
-        shell_complete=_table_items,
+        shell_complete=completion.tables,
         default_text="all; in a pipe, the main table",
         help="Show only the table NAME; `help` lists the tables.",
     ),
     flag("--no-header", group=OUTPUT, help="Omit the header line of csv, tsv, and pipe output."),
-    option(
-        "--color",
-        group=OUTPUT,
-        type=click.Choice(COLOR_CHOICES),
-        metavar="WHEN",
-        default="auto",
-        help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
-    ),
-    flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters."),
+    color_option,
+    ascii_option,
     flag("-q", "--quiet", group=OUTPUT, help="Hide notes, hints, and progress bars."),
     flag("-v", "--verbose", group=OUTPUT, help="Show all notes instead of the first three."),
 )
@@ -193,14 +198,19 @@ _OUTPUT_OPTIONS: Final = (
 def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
     """The options for input and output, parsed by `io_of`; the help of `--format` lists formats of these kinds."""
 
-    def format_help() -> str:
+    def names() -> tuple[str, ...]:
         from hlo_cli.render.registry import format_names
 
-        return f"Set the output format: {one_of(format_names(*kinds))}."
+        return format_names(*kinds)
 
-    default = "full on a terminal, else concise" if "findings" in kinds else "table"
     format_option = option(
-        "--format", group=OUTPUT, is_common=True, metavar="FORMAT", default_text=default, help=format_help
+        "--format",
+        group=OUTPUT,
+        is_common=True,
+        metavar="FORMAT",
+        default_text="full on a terminal, else concise" if "findings" in kinds else "table",
+        shell_complete=completion.one_of(names),
+        help=lambda: f"Set the output format: {one_of(names())}.",
     )
     return options(*_INPUT_OPTIONS, format_option, *_OUTPUT_OPTIONS)
 

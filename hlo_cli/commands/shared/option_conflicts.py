@@ -48,8 +48,8 @@ def check_conflicts(
     rows = {"--top": output.top is not None, "--sort": bool(output.sort), "--columns": bool(output.columns)}
     rows |= {"--table": output.table is not None, "--no-header": not output.header}
     there = frozenset(option for option, is_given in {**given, **rows}.items() if is_given)
-    for asked, others in idle.items():
+    for option, others in idle.items():
         for other in others:
-            if {asked, other} <= there:
-                raise conflict_error(other, asked, hint=why[asked])
+            if {option, other} <= there:
+                raise conflict_error(other, option, hint=why[option])
     return there

@@ -22,7 +22,7 @@ def each_options_of(each: str, jobs: str) -> Callable[[_F], _F]:
 
 
 each_options = each_options_of(
-    "Print one row per module (the default for several modules).", "Use N processes with --each; 0 uses all CPU cores."
+    "Print one row per module (the default for several).", "Use N processes with --each; 0 uses all CPU cores."
 )
 """The same options, with the help for commands that report on one module or write a row for each."""
 

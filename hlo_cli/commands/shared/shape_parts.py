@@ -178,7 +178,7 @@ def _steps_table(array: ArrayShape, steps: Sequence[LayoutStep]) -> Table:
         )
         for step in steps
     )
-    return Table("steps", _STEPS, rows, noun="steps", limit=0)
+    return Table("steps", _STEPS, rows, noun="steps", limit=0, main=False)
 
 
 def _step_name(step: LayoutStep, shape: ArrayShape) -> str:

@@ -70,11 +70,10 @@ def other_tables(report: Report, output: OutputOptions) -> Sequence[Diagnostic]:
     """
     if output.table is not None or not writes_rows(output) or not (is_terminal(2) or output.verbose):
         return ()
-    tables = report.tables
-    if len(tables) < 2:
+    if len(report.parts_with_rows) < 2:
         return ()
     main = report.main_table.name
-    others = [table.name for table in tables if table.rows and table.name != main]
+    others = [table.name for table in report.tables if table.rows and table.name != main]
     if not others:
         return ()
     counted = format_count(len(others), "other tables")

@@ -103,7 +103,7 @@ def _check(array: ArrayShape, given: Shape, source: Source) -> None:
     """Raises HloError if the layout does not fit the array; `given` is its written form, somewhere in the source."""
     problem, (role, number) = array.problem, overflow_source(array)
     if problem is None and array.layout.element_size_in_bits < 0:
-        problem, role = "E(n) needs a positive number of bits", "element_size"
+        problem, role = "E(n) must be a positive number of bits", "element_size"
     if problem is None:
         return
     hint = f"the row-major order is {index_text(range(array.rank - 1, -1, -1))}" if role == "order" else None

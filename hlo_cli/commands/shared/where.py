@@ -39,7 +39,7 @@ def where_option(function: _F) -> _F:
         group="Filters",
         is_common=True,
         metavar="EXPR",
-        help="Include only rows that match EXPR (see `hlo help where`).",
+        help="Show only rows that match EXPR (see `hlo help where`).",
     )(function)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
@@ -66,8 +67,8 @@ class _Array:
     details=DETAILS,
     context_settings={"ignore_unknown_options": True},  # -1,0 is an index
 )
-@click.argument("shape", metavar="SHAPE")
-@click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...")
+@click.argument("shape", metavar="SHAPE", shell_complete=completion.files)
+@click.argument("questions", nargs=-1, metavar="[SHAPE] INDEX...", shell_complete=completion.files)
 @flag(
     "--inverse",
     group="Reports",

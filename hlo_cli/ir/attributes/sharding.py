@@ -138,7 +138,7 @@ class Sharding:
         has_devices = self.device is not None or (
             self.tiles is not None and not isinstance(self.tiles.devices, IotaTransform)
         )
-        return f"{self.type} sharding has no device list" if has_devices else None
+        return f"{self.type} sharding cannot have devices" if has_devices else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _found(verdict: AssertionResult, module: Module) -> str:
         return f"{head} ({verdict.remark})" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
     more = len(verdict.parts) - len(named)
-    return f"{head}: {', '.join(named)}{f' and {more:,} more' if more else ''}"
+    return f"{head}: {', '.join(named)}{f', and {more:,} more' if more else ''}"
 
 
 def _named(verdict: AssertionResult, part: Part, module: Module) -> str:

@@ -157,7 +157,7 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
 def precision_without_effect(context: LintContext) -> Iterator[Finding]:
     """A matmul of 16-bit or narrower operands requests higher precision, which has no effect.
 
-    Why: The precision is the number of bf16 parts that an f32 operand is split into. A bf16 operand is a single part.
+    Why: The precision sets the number of bf16 parts that an f32 operand is split into. A bf16 operand is a single part.
     The setting often points to an unintended conversion.
 
     Example:

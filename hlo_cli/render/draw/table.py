@@ -21,7 +21,7 @@ TOTAL = "total"
 
 
 def lines(table: Table, style: Style) -> Iterator[Line]:
-    """The lines of a table: title, header, rows, the sums of omitted rows and the total.
+    """The lines of a table: title, header, rows, the sums of omitted rows, and the total.
 
     >>> from hlo_cli.report.text import plain_text
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
@@ -116,9 +116,9 @@ def _lane(
     cells: list[Cell] = [row[at] for row in rows]
     totals: list[Cell] = [row[at] for _, row, _ in sums]
     writing = writing_of(column, cells, (*(totals if column.total else ()), *table.alike(at, rows)))
-    labelled = at == table.label_index(visible)
+    is_labeled = at == table.label_index(visible)
     endings = (
-        ending_of(column, cell, words if labelled else "", writing, style)
+        ending_of(column, cell, words if is_labeled else "", writing, style)
         for cell, (words, _, _) in zip(totals, sums, strict=True)
     )
     header = tuple(style.show(line) for line in column_header(column, writing))

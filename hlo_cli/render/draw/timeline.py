@@ -1,4 +1,4 @@
-"""Timelines as text: a chart of the bytes in use for each track, and the loops below the axis."""
+"""Timelines as text: a chart of the live bytes of each track, and the loops below the axis."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ def _axis(axis: Axis, style: Style) -> Iterator[Line]:
     rule = "".join("┬" if axis.margin + column in marked else "─" for column in range(axis.columns))
     yield (Run(style.show_figure(f"{' ' * (axis.margin - 1)}└{rule}"), "quiet"),)
     suffix = f" of {axis.steps:,}"
-    labelled = [tick for tick in ticks if axis.cell(tick) + 1 + len(suffix) <= style.room] or [0]
+    labeled = [tick for tick in ticks if axis.cell(tick) + 1 + len(suffix) <= style.room] or [0]
     strip = Strip(style.room)
-    for tick in labelled:
+    for tick in labeled:
         label = f"{tick:,}"
-        strip.put(axis.cell(tick) + 1 - len(label), label + suffix * (tick == labelled[-1]), "quiet")
+        strip.put(axis.cell(tick) + 1 - len(label), label + suffix * (tick == labeled[-1]), "quiet")
     yield strip.line()

@@ -33,7 +33,7 @@ class Drawn(NamedTuple):
 
 
 def lines(tree: Tree, style: Style) -> Iterator[Line]:
-    """The lines of a tree: title, header and rows.
+    """The lines of a tree: title, header, and rows.
 
     >>> from hlo_cli.report.column import Column
     >>> from hlo_cli.report.text import plain_text

@@ -34,7 +34,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     ['No difference in 98 instructions\n']
     """
     diffs = [part for part in report.parts if part.kind == "diff"]
-    if len(diffs) < len(report.tables):
+    if len(diffs) < len(report.parts_with_rows):
         yield from _records(report.main_table, style)
         return
     if any(part.kind == "passage" and part.is_answer for part in report.parts):

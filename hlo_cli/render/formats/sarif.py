@@ -63,7 +63,7 @@ def _rule(rule: RuleWords) -> Json:
         "defaultConfiguration": {"level": rule.severity},
     }
     if rule.why or rule.fix:
-        found["help"] = {"text": f"Why: {rule.why}\nFix: {rule.fix}"}
+        found["help"] = {"text": f"Why: {rule.why}\nHow to fix: {rule.fix}"}
     if rule.reference.startswith("https://"):
         found["helpUri"] = rule.reference.split(";")[0]
     return found

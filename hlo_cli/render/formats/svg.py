@@ -27,7 +27,7 @@ FIGURE_LINE: Final = 15
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    """The answer, and below it every timeline, figure and table with spans.
+    """The answer, and below it every timeline, figure, and table with spans.
 
     >>> from hlo_cli.report.timeline import Track
     >>> report = Report("memspace", "It fits", parts=(Timeline("memory", (Track("HBM", (5, 8)),)),))

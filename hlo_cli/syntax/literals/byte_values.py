@@ -16,7 +16,7 @@ from hlo_cli.ir.literal import ArrayLiteral
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.shape_text import UNBOUNDED
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 from hlo_cli.syntax.literals.numbers import in_shape, storage_type
 from hlo_cli.syntax.literals.read import StoredValues
 
@@ -51,7 +51,7 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
         data = _read_varints(data, shape.element_type)
     wanted = prod(shape.dimensions) * shape.element_type.byte_width
     if len(data) != wanted:
-        raise HloError(f"a {shape} literal needs {wanted} bytes, found {len(data)}")
+        raise HloError(f"a {shape} literal needs {counted(wanted, 'byte')}, found {len(data)}")
     return ArrayLiteral(shape, PackedValues(data))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
-from hlo_cli.source import Span
+from hlo_cli.source import Span, counted
 from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
@@ -152,7 +152,7 @@ class DenseReader:
         self.level += 1
         if self.level > rank:
             tokens.fail(
-                f"too many nested braces: the shape has {rank} dimension{'s'[: rank != 1]}",
+                f"too many nested braces: the shape has {counted(rank, 'dimension')}",
                 tokens.start,
                 tokens.end,
             )
@@ -173,7 +173,7 @@ class DenseReader:
                     f"expected {rank} nested braces around each element, one per dimension", tokens.start, tokens.end
                 )
             tokens.fail(
-                f"expected {wanted} element{'s'[: wanted != 1]} in dimension {self.level}, found {seen}",
+                f"expected {counted(wanted, 'element')} in dimension {self.level}, found {seen}",
                 tokens.start,
                 tokens.end,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, NamedTuple
 
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
 
 NUMBERS: Final = frozenset(("int", "uint", "bool"))
@@ -70,7 +70,7 @@ def number_of_word(enum: str, word: str) -> int:
         return words.index(word)
     folded = [known.casefold() for known in words]
     if word.casefold() not in folded:
-        raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {', '.join(words)}")
+        raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {joined_by_or(words)}")
     return folded.index(word.casefold())
 
 

@@ -10,10 +10,9 @@ from typing import Final
 
 from hlo_cli.ir.assertion import EVERYTHING, Function, Limit, Quantity
 from hlo_cli.ir.where import Field, Number, Where
-from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest, quoted_token
 from hlo_cli.syntax.queries.sizes import parse_size
 from hlo_cli.syntax.queries.where import parse_where
-from hlo_cli.syntax.scanning.scanner import quoted_token
 
 _WHOLE: Final[dict[str, tuple[Function, Limit, int]]] = {"none": ("none", "==", 0), "exists": ("exists", ">=", 1)}
 _MEASURED: Final[dict[str, Function]] = {"count": "count", "sum": "sum", "max": "max", "min": "min"}
@@ -86,7 +85,7 @@ def _function(source: Source) -> tuple[str, int]:
         meant = did_you_mean(nearest(name, FUNCTIONS))
         raise HloError(f"unknown function '{name}'", Span(*match.span(1)), source=source, hint=meant or hint)
     if source.text[match.end() : match.end() + 1] != "(":
-        raise HloError(f"expected '(' after {name}", Span(match.end(), match.end() + 1), source=source)
+        raise HloError(f"expected '(' after '{name}'", Span(match.end(), match.end() + 1), source=source)
     return name, match.end()
 
 

@@ -14,9 +14,8 @@ from typing import Final
 import pyparsing as pp
 
 from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Operator, Text, Where
-from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest, quoted_token
 from hlo_cli.syntax.queries.sizes import UNITS, unit_meant
-from hlo_cli.syntax.scanning.scanner import quoted_token
 
 MOST_NESTED: Final = 20
 LONGEST: Final = 20_000

@@ -9,7 +9,7 @@ from math import prod
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import read_index
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source, Span
+from hlo_cli.source import HloError, Source, Span, counted
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
 
 _PART = re.compile(r"\s*+([^,]*?)\s*+(?:,|\Z)")
@@ -65,7 +65,7 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
         parts[at : at + 1] = [(":", span)] * (len(sizes) - len(parts) + 1)
     if len(parts) != len(sizes):
         raise HloError(
-            f"expected {len(sizes)} number{'s'[: len(sizes) != 1]} for {list(sizes)}, found {len(parts)}",
+            f"expected {counted(len(sizes), 'number')} for {list(sizes)}, found {len(parts)}",
             Span(0, len(text)),
             source=source,
         )

@@ -105,7 +105,7 @@ def _read_number(scanner: Scanner, letter: str, what: str, default: int) -> int:
     if not scanner.at(letter) or scanner.at("SC"):
         return default
     scanner.pos += len(letter)
-    scanner.expect("(", f"after {letter}")
+    scanner.expect("(", f"after '{letter}'")
     number = scanner.integer(what)
     scanner.expect(")", f"after {what}")
     return number
@@ -114,7 +114,7 @@ def _read_number(scanner: Scanner, letter: str, what: str, default: int) -> int:
 def _read_type(scanner: Scanner, sign: str) -> PrimitiveType | None:
     if not scanner.accept(sign):
         return None
-    scanner.expect("(", f"after {sign}")
+    scanner.expect("(", f"after '{sign}'")
     word = scanner.word() or ""
     if word not in PRIMITIVE_TYPES:
         raise scanner.error(

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source, Span
+from hlo_cli.source import HloError, Source, Span, quoted_token
 
 STRING: Final = r'(?:"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\')'
 SPACE: Final = r"(?:[ \t\n\r]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n\r]*+)*+"
@@ -164,15 +164,6 @@ class Scanner:
             what = "comment" if self.text[start] == "/" else "string"
             raise self.error(f"unclosed {what}", start, start + 1)
         return match.end()
-
-
-def quoted_token(text: str) -> str:
-    """A found token for messages: quoted, or the words for the end.
-
-    >>> quoted_token("}"), quoted_token("")
-    ("'}'", 'end of input')
-    """
-    return f"'{text}'" if text else "end of input"
 
 
 def int64(digits: str, base: int = 10) -> int | None:

@@ -15,7 +15,7 @@ from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, BufferShape, OpaqueShape, Shape, TokenShape, TupleShape, UnknownShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source
+from hlo_cli.source import HloError, Source, counted
 from hlo_cli.syntax.scanning.layouts import INT64_MAX, follows_layout, listed, plain_layout, read_layout, read_size
 from hlo_cli.syntax.scanning.scanner import Scanner
 
@@ -180,7 +180,7 @@ def _read_layout_of(scanner: Scanner, rank: int) -> Layout:
     layout = read_layout(scanner)
     if (given := len(layout.minor_to_major)) != rank:
         default = ",".join(map(str, range(rank - 1, -1, -1)))
-        message = f"layout has {given} dimension{'s'[: given != 1]}, but the shape has {rank}"
+        message = f"layout has {counted(given, 'dimension')}, but the shape has {rank}"
         error = scanner.error(message, start, scanner.pos)
         raise HloError(
             error.diagnostic.message,

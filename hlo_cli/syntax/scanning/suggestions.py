@@ -87,15 +87,6 @@ def like(word: str, known: Iterable[str]) -> str | None:
     return did_you_mean(nearest(word, known))
 
 
-def counted_operands(count: int) -> str:
-    """A count of operands, in words.
-
-    >>> counted_operands(1), counted_operands(2)
-    ('1 operand', '2 operands')
-    """
-    return f"{count} operand{'s'[: count != 1]}"
-
-
 def defined_below(source: Source, name: str, start: int) -> str | None:
     """The hint that an instruction is defined further down in the same computation, or None."""
     end = source.text.find("\n}", start)

@@ -12,11 +12,11 @@ from typing import Final, NoReturn
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.strings import end_of_dictionary
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.scanning.scanner import STRAY, Scanner, quoted_token
+from hlo_cli.source import HloError, Source, Span, quoted_token
+from hlo_cli.syntax.scanning.scanner import STRAY, Scanner
 
 NAME: Final = "a name"
-ATTRIBUTE: Final = "an attribute name"
+ATTRIBUTE: Final = "a name and '='"
 TYPE: Final = "a type"
 IDENT: Final = "a word"
 STRING: Final = "a string"
@@ -124,15 +124,15 @@ class Tokens:
         self.advance()
         return True
 
-    def expect(self, kind: str, where: str, *, hint: str | None = None) -> str:
+    def expect(self, kind: str, where: str = "", *, hint: str | None = None) -> str:
         """Moves over the current token and returns its text; an error if it is not of this kind."""
         if self.kind != kind:
-            self.fail(f"expected {kind if ' ' in kind else repr(kind)} {where}", hint=hint)
+            self.fail(f"expected {kind if ' ' in kind else repr(kind)} {where}".rstrip(), hint=hint)
         text = self.text
         self.advance()
         return text
 
-    def integer(self, where: str) -> int:
+    def integer(self, where: str = "") -> int:
         """The integer that comes next, as an int64 of XLA."""
         value = int(self.expect(INT, where))
         return value - 2**64 if value >= 2**63 else value

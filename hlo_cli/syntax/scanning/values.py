@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from hlo_cli.ir.layout import COMBINE, Tile
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape
-from hlo_cli.source import did_you_mean
+from hlo_cli.source import did_you_mean, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import read_shape
 from hlo_cli.syntax.scanning.suggestions import like
@@ -37,7 +37,7 @@ def read_bool(tokens: Tokens) -> bool:
 
 def read_int(tokens: Tokens) -> int:
     """An integer of 64 bits."""
-    return tokens.integer("here")
+    return tokens.integer()
 
 
 def read_int32(tokens: Tokens) -> int:
@@ -66,7 +66,7 @@ def read_number(tokens: Tokens) -> float:
 def read_string(tokens: Tokens) -> str:
     """The contents of a string."""
     hint = f'strings need quotes: "{tokens.text}"' if tokens.kind == tk.IDENT else None
-    return unquote(tokens.expect(tk.STRING, "here", hint=hint))
+    return unquote(tokens.expect(tk.STRING, hint=hint))
 
 
 def read_string_or_json(tokens: Tokens) -> str:
@@ -182,13 +182,13 @@ def fields(
                 tokens.accept(",")
             at, name, end = (
                 tokens.start,
-                tokens.expect(tk.ATTRIBUTE, "of a field, such as name=value"),
+                tokens.expect(tk.ATTRIBUTE, "between the braces"),
                 tokens.previous_end,
             )
             if name in seen and not loose:
                 tokens.fail(f"duplicate field {name}", at, end)
             if name not in kinds:
-                tokens.fail(f"unknown field '{name}'; expected one of {', '.join(sorted(kinds))}", at, end)
+                tokens.fail(f"unknown field '{name}'; expected one of {joined_by_or(sorted(kinds))}", at, end)
             seen[name] = kinds[name](tokens)
         for name in required:
             if name not in seen:
@@ -206,10 +206,9 @@ def one_of(kind: type[_Word], *, any_case: bool = False) -> Callable[[Tokens], _
     def read(tokens: Tokens) -> _Word:
         member = known.get(tokens.text.lower() if any_case else tokens.text)
         if tokens.kind != tk.IDENT or member is None:
-            *most, last = known
             alike = {word.lower(): word for word in known}
             hint = did_you_mean(alike.get(tokens.text.lower())) or like(tokens.text, known)
-            tokens.fail(f"expected {', '.join(most)} or {last}", hint=hint)
+            tokens.fail(f"expected {joined_by_or(known)}", hint=hint)
         tokens.advance()
         return member
 

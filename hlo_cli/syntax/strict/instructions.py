@@ -12,7 +12,7 @@ from hlo_cli.ir.comparison import compatible
 from hlo_cli.ir.operations import ARGUMENT_OPCODES, ASYNC_CONTINUATIONS, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
-from hlo_cli.source import Diagnostic, HloError, Span
+from hlo_cli.source import Diagnostic, HloError, Span, counted
 from hlo_cli.syntax.attributes.row import Kind
 from hlo_cli.syntax.attributes.table import attributes_of
 from hlo_cli.syntax.literals.grammar import read_literal
@@ -83,7 +83,7 @@ class InstructionReader:
         check_stray(tokens, ")]")
         at, end = tokens.start, tokens.end
         name = read_name(tokens, "the name of an instruction")
-        tokens.expect("=", f"after {name}", hint=FORM)
+        tokens.expect("=", f"after '{name}'", hint=FORM)
         if is_root and self.scope.root is not None:
             tokens.fail("duplicate ROOT in this computation", start, start + 4, hint=ONE_RESULT)
         known = self.read_operation()
@@ -153,7 +153,7 @@ class InstructionReader:
             read_literal(tokens, operation.shape)
         else:
             start, end = tokens.start, tokens.end
-            number = tokens.integer("as the number of the parameter")
+            number = tokens.integer("as the parameter number")
             if number < 0 or number in self.scope.parameters:
                 duplicate = f"duplicate parameter number {number}"
                 tokens.fail(duplicate if number >= 0 else "parameter number cannot be negative", start, end)
@@ -259,7 +259,7 @@ class InstructionReader:
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
-                has = f"the computation has {count} parameter{'s'[: count != 1]}"
+                has = f"the computation has {counted(count, 'parameter')}"
                 message = f"parameter number {number} is out of range: {has}"
                 error = HloError(message, span, source=self.tokens.source)
                 if not recovers:

@@ -15,11 +15,11 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import is_known
 from hlo_cli.ir.shape import ArrayShape, Shape, UnknownShape, subshape
-from hlo_cli.source import HloError, Source, Span
+from hlo_cli.source import HloError, Source, Span, counted
 from hlo_cli.syntax.literals.grammar import read_literal
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import Scanner
-from hlo_cli.syntax.scanning.suggestions import counted_operands, like
+from hlo_cli.syntax.scanning.suggestions import like
 from hlo_cli.syntax.scanning.tokens import Tokens
 from hlo_cli.syntax.strict.op_checks import ARITY
 from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, read_operands
@@ -88,7 +88,7 @@ def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
         return
     count = len(written.operands)
     if count != wanted and not written.elided:
-        message = f"{instruction.written_opcode} needs {counted_operands(wanted)}, found {count}"
+        message = f"{instruction.written_opcode} needs {counted(wanted, 'operand')}, found {count}"
         notes.add("operand-count", message, place)
 
 
@@ -139,7 +139,7 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
             message = f"duplicate parameter number {number} in {computation.name}"
         elif is_whole and number >= len(computation.parameters):
             count = len(computation.parameters)
-            has = f"{computation.name} has {count} parameter{'s'[: count != 1]}"
+            has = f"{computation.name} has {counted(count, 'parameter')}"
             message = f"parameter number {number} is out of range: {has}"
         if message:
             notes.add("parameter-number", message, place_of(notes.source, parameter, opcodes.PARAMETER))

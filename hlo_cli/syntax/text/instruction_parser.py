@@ -80,7 +80,7 @@ def read_statement(scanner: Scanner) -> ParsedInstruction:
     if scanner.text[scanner.skip() : scanner.pos + 1] in (")", "]"):
         raise scanner.error(f"unmatched '{scanner.text[scanner.pos]}'", scanner.pos)
     statement.name = scanner.name("the name of an instruction")
-    scanner.expect("=", f"after {statement.name}", hint=FORM)
+    scanner.expect("=", f"after '{statement.name}'", hint=FORM)
     read_operation(scanner, statement)
     return statement
 

@@ -21,7 +21,7 @@ def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
     if _NAMED.match(scanner.text, scanner.pos):
         scanner.accept_word("ROOT")
         statement.name = scanner.name("the name of an instruction")
-        scanner.expect("=", f"after {statement.name}")
+        scanner.expect("=", f"after '{statement.name}'")
     read_operation(scanner, statement)
     if not scanner.at_end():
         raise scanner.error("expected end of instruction")

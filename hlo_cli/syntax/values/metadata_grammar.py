@@ -67,7 +67,7 @@ def read_computation_layout(tokens: Tokens) -> ComputationLayout:
 
 
 def _read_frontend_attribute(tokens: Tokens) -> tuple[str, str]:
-    return tokens.expect(tk.ATTRIBUTE, "of a frontend attribute, such as name="), read_string_or_json(tokens)
+    return tokens.expect(tk.ATTRIBUTE, "in frontend_attributes"), read_string_or_json(tokens)
 
 
 def _read_profile_types(tokens: Tokens) -> tuple[int, ...]:

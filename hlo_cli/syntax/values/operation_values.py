@@ -14,6 +14,7 @@ from hlo_cli.ir.attributes.devices import CollectiveDeviceList
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.window import PaddingConfig, PaddingDimension, Slice, SliceDimension, Window, WindowDimension
 from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.source import counted, joined_by_or
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.scanner import beyond_64_bits, int64
 from hlo_cli.syntax.scanning.tokens import Tokens
@@ -59,7 +60,7 @@ def read_padding(tokens: Tokens) -> PaddingConfig:
 
 def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple[int, ...], ...]:
     start, end = tokens.start, tokens.end
-    padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD, "here").split("x")]
+    padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD).split("x")]
     if any(len(part) not in parts for part in padding):
         tokens.fail("expected low_high for every dimension", start, end)
     return tuple(padding)
@@ -71,9 +72,9 @@ def read_window(tokens: Tokens) -> Window:
     tokens.expect("{", "before the window")
     found: dict[str, tuple[tuple[int, ...], ...]] = {}
     while tokens.kind != "}":
-        at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "of a field of the window"), tokens.previous_end
+        at, name, end = tokens.start, tokens.expect(tk.ATTRIBUTE, "in the window"), tokens.previous_end
         if name not in _WINDOW_FIELDS:
-            tokens.fail(f"unknown window field '{name}'; expected one of {', '.join(_WINDOW_FIELDS)}", at, end)
+            tokens.fail(f"unknown window field '{name}'; expected one of {joined_by_or(_WINDOW_FIELDS)}", at, end)
         if name in found:
             tokens.fail(f"duplicate window field {name}", at, end)
         is_pad = name == "pad"
@@ -81,9 +82,7 @@ def read_window(tokens: Tokens) -> Window:
     rank = len(found.get("size", ()))
     for name, numbers in found.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
-            tokens.fail(
-                f"{name} has {len(numbers)} dimension{'s'[: len(numbers) != 1]}, but size has {rank}", start, tokens.end
-            )
+            tokens.fail(f"{name} has {counted(len(numbers), 'dimension')}, but size has {rank}", start, tokens.end)
     tokens.advance()
     return _window(found, rank)
 
@@ -205,7 +204,7 @@ def _read_place(tokens: Tokens, kinds: tuple[str, ...]) -> tuple[int, ShapeIndex
     if kinds and tokens.accept(","):
         kind = tokens.text
         if tokens.kind not in (tk.IDENT, tk.NAME) or kind not in kinds:
-            tokens.fail(f"expected {' or '.join(kinds)}")
+            tokens.fail(f"expected {joined_by_or(kinds)}")
         tokens.advance()
     tokens.expect(")", "after the index")
     return number, index, kind
