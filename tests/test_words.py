@@ -25,7 +25,7 @@ BANNED: dict[str, str] = {
     r"\b(is|are) about\b": "requires",
     r"\bnobody\b|\bneither\b|\bnor\b|\bis none\b|\bare none\b": "not, no",
     r"\bnot known\b": "unknown",
-    r"\bodd\b": "unusual",
+    r"(?<=\w )odd\b|\bodd(?= \w)": "unusual",
     r"fit to ship|costs too much|worth a word|for ever\b": "a plain term",
     r"\btold\b|\btells?\b|\bsaid\b|\bsays\b|\btellings?\b|\basks\b|\bwants\b": "reports, shows",
     r"\b[Mm]end(s|ed)?\b": "fix",
