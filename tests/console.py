@@ -1,6 +1,7 @@
 """Blocks of Markdown that show commands and their outputs: the commands are run again.
 
-A line that begins with `$ ` is a command, and the lines up to the next one are its output.
+A line that begins with `$ ` is a command, lines that begin with `> ` continue it, and the lines up to the next command
+are its output.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(?ms)^```console([^\n]*)\n(.*?)^```")
-COMMAND = re.compile(r"(?m)^\$ .*\n")
+COMMAND = re.compile(r"(?m)^\$ .*\n(?:> .*\n)*")
 
 
 def outputs(
@@ -26,7 +27,7 @@ def outputs(
     `errors`, it is shown if the exit code is 2.
     """
     for command in COMMAND.findall(block):
-        line = command.removeprefix("$ ").rstrip("\n")
+        line = command.removeprefix("$ ").rstrip("\n").replace("\n> ", "\n")
         is_screen = line.startswith("hlo ") and not re.search(r"[|>;]| --format | -o |^hlo help", _unquoted(line))
         shown = f"{line} --format screen" if is_screen else line
         script = f'hlo() {{ "{sys.executable}" -m hlo_cli "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n{shown}'

@@ -17,7 +17,7 @@ Widths = Mapping[str, int]
 WANTED: Widths = MappingProxyType({"name": 32, "shape": 48, "op_name": 40, "source": 20, "opcode": 24, "span": 30})
 FAIR: Widths = MappingProxyType({"name": 20, "shape": 20, "op_name": 24, "source": 20, "opcode": 16, "span": 20})
 MIN_WIDTHS: Widths = MappingProxyType({"name": 10, "shape": 9, "op_name": 10, "source": 10, "opcode": 8, "span": 10})
-TEXT = (60, 16, 8)
+TEXT = (60, 16, 9)
 SHORTENED_IN_ORDER = (("span",), ("op_name", "source", "opcode", "text"), ("name",), ("shape",))
 
 
