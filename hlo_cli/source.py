@@ -206,12 +206,12 @@ class HloError(Exception):
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and a noun, which is given in the singular; for messages of packages that cannot use `report`.
+    """A number and a noun, which is given in the plural; for messages of packages that cannot use `report`.
 
-    >>> counted(1, "operand"), counted(2, "operand")
+    >>> counted(1, "operands"), counted(2, "operands")
     ('1 operand', '2 operands')
     """
-    return f"{number} {noun}{'s'[: number != 1]}"
+    return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
 
 
 def quoted_token(text: str) -> str:

@@ -121,7 +121,7 @@ WITHOUT_SHAPE = (
     ("map(a, b), dimensions={0,1}, to_apply=add", "expected operands of the same sizes"),
     ("map(a, a), dimensions={0}, to_apply=add", "expected all 2 dimensions in order, found 1 in dimensions"),
     ("map(a, a), dimensions={0,1}, to_apply=vector", "parameter 0 of vector is f32[2]"),
-    ("map(a), dimensions={0,1}, to_apply=add", "expected 1 parameters in add, found 2"),
+    ("map(a), dimensions={0,1}, to_apply=add", "expected 1 parameter in add, found 2"),
     (
         "dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
         "expected equal sizes of contracting dimensions 1 and 0",
@@ -140,7 +140,7 @@ WITHOUT_SHAPE = (
     ),
     (
         "ragged-dot(a, b, sizes), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={0}",
-        "expected 1 numbers in rhs_group_dims, found 0",
+        "expected 1 number in rhs_group_dims, found 0",
     ),
     (
         "ragged-dot(a, b, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
@@ -216,7 +216,7 @@ WITHOUT_SHAPE = (
     ("batch-norm-inference(i, v, v, v, v), epsilon=0.1, feature_index=1", "expected floats; %i is s32[2,3]"),
     ("batch-norm-grad(a, v, v, v, b), epsilon=0.1, feature_index=1", "expected a gradient with the operand's sizes"),
     ("topk(a), k=4", "expected k ≤ size of the last dimension, found 4"),
-    ("while(a), condition=always, body=add", "expected 1 parameters in add, found 2"),
+    ("while(a), condition=always, body=add", "expected 1 parameter in add, found 2"),
     ("while(a), condition=never, body=negate", "expected pred[] as the result of never, found s32[]"),
     ("while(b), condition=always, body=negate", "parameter %x of negate is f32[2,3], %b is f32[3,2]"),
     ("while(a), condition=always, body=never", "expected the result of never to have the operand's shape, found s32[]"),
@@ -293,7 +293,7 @@ XLA_ALONE = (
     ("f32[2,3] get-tuple-element(t), index=2", "expected an index below 2, found 2; %t is (f32[2,3], s32[])"),
     ("f32[2,3] get-tuple-element(a), index=0", "expected a tuple; %a is f32[2,3]"),
     ("f32[3,3] reshape(a)", "expected the same number of elements; the result has 9 elements, the operand 6"),
-    ("f32[3,2] dynamic-reshape(a, k)", "expected 3 operands for a result of 2 dimensions, found 2"),
+    ("f32[3,2] dynamic-reshape(a, k)", "expected 3 operands for a result of rank 2, found 2"),
     ("f32[3,2] dynamic-reshape(a, k, s)", "expected s32 sizes; %s is f32[]"),
     ("pred[4] iota(), iota_dimension=0", "expected a numeric result type, found pred"),
     ("f32[4] rng(s, k), distribution=rng_uniform", "expected parameters of the same type; %s is f32[], %k is s32[]"),

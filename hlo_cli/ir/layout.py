@@ -97,7 +97,7 @@ class Layout:
         """
         order, rank = self.minor_to_major, len(dimensions)
         if len(order) != rank:
-            return f"layout has {counted(len(order), 'dimension')}, but the shape has {rank}"
+            return f"layout has {counted(len(order), 'dimensions')}, but the shape has {rank}"
         for i, d in enumerate(order if sorted(order) != list(range(rank)) else ()):
             if not 0 <= d < rank:
                 return f"layout dimension {d} is out of range (rank {rank})"

@@ -142,7 +142,7 @@ def problem_with(instruction: Instruction) -> Problem | None:
     opcode, count = instruction.written_opcode, len(instruction.operands)
     if not takes(opcode, count):
         least, most = OPERAND_COUNTS[opcode]
-        wanted = f"{'at least ' if most == ANY else ''}{counted(least, 'operand')}"
+        wanted = f"{'at least ' if most == ANY else ''}{counted(least, 'operands')}"
         return Problem(OPERAND_COUNT if least == most else TOO_FEW, f"expected {wanted}, found {count}")
     if opcode not in OPCODE_ARITY and count == 0 and wrapped_opcode(opcode) and not opcode.endswith("-start"):
         return Problem(TOO_FEW, "expected at least 1 operand, found 0")
@@ -189,7 +189,7 @@ def _tuple(instruction: Instruction) -> Problem | None:
     if not isinstance(shape, TupleShape):
         return Problem(ELEMENT, f"expected a tuple shape, found {shape.to_string(layout=False)}")
     if len(shape.elements) != count:
-        wanted = counted(len(shape.elements), "operand")
+        wanted = counted(len(shape.elements), "operands")
         return Problem(ELEMENT, f"expected {wanted}, one per tuple element, found {count}")
     return None
 
@@ -204,7 +204,7 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
         called, (calls, parameters) = instruction.called_computations, counts(instruction)
         if len(called) != calls:
             code = CALLED if len(called) > calls else NOT_CALLED
-            return Problem(code, f"expected calls of {counted(calls, 'computation')}, found {len(called)}")
+            return Problem(code, f"expected calls of {counted(calls, 'computations')}, found {len(called)}")
         for each in called:
             if each.root is None:
                 return Problem(CALLED, f"{each.name} has no result")
@@ -212,7 +212,7 @@ def _calling(counts: _Counts) -> Callable[[Instruction], Problem | None]:
                 len(each.parameters) > parameters or len(each.parameters) < min(least, parameters)
             ):
                 found = len(each.parameters)
-                return Problem(CALLED, f"{each.name} has {counted(found, 'parameter')}, expected {parameters}")
+                return Problem(CALLED, f"{each.name} has {counted(found, 'parameters')}, expected {parameters}")
         return None
 
     return rule

@@ -61,7 +61,7 @@ def fusion(instruction: Instruction) -> Shape:
     """Returns the result of the fused computation; its parameters must match the operands."""
     computation, result = callee(instruction)
     if len(computation.parameters) > len(instruction.operands):
-        found = f"{len(computation.parameters)} of {computation.name}, {counted(len(instruction.operands), 'operand')}"
+        found = f"{len(computation.parameters)} of {computation.name}, {counted(len(instruction.operands), 'operands')}"
         fail(instruction, f"expected at most as many parameters as operands, found {found}")
     check_arguments(instruction, computation)
     return result
@@ -103,7 +103,7 @@ def conditional(instruction: Instruction) -> Shape:
         )
     if len(instruction.operands) != len(branches) + 1:
         count = len(instruction.operands) - 1
-        fail(instruction, f"expected {counted(len(branches), 'operand')}, one per branch, found {count}")
+        fail(instruction, f"expected {counted(len(branches), 'operands')}, one per branch, found {count}")
     results = [callee(instruction, position)[1] for position in range(len(branches))]
     for position, branch in enumerate(branches):
         parameters_of(instruction, branch, 1)

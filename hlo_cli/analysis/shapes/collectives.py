@@ -75,7 +75,7 @@ def all_to_all(instruction: Instruction, group: int | None) -> Shape:
         return shapes[0]
     # replica_count and num_partitions default to 1, so a group of one device may just be unknown
     if group is not None and len(shapes) != group and (group > 1 or lists_groups(instruction)):
-        fail(instruction, f"expected {counted(group, 'operand')}, one per device, found {len(shapes)}")
+        fail(instruction, f"expected {counted(group, 'operands')}, one per device, found {len(shapes)}")
     for position, shape in enumerate(shapes):
         same_layout = shape.layout.minor_to_major == shapes[0].layout.minor_to_major
         if not compatible(shape, shapes[0]) or not same_layout:
@@ -203,7 +203,7 @@ def _input_and_output(instruction: Instruction) -> tuple[Shape, Shape]:
     """Returns input and output of a collective-permute with slices; both offsets follow as operands."""
     shapes = operand_shapes(instruction)
     if len(shapes) != 4:
-        fail(instruction, f"expected input, output, and offsets for both, found {counted(len(shapes), 'operand')}")
+        fail(instruction, f"expected input, output, and offsets for both, found {counted(len(shapes), 'operands')}")
     lengths = [len(shape.elements) if isinstance(shape, TupleShape) else 0 for shape in shapes[:2]]
     if lengths[0] != lengths[1]:
         fail(instruction, f"expected two arrays or two tuples of the same length; {described(instruction, 0, 1)}")

@@ -41,7 +41,7 @@ def transpose(instruction: Instruction) -> ArrayShape:
     """
     shape, order = array(instruction, 0), instruction.integers("dimensions")
     if len(order) != shape.rank:
-        fail(instruction, f"expected {counted(shape.rank, 'number')} in dimensions, found {len(order)}")
+        fail(instruction, f"expected {counted(shape.rank, 'numbers')} in dimensions, found {len(order)}")
     need_dimensions(instruction, order, shape.rank, "dimensions")
     dimensions = [shape.dimensions[d] for d in order]
     dynamic = [shape.dynamic_dimensions[d] for d in order]
@@ -66,7 +66,7 @@ def broadcast(instruction: Instruction) -> ArrayShape:
         return array_of(shape.element_type, (*mapped, *shape.dimensions), (*added, *shape.dynamic_dimensions))
     result = declared_array(instruction)
     if len(mapped) != shape.rank:
-        fail(instruction, f"expected {counted(shape.rank, 'number')} in dimensions, found {len(mapped)}")
+        fail(instruction, f"expected {counted(shape.rank, 'numbers')} in dimensions, found {len(mapped)}")
     need_dimensions(instruction, mapped, result.rank, "dimensions")
     for i, d in enumerate(mapped):
         if result.dimensions[d] != shape.dimensions[i] and UNBOUNDED not in (result.dimensions[d], shape.dimensions[i]):
@@ -80,7 +80,7 @@ def reshape(instruction: Instruction) -> ArrayShape:
     shape, result = array(instruction, 0), declared_array(instruction)
     is_open = UNBOUNDED in (*shape.dimensions, *result.dimensions)
     if shape.elements != result.elements and not is_open:
-        found = f"the result has {counted(result.elements, 'element')}, the operand {shape.elements}"
+        found = f"the result has {counted(result.elements, 'elements')}, the operand {shape.elements}"
         fail(instruction, f"expected the same number of elements; {found}; {described(instruction, 0)}")
     return array_of(shape.element_type, result.dimensions, result.dynamic_dimensions)
 
@@ -92,7 +92,7 @@ def dynamic_reshape(instruction: Instruction) -> ArrayShape:
         found = len(instruction.operands)
         fail(
             instruction,
-            f"expected {counted(result.rank + 1, 'operand')} for a result of rank {result.rank}, found {found}",
+            f"expected {counted(result.rank + 1, 'operands')} for a result of rank {result.rank}, found {found}",
         )
     for position in range(1, result.rank + 1):
         if need_scalar(instruction, position).element_type is not S32:
@@ -112,7 +112,7 @@ def slice_of(instruction: Instruction) -> ArrayShape:
     if len(parts) != shape.rank:
         fail(
             instruction,
-            f"expected {counted(shape.rank, 'range')} in slice, found {len(parts)}; {described(instruction, 0)}",
+            f"expected {counted(shape.rank, 'ranges')} in slice, found {len(parts)}; {described(instruction, 0)}",
         )
     dimensions = [_sliced_size(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
     return array_of(shape.element_type, dimensions, [size == UNBOUNDED for size in dimensions])
@@ -127,7 +127,7 @@ def pad(instruction: Instruction) -> ArrayShape:
     if not shape.rank and len(parts) == 1 and parts[0] == PaddingDimension(0, 0):
         parts = ()
     if len(parts) != shape.rank:
-        fail(instruction, f"expected a padding of {counted(shape.rank, 'dimension')}, found {len(parts)}")
+        fail(instruction, f"expected a padding of {counted(shape.rank, 'dimensions')}, found {len(parts)}")
     dimensions = [_padded_size(instruction, shape.dimensions[i], part, i) for i, part in enumerate(parts)]
     element_type = wider(shape.element_type, array(instruction, 1).element_type)
     return array_of(element_type, dimensions, shape.dynamic_dimensions)
@@ -178,7 +178,7 @@ def _padded_size(instruction: Instruction, size: int, part: PaddingDimension, di
     padded = size + part.edge_padding_low + part.edge_padding_high + inner
     if padded < 0:
         fail(
-            instruction, f"negative padding leaves {counted(padded, 'element')} in dimension {dimension} (size {size})"
+            instruction, f"negative padding leaves {counted(padded, 'elements')} in dimension {dimension} (size {size})"
         )
     return padded
 

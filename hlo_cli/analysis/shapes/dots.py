@@ -163,12 +163,12 @@ def _check_groups(instruction: Instruction, numbers: RaggedDotDimensionNumbers, 
     is_free = ragged not in (*dims.lhs_contracting_dimensions, *dims.lhs_batch_dimensions)
     group_dims = numbers.rhs_group_dimensions
     if len(group_dims) != int(is_free):
-        fail(instruction, f"expected {counted(int(is_free), 'number')} in rhs_group_dims, found {len(group_dims)}")
+        fail(instruction, f"expected {counted(int(is_free), 'numbers')} in rhs_group_dims, found {len(group_dims)}")
     for d in group_dims:
         if d in (*dims.rhs_contracting_dimensions, *dims.rhs_batch_dimensions):
             fail(instruction, f"dimension {d} in rhs_group_dims is a batch or contracting dimension too")
         if rhs.dimensions[d] != groups:
             fail(
                 instruction,
-                f"expected {counted(groups, 'group')} in dimension {d} of operand 1; {described(instruction, 1, 2)}",
+                f"expected {counted(groups, 'groups')} in dimension {d} of operand 1; {described(instruction, 1, 2)}",
             )

@@ -46,7 +46,7 @@ def dynamic_slice(instruction: Instruction) -> ArrayShape:
     shape, sizes = array(instruction, 0), instruction.integers("dynamic_slice_sizes")
     _check_starts(instruction, shape, 1)
     if len(sizes) != shape.rank:
-        fail(instruction, f"expected {counted(shape.rank, 'number')} in dynamic_slice_sizes, found {len(sizes)}")
+        fail(instruction, f"expected {counted(shape.rank, 'numbers')} in dynamic_slice_sizes, found {len(sizes)}")
     _check_sizes(instruction, shape, sizes, range(shape.rank), "dynamic_slice_sizes")
     dynamic = [
         f and size == whole for f, size, whole in zip(shape.dynamic_dimensions, sizes, shape.dimensions, strict=True)
@@ -62,7 +62,7 @@ def dynamic_update_slice(instruction: Instruction) -> Shape:
     update = array(instruction, 1)
     _check_starts(instruction, shape, 2)
     if update.rank != shape.rank:
-        fail(instruction, f"expected an update of {counted(shape.rank, 'dimension')}; {described(instruction, 0, 1)}")
+        fail(instruction, f"expected an update of {counted(shape.rank, 'dimensions')}; {described(instruction, 0, 1)}")
     if not isinstance(whole, BufferShape):
         need_same_type(instruction, 0, 1)
     _check_sizes(instruction, shape, update.dimensions, range(shape.rank), "the update")
@@ -86,7 +86,7 @@ def gather(instruction: Instruction) -> ArrayShape:
     )
     _check_gather(instruction, numbers, shape, indices, len(batch))
     if len(sizes) != shape.rank:
-        fail(instruction, f"expected {counted(shape.rank, 'number')} in slice_sizes, found {len(sizes)}")
+        fail(instruction, f"expected {counted(shape.rank, 'numbers')} in slice_sizes, found {len(sizes)}")
     _check_sizes(instruction, shape, sizes, range(shape.rank), "slice_sizes")
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     for d in dropped:
@@ -106,7 +106,7 @@ def scatter(instruction: Instruction) -> Shape:
     """Returns the shapes of the operands that are updated."""
     count = len(instruction.operands)
     if count < 3 or count % 2 == 0:
-        fail(instruction, f"expected N operands, indices, and N updates, found {counted(count, 'operand')}")
+        fail(instruction, f"expected N operands, indices, and N updates, found {counted(count, 'operands')}")
     shapes, inputs = arrays(instruction), count // 2
     indices = need_kind(instruction, inputs, INTEGERS)
     need_same_sizes(instruction, range(inputs))
@@ -162,7 +162,8 @@ def _index_batch_dimensions(
     length = indices.dimensions[vector] if vector < indices.rank else 1
     if len(mapped) != length and length != UNBOUNDED:
         fail(
-            instruction, f"expected {counted(length, 'number')} in {name}, one per index component, found {len(mapped)}"
+            instruction,
+            f"expected {counted(length, 'numbers')} in {name}, one per index component, found {len(mapped)}",
         )
     return [d for d in range(indices.rank) if d != vector]
 
@@ -224,7 +225,7 @@ def _check_split(instruction: Instruction, shape: ArrayShape, kept: Sequence[int
         parts = f"{len(kept)} slice and {len(dropped)} dropped dimensions"
         fail(
             instruction,
-            f"expected {counted(shape.rank, 'dimension')} in total, found {parts}; {described(instruction, 0)}",
+            f"expected {counted(shape.rank, 'dimensions')} in total, found {parts}; {described(instruction, 0)}",
         )
 
 
@@ -235,7 +236,7 @@ def _check_update(
     update, shape, window = array(instruction, position), array(instruction, 0), numbers.update_window_dims
     rank = len(window) + len(batch)
     if update.rank != rank:
-        fail(instruction, f"expected updates of {counted(rank, 'dimension')}; {described(instruction, position)}")
+        fail(instruction, f"expected updates of {counted(rank, 'dimensions')}; {described(instruction, position)}")
     _need_sorted(instruction, window, rank, "update_window_dims")
     dropped = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
     kept = [d for d in range(shape.rank) if d not in dropped]

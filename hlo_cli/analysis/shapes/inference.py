@@ -163,9 +163,9 @@ def infer_shape(instruction: Instruction, module: Module | None = None) -> Shape
         arity, found = OPCODE_ARITY[opcode], len(instruction.operands)
         # older releases have sparsity operands after those of a dot
         if arity is not None and (found < arity or (found > arity and opcode != opcodes.DOT)):
-            fail(instruction, f"expected {counted(arity, 'operand')}, found {found}")
+            fail(instruction, f"expected {counted(arity, 'operands')}, found {found}")
         if not takes(opcode, found):
-            fail(instruction, f"expected at least {counted(OPERAND_COUNTS[opcode][0], 'operand')}, found {found}")
+            fail(instruction, f"expected at least {counted(OPERAND_COUNTS[opcode][0], 'operands')}, found {found}")
         return rule(instruction)
     if (group_rule := GROUP_RULES.get(opcode)) is not None:
         return group_rule(instruction, subgroup_size(instruction, module))

@@ -62,7 +62,7 @@ def triangular_solve(instruction: Instruction) -> ArrayShape:
     if a.dimensions[-1] != shared and UNBOUNDED not in (a.dimensions[-1], shared):
         fail(
             instruction,
-            f"expected {counted(a.dimensions[-1], 'unknown')}, found {shared}; {described(instruction, 0, 1)}",
+            f"expected {counted(a.dimensions[-1], 'unknowns')}, found {shared}; {described(instruction, 0, 1)}",
         )
     if not same_sizes(a.dimensions[:-2], b.dimensions[:-2]):
         fail(instruction, f"expected matching batch dimensions; {described(instruction, 0, 1)}")
@@ -144,7 +144,7 @@ def _batch_norm_shapes(
     for position in (*features, *any_rank):
         sizes = need_kind(instruction, position, ("float",)).dimensions
         if not same_sizes(sizes[:1] if position in any_rank else sizes, (shape.dimensions[along],)):
-            number = f"expected {counted(shape.dimensions[along], 'value')}, one per feature"
+            number = f"expected {counted(shape.dimensions[along], 'values')}, one per feature"
             fail(instruction, f"{number}; {described(instruction, position)}")
     dynamic = (shape.dynamic_dimensions[along],)
     return shape, array_of(shape.element_type, (shape.dimensions[along],), dynamic)

@@ -173,7 +173,7 @@ def need_scalar(instruction: Instruction, position: int) -> ArrayShape:
 def need_at_least(instruction: Instruction, count: int) -> None:
     """Checks that there are at least `count` operands."""
     if len(instruction.operands) < count:
-        fail(instruction, f"expected at least {counted(count, 'operand')}, found {len(instruction.operands)}")
+        fail(instruction, f"expected at least {counted(count, 'operands')}, found {len(instruction.operands)}")
 
 
 def need_dimensions(instruction: Instruction, dimensions: Iterable[int], rank: int, what: str) -> None:
@@ -202,7 +202,7 @@ def callee(instruction: Instruction, position: int = 0) -> tuple[Computation, Sh
     """Returns a called computation and the shape of its result."""
     called = instruction.called_computations
     if position >= len(called):
-        fail(instruction, f"expected {counted(position + 1, 'called computation')}, found {len(called)}")
+        fail(instruction, f"expected {counted(position + 1, 'called computations')}, found {len(called)}")
     root = called[position].root
     if root is None:
         fail(instruction, f"called computation {called[position].name} has no result")
@@ -213,5 +213,5 @@ def parameters_of(instruction: Instruction, computation: Computation, count: int
     """Returns the shapes of the `count` parameters of a computation."""
     found = len(computation.parameters)
     if found != count:
-        fail(instruction, f"expected {counted(count, 'parameter')} in {computation.name}, found {found}")
+        fail(instruction, f"expected {counted(count, 'parameters')} in {computation.name}, found {found}")
     return tuple([parameter.shape for parameter in computation.parameters])

@@ -130,7 +130,7 @@ def input_count(instruction: Instruction) -> int:
     """Returns the number of inputs, each of which has an initial value."""
     count = len(instruction.operands)
     if count == 0 or count % 2:
-        fail(instruction, f"expected one initial value per input, found {counted(count, 'operand')}")
+        fail(instruction, f"expected one initial value per input, found {counted(count, 'operands')}")
     return count // 2
 
 
@@ -150,7 +150,7 @@ def scan(instruction: Instruction) -> Shape:
     results = result.elements if isinstance(result, TupleShape) else (result,)
     inputs, outputs = len(operands) - carries, len(results) - carries
     if carries < 0 or inputs < 0 or outputs < 0:
-        found = f"{counted(len(operands), 'operand')} and {counted(len(results), 'result')}"
+        found = f"{counted(len(operands), 'operands')} and {counted(len(results), 'results')}"
         fail(instruction, f"expected {carries} carries among {found}")
     along = instruction.integers("dimensions")
     if len(along) != 1:

@@ -113,7 +113,7 @@ def window_positions(
 ) -> tuple[int, ...]:
     """Returns the number of window positions in each dimension."""
     if len(window) != len(sizes):
-        fail(instruction, f"expected a window of {counted(len(sizes), 'dimension')}, found {len(window)}")
+        fail(instruction, f"expected a window of {counted(len(sizes), 'dimensions')}, found {len(window)}")
     for d, dimension in enumerate(window):
         strides = (dimension.size, dimension.stride, dimension.base_dilation, dimension.window_dilation)
         names = ("size", "stride", "lhs_dilate", "rhs_dilate")

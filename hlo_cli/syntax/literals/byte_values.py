@@ -51,7 +51,7 @@ def literal_from_bytes(shape: ArrayShape, data: bytes) -> ArrayLiteral:
         data = _read_varints(data, shape.element_type)
     wanted = prod(shape.dimensions) * shape.element_type.byte_width
     if len(data) != wanted:
-        raise HloError(f"a {shape} literal needs {counted(wanted, 'byte')}, found {len(data)}")
+        raise HloError(f"a {shape} literal needs {counted(wanted, 'bytes')}, found {len(data)}")
     return ArrayLiteral(shape, PackedValues(data))
 
 

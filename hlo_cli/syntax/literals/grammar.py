@@ -152,7 +152,7 @@ class DenseReader:
         self.level += 1
         if self.level > rank:
             tokens.fail(
-                f"too many nested braces: the shape has {counted(rank, 'dimension')}",
+                f"too many nested braces: the shape has {counted(rank, 'dimensions')}",
                 tokens.start,
                 tokens.end,
             )
@@ -173,7 +173,7 @@ class DenseReader:
                     f"expected {rank} nested braces around each element, one per dimension", tokens.start, tokens.end
                 )
             tokens.fail(
-                f"expected {counted(wanted, 'element')} in dimension {self.level}, found {seen}",
+                f"expected {counted(wanted, 'elements')} in dimension {self.level}, found {seen}",
                 tokens.start,
                 tokens.end,
             )

@@ -65,7 +65,7 @@ def read_selection(text: str, sizes: tuple[int, ...], *, name: str = "", line: i
         parts[at : at + 1] = [(":", span)] * (len(sizes) - len(parts) + 1)
     if len(parts) != len(sizes):
         raise HloError(
-            f"expected {counted(len(sizes), 'number')} for {list(sizes)}, found {len(parts)}",
+            f"expected {counted(len(sizes), 'numbers')} for {list(sizes)}, found {len(parts)}",
             Span(0, len(text)),
             source=source,
         )

@@ -180,7 +180,7 @@ def _read_layout_of(scanner: Scanner, rank: int) -> Layout:
     layout = read_layout(scanner)
     if (given := len(layout.minor_to_major)) != rank:
         default = ",".join(map(str, range(rank - 1, -1, -1)))
-        message = f"layout has {counted(given, 'dimension')}, but the shape has {rank}"
+        message = f"layout has {counted(given, 'dimensions')}, but the shape has {rank}"
         error = scanner.error(message, start, scanner.pos)
         raise HloError(
             error.diagnostic.message,

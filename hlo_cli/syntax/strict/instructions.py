@@ -259,7 +259,7 @@ class InstructionReader:
         count = len(body.parameters) if not body.failed else max(body.parameters, default=0) + 1
         for number, span in body.parameters.items():
             if number >= count:
-                has = f"the computation has {counted(count, 'parameter')}"
+                has = f"the computation has {counted(count, 'parameters')}"
                 message = f"parameter number {number} is out of range: {has}"
                 error = HloError(message, span, source=self.tokens.source)
                 if not recovers:

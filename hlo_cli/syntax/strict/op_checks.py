@@ -57,9 +57,9 @@ def _check_counts(operation: OperationChecker, *, is_wrapped: bool) -> None:
     opcode, count = operation.opcode, len(operation.operands)
     wanted = ARITY.get(opcode)
     if wanted is not None and (count < wanted or (count > wanted and not is_wrapped)):
-        operation.fail(f"{opcode} needs {counted(wanted, 'operand')}, found {count}")
+        operation.fail(f"{opcode} needs {counted(wanted, 'operands')}, found {count}")
     if count < (least := _AT_LEAST.get(opcode, 0)):
-        operation.fail(f"{opcode} needs at least {counted(least, 'operand')}, found {count}")
+        operation.fail(f"{opcode} needs at least {counted(least, 'operands')}, found {count}")
 
 
 def _check_dimensions(operation: OperationChecker) -> None:
@@ -79,7 +79,7 @@ def _tuple(operation: OperationChecker) -> None:
         operation.fail(f"expected a tuple shape, found {operation.shape}")
     elif len(operation.shape.elements) != len(operation.operands):
         count = len(operation.shape.elements)
-        operation.fail(f"expected {counted(count, 'operand')}, one per tuple element, found {len(operation.operands)}")
+        operation.fail(f"expected {counted(count, 'operands')}, one per tuple element, found {len(operation.operands)}")
 
 
 def _non_empty_tuple(operation: OperationChecker) -> None:
@@ -142,7 +142,7 @@ def _even(operation: OperationChecker) -> None:
 def _odd(operation: OperationChecker) -> None:
     if len(operation.operands) % 2 == 0:
         count = len(operation.operands)
-        operation.fail(f"scatter needs arrays, indices, and one update per array, found {counted(count, 'operand')}")
+        operation.fail(f"scatter needs arrays, indices, and one update per array, found {counted(count, 'operands')}")
 
 
 def _dynamic_indices(operation: OperationChecker) -> None:
@@ -169,7 +169,7 @@ def _conditional(operation: OperationChecker) -> None:
             operation.fail(f"{name} {rule} for a first operand of shape {shape}", name)
     count = 2 if chosen_by_pred else len(branches) if isinstance(branches, tuple) else 0
     if count == 0 or len(operation.operands) != count + 1:
-        operation.fail(f"{count} branches need {counted(count + 1, 'operand')}, found {len(operation.operands)}")
+        operation.fail(f"{count} branches need {counted(count + 1, 'operands')}, found {len(operation.operands)}")
 
 
 def _broadcast(operation: OperationChecker) -> None:
@@ -182,7 +182,7 @@ def _scan(operation: OperationChecker) -> None:
     body, carries, count = operation.body("to_apply"), operation.integer("num_carries"), len(operation.operands)
     if body is not None and body.name and len(body.parameters) != count:
         operation.fail(
-            f"expected {counted(len(body.parameters), 'operand')}, one per parameter of to_apply, found {count}",
+            f"expected {counted(len(body.parameters), 'operands')}, one per parameter of to_apply, found {count}",
             "to_apply",
         )
     if carries is not None and count < carries:

@@ -88,7 +88,7 @@ def _note_count(instruction: Instruction, wanted: int, notes: Notes) -> None:
         return
     count = len(written.operands)
     if count != wanted and not written.elided:
-        message = f"{instruction.written_opcode} needs {counted(wanted, 'operand')}, found {count}"
+        message = f"{instruction.written_opcode} needs {counted(wanted, 'operands')}, found {count}"
         notes.add("operand-count", message, place)
 
 
@@ -139,7 +139,7 @@ def _note_numbers(computation: Computation, notes: Notes, *, is_whole: bool) -> 
             message = f"duplicate parameter number {number} in {computation.name}"
         elif is_whole and number >= len(computation.parameters):
             count = len(computation.parameters)
-            has = f"{computation.name} has {counted(count, 'parameter')}"
+            has = f"{computation.name} has {counted(count, 'parameters')}"
             message = f"parameter number {number} is out of range: {has}"
         if message:
             notes.add("parameter-number", message, place_of(notes.source, parameter, opcodes.PARAMETER))

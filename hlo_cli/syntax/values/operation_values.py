@@ -82,7 +82,7 @@ def read_window(tokens: Tokens) -> Window:
     rank = len(found.get("size", ()))
     for name, numbers in found.items():
         if len(numbers) != rank and not (name == "rhs_reversal" and len(numbers) > rank):
-            tokens.fail(f"{name} has {counted(len(numbers), 'dimension')}, but size has {rank}", start, tokens.end)
+            tokens.fail(f"{name} has {counted(len(numbers), 'dimensions')}, but size has {rank}", start, tokens.end)
     tokens.advance()
     return _window(found, rank)
 
