@@ -67,7 +67,7 @@ def test_the_library_knows_new_opcodes() -> None:
     [
         ("parse --format hlo --desugar", "calls=%async_wrapped"),
         ("layout", "f32[8,128]{1,0}"),
-        ("fuse", "collective"),
+        ("fuse --table kernel_kinds", "collective"),
         ("schedule", "all-shuffle"),
         ("memspace", "gamma"),
     ],
