@@ -197,7 +197,7 @@ def test_a_command_can_end_early(probe: Callable[[Callable[[], object]], Run]) -
     [
         (["prboe", "x"], "error: unknown command 'prboe'\n  help: did you mean 'probe'?\n"),
         (["zzz"], "error: unknown command 'zzz'\n  help: run `hlo --help` to list all commands\n"),
-        (["--nope"], "error: unknown option '--nope'\n  help: run `hlo --help` to list all commands\n"),
+        (["--nope"], "error: unknown option '--nope'\n  help: put options after the command, or run `hlo --help`\n"),
         (["probe", "x", "--sise", "1"], "error: unknown option '--sise'\n  help: did you mean '--size'?\n"),
         (["probe", "--nope"], "error: unknown option '--nope'\n  help: run `hlo probe --help` to list all options\n"),
         (["probe"], "error: missing argument INPUTS\n  help: run `hlo probe -h` for examples\n"),

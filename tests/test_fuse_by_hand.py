@@ -109,7 +109,7 @@ def test_one_fusion_is_taken_apart_and_no_other() -> None:
         ("c", "d", "is a fused or applied computation"),
         ("s", "r", "cannot fuse s into r"),
         ("m", "m0", "cannot"),
-        ("x", "nope", "no instruction nope"),
+        ("x", "nope", "instruction 'nope' not found"),
     ],
 )
 def test_what_cannot_be_fused_says_why(producer: str, consumer: str, says: str) -> None:

@@ -134,7 +134,7 @@ def test_a_layout_that_is_not_written_is_named() -> None:
         ("b(f32[0,5])", "v5e uses {1,0}: 0 bytes (empty array)"),
         (
             "f32[?,7]",
-            "{1,0:T(1,128)}: 512 bytes for 28 bytes of data (95% padding); the order that v5e uses is not known",
+            "{1,0:T(1,128)}: 512 bytes for 28 bytes of data (95% padding); the order that v5e uses is unknown",
         ),
         (
             "s8[64,40,1]",

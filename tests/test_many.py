@@ -319,7 +319,7 @@ def test_passes_are_those_of_one_module(tmp_path: Path, run: Run) -> None:
             path.write_text(FINE.replace("jit_fine", name).replace("x39", f"x{38 + step % 2}"))
     code, report, errors = run("diff --passes", tmp_path)
     assert code == 2
-    assert "such as --module module_0001.jit_b (the most dumps)" in " ".join(errors.split())
+    assert "use --module module_0001.jit_b for the module with the most dumps" in " ".join(errors.split())
     code, report, _ = run("diff --passes --module jit_a", tmp_path)
     assert (code, report["answer"]["passes"]) == (0, 1)
 

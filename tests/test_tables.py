@@ -60,7 +60,7 @@ MODES = {
     "fuse gpu/h100_transformer --custom-calls": "custom_calls",
     "fuse cpu/wide geqrf.0 --custom-calls": "buffers",
     "fuse fusion/updates/after_fusion_wrapper.txt --why-not": "pairs",
-    "fuse fusion/dear/before_fusion.txt --apply": "totals",
+    "fuse fusion/dear/before_fusion.txt --run-pass": "totals",
     "fuse fusion/dear/before_fusion.txt --fuse curved.1,wave.1": "totals",
     "fuse tpu/v5e_conv gpu/h100_mlp": "modules",
     "diff cpu/softmax/passes --stage 4..5": "changes",

@@ -260,7 +260,7 @@ def test_topics_are_completed() -> None:
     from hlo_cli.commands.shared.group import CommandTable
 
     shell = ShellComplete(CommandTable(cli.COMMANDS), {}, "hlo", "_HLO_COMPLETE")
-    assert [item.value for item in shell.get_completions(["help"], "ti")] == ["tiling"]
+    assert [item.value for item in shell.get_completions(["help"], "ti")] == ["tiling", "tile-index"]
 
 
 def test_help_imports_little() -> None:

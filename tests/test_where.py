@@ -170,7 +170,7 @@ def test_an_expression_is_true_of(expression: str, names: list[str]) -> None:
         ("rank == 1MiB", "1MiB is a size in bytes", "rank == 1MiB", ""),
         ("rank == 50%", "50% is a percentage", "rank == 50%", ""),
         ("padding > 50", "padding is at most 100%", "50", "50%"),
-        ("rank == two", "rank is a number; 'two' is neither a number nor a numeric field", "rank == two", ""),
+        ("rank == two", "rank is a number; 'two' is not a number or a numeric field", "rank == two", ""),
         ("opcode == 3", "opcode is text; 3 is a number", "opcode == 3", '"3"'),
         ("opcode < add", "opcode is text; < needs a number", "opcode < add", ""),
         ("rank ~ 3", "rank is a number; ~ needs text", "rank ~ 3", "=="),

@@ -111,7 +111,7 @@ class Layout:
             if not split_sizes(tile) or any(d <= 0 and d != COMBINE for d in tile.dimensions):
                 return f"tile {tile} must have positive sizes"
             if tile.dimensions[-1] == COMBINE:
-                return f"tile {tile} ends in *, but there is no more minor dimension to combine with"
+                return f"tile {tile} ends in *, which needs a more minor dimension to combine with"
         return self._split_problem(dimensions) if self.split_configs else None
 
     def _split_problem(self, dimensions: Sequence[int]) -> str | None:

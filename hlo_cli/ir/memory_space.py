@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
-Tiles = Literal["as written", "by default", "never"]
+Tiles = Literal["from layout", "by default", "never"]
 """The tiles of arrays in a memory space: those of their layout, fixed ones, or none."""
 
 
@@ -26,7 +26,7 @@ class _Row(NamedTuple):
     meaning: str = ""
     aliases: tuple[str, ...] = ()
     alignment: int = 1
-    tiles: Tiles = "as written"
+    tiles: Tiles = "from layout"
     is_prefetched: bool = False
     follows_strategy: bool = False
     is_bookkeeping: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 MAX_LISTED: Final = 40
 """The number of names above which they are not listed."""
@@ -42,7 +42,7 @@ def choice_hint(noun: str, given: str, known: Iterable[str], *, listed_by: str |
     begins = [name for name in names if given and name.startswith(given)]
     near = begins[0] if begins else nearest(given, names)
     if near:
-        return f"did you mean '{near}'?"
+        return did_you_mean(near)
     if listed_by:
         from hlo_cli.report.numbers import plural
 

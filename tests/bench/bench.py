@@ -259,7 +259,7 @@ def commands(rounds: int) -> Iterator[Measured]:
         for command in (
             *(("parse",), ("parse", "--tree"), ("layout",), ("layout", "--format", "json"), ("memspace",)),
             *(("fuse",), ("fuse", "--cost"), ("fuse", "--dots")),
-            *(("fuse", "--apply"), ("fuse", "--unfuse", "all"), ("fuse", "--unfuse", "all", "--apply")),
+            *(("fuse", "--run-pass"), ("fuse", "--unfuse", "all"), ("fuse", "--unfuse", "all", "--run-pass")),
         ):
             if _code([*_hlo(), *command, str(small)]) > 1:
                 yield Measured(f"hlo {' '.join(command)}", "does not run", "")

@@ -17,7 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.tiling import Index, Split, Tiling
 
 Joint = Literal["none", "part", "tile", "gap"]
-"""Separator between two neighboring positions: none, a subtile edge, a tile edge, or omitted positions."""
+"""Separator between two neighboring positions: none, an edge of an inner tile, a tile edge, or omitted positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Axis:
     """Rows or columns of a drawn plane.
 
     `dimensions` are the logical dimensions of the axis: none for one that a tile adds, several under `*`. The first
-    `size` of `padded` positions are data; `tile` and `part` are the sizes of tiles and subtiles, 0 if there are none.
+    `size` of `padded` positions are data; `tile` and `part` are the sizes of tiles and inner tiles, 0 without.
     """
 
     dimensions: tuple[int, ...]
@@ -51,7 +51,7 @@ class Axis:
 class Plane:
     """Two most minor physical dimensions of an array at index `lead` of the others.
 
-    A one-dimensional array whose tiles have subtiles of size `fold` is drawn in rows of that size.
+    A one-dimensional array whose tiles have inner tiles of size `fold` is drawn in rows of that size.
     """
 
     rows: Axis
@@ -93,9 +93,9 @@ def plane_of(shape: ArrayShape, element: Sequence[int] = ()) -> Plane:
     fold = _fold(tiles) if len(axes) == 1 else 0
     if fold:
         return Plane(*_folded(axes[0], tiles, fold), (), fold, tail)
-    parts = _subtile_sizes(tiles)
-    column = _with_subtile(axes[-1], parts[-1]) if axes else Axis((), 1, 1)
-    row = _with_subtile(axes[-2], parts[-2]) if len(axes) > 1 else Axis((), 1, 1)
+    parts = _inner_tile_sizes(tiles)
+    column = _with_inner_tile(axes[-1], parts[-1]) if axes else Axis((), 1, 1)
+    row = _with_inner_tile(axes[-2], parts[-2]) if len(axes) > 1 else Axis((), 1, 1)
     return Plane(row, column, lead, 0, tail)
 
 
@@ -160,7 +160,7 @@ def _axes(shape: ArrayShape) -> list[Axis]:
     return axes
 
 
-def _subtile_sizes(tiles: Sequence[Tile]) -> tuple[int, int]:
+def _inner_tile_sizes(tiles: Sequence[Tile]) -> tuple[int, int]:
     """Sizes of the second tile along the rows and columns of the first; 0 if there is none or it is not rectangular."""
     if len(tiles) < 2 or COMBINE in tiles[1].dimensions:
         return 0, 0
@@ -169,7 +169,7 @@ def _subtile_sizes(tiles: Sequence[Tile]) -> tuple[int, int]:
     return rows, second[-1]
 
 
-def _with_subtile(axis: Axis, part: int) -> Axis:
+def _with_inner_tile(axis: Axis, part: int) -> Axis:
     return Axis(axis.dimensions, axis.size, axis.padded, axis.tile, part if part < axis.tile else 0)
 
 
@@ -181,10 +181,10 @@ def _fold(tiles: Sequence[Tile]) -> int:
 
 
 def _folded(axis: Axis, tiles: Sequence[Tile], fold: int) -> tuple[Axis, Axis]:
-    rows, columns = _subtile_sizes(((Tile((axis.tile // fold, fold))), *tiles[2:3]))
+    rows, columns = _inner_tile_sizes(((Tile((axis.tile // fold, fold))), *tiles[2:3]))
     height = Axis((), -(-axis.size // fold), axis.padded // fold, axis.tile // fold)
     width = Axis(axis.dimensions, min(axis.size, fold), fold, fold)
-    return _with_subtile(height, rows), _with_subtile(width, columns)
+    return _with_inner_tile(height, rows), _with_inner_tile(width, columns)
 
 
 def _head_index(tiling: Tiling, first: int, element: Sequence[int]) -> Index:

@@ -213,7 +213,7 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
 def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:
     wanted = text.text
     if kind in NUMBERS:
-        raise _kind_error(where, comparison, kind, f"'{wanted}' is neither a number nor a numeric field")
+        raise _kind_error(where, comparison, kind, f"'{wanted}' is not a number or a numeric field")
     if kind == "flag":
         if wanted not in ("true", "false"):
             raise _kind_error(where, comparison, kind, f"'{wanted}' is not true or false")

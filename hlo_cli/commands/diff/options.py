@@ -7,7 +7,7 @@ from typing import Final
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 KINDS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding", "constants"),
@@ -74,7 +74,7 @@ class DiffOptions:
         for word in filter(None, (word.strip() for word in self.ignore.split(","))):
             kind, meant = _kind(word), nearest(_kind(word), KINDS)
             if kind not in KINDS and word.islower() and meant and abs(len(meant) - len(kind)) < 2:
-                raise HloError(f"unknown kind of change '{word}'", hint=f"did you mean '{meant}'?")
+                raise HloError(f"unknown kind of change '{word}'", hint=did_you_mean(meant))
             found.append(kind if kind in KINDS else word)
         return tuple(found)
 

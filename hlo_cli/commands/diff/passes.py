@@ -91,7 +91,7 @@ def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
         name = largest[0][1].label or largest[0][1].group
         raise HloError(
             f"--passes needs the dumps of one module, and {folder} has {several:,} modules",
-            hint=f"select one with --module, such as --module {name} (the most dumps)",
+            hint=f"use --module {name} for the module with the most dumps",
         )
     found = sorted(largest, key=lambda each: each[1].order)
     if len(found) < 2:

@@ -23,7 +23,7 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 _CATEGORIES: Final[dict[Category, tuple[str, str]]] = {
     "library": ("library call", "library calls"),
@@ -101,7 +101,7 @@ def _named(loaded: Loaded, calls: Sequence[DecodedCall], name: str) -> DecodedCa
     what = f"{bare} is not a custom call" if is_there else f"custom call '{bare}' not found in {loaded.module.name}"
     close = None if is_there else nearest(bare, names)
     listed = f"available: {', '.join(dict.fromkeys(names[:5]))}" + (", …" if len(names) > 5 else "") if names else None
-    raise HloError(what, hint=f"did you mean '{close}'?" if close else listed)
+    raise HloError(what, hint=did_you_mean(close) or listed)
 
 
 def _answer(loaded: Loaded, calls: Sequence[DecodedCall], categories: Counter[Category]) -> str:
@@ -137,7 +137,7 @@ def _targets_table(calls: Sequence[DecodedCall]) -> Table:
         Column("calls", "calls", "count", total="sum"),
         Column("read_bytes", "read", "bytes", total="sum", rank=2),
         Column("written_bytes", "written", "bytes", total="sum", rank=2),
-        Column("temporary_bytes", "temporary", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
+        Column("temporary_bytes", "temp", "bytes", total="sum", rank=2, person=any(call.temps for call in calls)),
         Column("target", "target", "name", role="name"),
         Column("api_version", "api", person=False),
         Column("category", "category", person=False),
@@ -183,7 +183,7 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("result_buffers", "outputs", "count"),
         Column("read_bytes", "read", "bytes", total="sum"),
         Column("written_bytes", "written", "bytes", total="sum"),
-        Column("temporary_bytes", "temporary", "bytes", total="sum", person=any(call.temps for call in calls)),
+        Column("temporary_bytes", "temp", "bytes", total="sum", person=any(call.temps for call in calls)),
         Column(
             "has_side_effect", "side effects", "flag", person=any(call.spec.has_side_effect for call in calls), rank=2
         ),

@@ -7,7 +7,6 @@ from typing import Final
 from hlo_cli.commands.shared.option_conflicts import conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.unknown_choice import unknown_choice_error
-from hlo_cli.source import HloError
 
 SWITCHES: Final = ("multi-output", "no-duplication", "guard-softmax", "wrap-transpose", "no-wrap")
 
@@ -44,7 +43,7 @@ class RefusionOptions:
         words += [f"--fusion-rules {','.join(self.switches)}"] if self.switches else []
         return " ".join(words)
 
-    def check(self, *, why_not: bool, is_part: bool) -> None:
+    def check(self, *, why_not: bool, part_option: str | None) -> None:
         """Raises HloError for options that require a change if none is selected, and for unknown rules."""
         if self.into is not None and not self.fuse:
             raise requirement_error("--into", "--fuse A,B")
@@ -54,9 +53,9 @@ class RefusionOptions:
             raise requirement_error("--fusion-rules", "--run-pass or --why-not")
         if unknown := sorted(set(self.switches) - set(SWITCHES)):
             raise unknown_choice_error("fusion rule", unknown[0], SWITCHES)
-        if self.is_requested and is_part:
-            hint = f"{self.option_name} changes the whole module; remove --where and --computation"
-            raise HloError(f"--where and --computation cannot be used with {self.option_name}", hint=hint)
+        if self.is_requested and part_option is not None:
+            hint = f"remove {part_option}: {self.option_name} changes the whole module"
+            raise conflict_error(part_option, self.option_name, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,9 @@ class FuseOptions:
             raise requirement_error("--as-xla", "--cost")
         if self.is_one_fusion and (self.where or self.computation):
             raise conflict_error("--where" if self.where else "--computation", "NAME")
-        is_part = self.computation is not None or self.where is not None
-        self.changes.check(why_not=self.why_not, is_part=is_part)
+        parts = {"--where": self.where, "--computation": self.computation}
+        part_option = next((option for option, value in parts.items() if value is not None), None)
+        self.changes.check(why_not=self.why_not, part_option=part_option)
         if self.is_about_calls:
             self._check_calls()
 

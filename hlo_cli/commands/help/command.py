@@ -12,7 +12,7 @@ from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
 from hlo_cli.commands.shared.io_options import OutputOptions, ascii_option, color_option, path_option
 from hlo_cli.commands.shared.writing import write
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from hlo_cli.commands.help.blocks import Page
@@ -210,5 +210,5 @@ def _unknown_topic(name: str, commands: Sequence[str]) -> HloError:
     similar = nearest(name, (*TOPICS, *commands))
     return HloError(
         f"unknown topic '{name}'",
-        hint=f"did you mean '{similar}'?" if similar else "run `hlo help` to list all topics",
+        hint=did_you_mean(similar) or "run `hlo help` to list all topics",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.commands.help.blocks import Block, ItemList, Page, Paragraph
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 
 def entry_page(glossary: Page, term: str) -> Page:
@@ -17,7 +17,7 @@ def entry_page(glossary: Page, term: str) -> Page:
     found = tuple(item for names, item in _entries(glossary) if wanted in names)
     if not found:
         similar = nearest(wanted, (name for names, _ in _entries(glossary) for name in names))
-        hint = f"did you mean '{similar}'?" if similar else "run `hlo help glossary` to list all terms"
+        hint = did_you_mean(similar) or "run `hlo help glossary` to list all terms"
         raise HloError(f"unknown term '{term}'", hint=hint)
     return Page("glossary", tuple(block for item in found for block in item))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
 
 import click
 
@@ -22,14 +21,11 @@ _EXIT_STATUS = (
 )
 
 
-Rows: TypeAlias = Iterable[tuple[str, str]]
+def man_pages(commands: Mapping[str, tuple[str, str]], questions: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The pages by file name; `commands` and `questions` are those of the command line.
 
-
-def man_pages(commands: Mapping[str, tuple[str, str]], questions: Rows) -> dict[str, str]:
-    """The pages by file name; `commands` is the table of commands, `questions` those of the front screen.
-
-    >>> from hlo_cli import cli
-    >>> pages = man_pages(cli.COMMANDS, cli.QUESTIONS)
+    >>> from hlo_cli.cli import COMMANDS, QUESTIONS
+    >>> pages = man_pages(COMMANDS, QUESTIONS)
     >>> pages["hlo-parse.1"].splitlines()[2]
     'hlo\\\\-parse \\\\- Summarize a module, or explain one instruction'
     >>> "hlo-where.7" in pages, "hlo.1" in pages
@@ -39,20 +35,14 @@ def man_pages(commands: Mapping[str, tuple[str, str]], questions: Rows) -> dict[
     top = click.Context(table, info_name="hlo")
     summaries = {name: summary for name, (_, summary) in commands.items()}
     pages = {"hlo.1": render(_overview(summaries, questions), section=1)}
-    for name in commands:
+    for name, summary in summaries.items():
         command = table.get_command(top, name)
-        if isinstance(command, Command):
-            pages[f"hlo-{name}.1"] = render(
-                _command_page(command, summaries[name], click.Context(command, top, info_name=name)), section=1
-            )
+        assert isinstance(command, Command)
+        page = Page(name, (_heading(1, summary), *_command_blocks(command, click.Context(command, top, name))))
+        pages[f"hlo-{name}.1"] = render(page, section=1)
     for topic in TOPICS:
         pages[f"hlo-{topic}.7"] = render(read_page(topic, source_of(topic)))
     return pages
-
-
-def _command_page(command: Command, summary: str, ctx: click.Context) -> Page:
-    """The manual page of a command, from its help."""
-    return Page(ctx.info_name or "", (_heading(1, summary), *_command_blocks(command, ctx)))
 
 
 def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
@@ -70,22 +60,19 @@ def _command_blocks(command: Command, ctx: click.Context) -> Iterator[Block]:
     yield from _end()
 
 
-def _overview(summaries: Mapping[str, str], questions: Rows) -> Page:
-    return Page(
-        "hlo",
-        (
-            _heading(1, "Explain XLA HLO dumps"),
-            _heading(2, "Synopsis"),
-            _paragraph("hlo COMMAND [OPTIONS] [INPUT]..."),
-            _heading(2, "Questions"),
-            _table(questions),
-            _heading(2, "Commands"),
-            _table((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
-            _heading(2, "Topics"),
-            _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
-            *_end(),
-        ),
+def _overview(summaries: Mapping[str, str], questions: Iterable[tuple[str, str]]) -> Page:
+    blocks = (
+        _heading(1, "Explain XLA HLO dumps"),
+        _heading(2, "Synopsis"),
+        _paragraph("hlo COMMAND [OPTIONS] [INPUT]..."),
+        _heading(2, "Questions"),
+        _table(questions),
+        _heading(2, "Commands"),
+        _table((f"hlo-{name}(1)", summary) for name, summary in summaries.items()),
+        _heading(2, "Topics"),
+        _table((f"hlo-{topic.name}(7)", topic.summary) for topic in TOPICS.values()),
     )
+    return Page("hlo", (*blocks, *_end()))
 
 
 def _end() -> Iterator[Block]:
@@ -113,7 +100,7 @@ def _paragraph(text: str) -> Paragraph:
     return Paragraph((Span(text),))
 
 
-def _table(rows: Rows) -> GridTable:
+def _table(rows: Iterable[tuple[str, str]]) -> GridTable:
     """A list of names with their meanings."""
     cells: tuple[tuple[Spans, ...], ...] = tuple(((Span(name, "code"),), (Span(meaning),)) for name, meaning in rows)
     return GridTable((), cells)

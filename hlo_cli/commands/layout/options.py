@@ -24,7 +24,7 @@ class LayoutOptions:
         """Raises HloError for an option that requires a dump."""
         for option in ("--computation", "--where", "--by"):
             if option in self.about_one:
-                raise HloError(f"{option} needs a dump, not a shape", hint=f"run `hlo layout DUMP {option} …`")
+                raise HloError(f"{option} needs a dump, not a shape", hint=f"pass a dump, or remove {option}")
 
     def check_for_dump(self) -> None:
         """Raises HloError for an option that requires a shape."""

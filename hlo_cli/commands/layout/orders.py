@@ -94,7 +94,7 @@ def choice_answer(choice: OrderChoice) -> str:
     uses = f"{choice.generation} uses " if default and not choice.given else ""
     parts = [f"{uses}{array.layout}: {stored_size_text(array)}"]
     if default is None:
-        parts.append(f"the order that {choice.generation} uses is not known")
+        parts.append(f"the order that {choice.generation} uses is unknown")
     elif choice.given:
         parts.append(f"{choice.generation} would use {_instead(default, array)}")
     if best.padded_bytes < min((each.padded_bytes for each in (default, choice.given) if each), default=0):

@@ -67,7 +67,7 @@ def leaves_answer(shape: Shape) -> str:
             leaves = sum(1 for _ in shape.leaves)
             return _total_size([shape], f"{leaves:,} {'leaf' if leaves == 1 else 'leaves'}")
         case _:
-            return f"Unknown type in {shape}: size not known"
+            return f"Unknown type in {shape}: its size is unknown"
 
 
 def shapes_answer(shapes: Sequence[Shape]) -> str:

@@ -16,7 +16,7 @@ from hlo_cli.render.sanitize import sanitize
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import ROWS_FOR_A_PERSON, Table
-from hlo_cli.source import Diagnostic, HloError, nearest
+from hlo_cli.source import Diagnostic, HloError, did_you_mean, nearest
 from hlo_cli.syntax.scanning.attributes import one_line
 from hlo_cli.transform.extract import extracted
 from hlo_cli.transform.in_place import copies_note
@@ -117,5 +117,5 @@ def _find(module: Module, name: str, computation: str | None) -> Instruction:
     if (found := chosen.instruction(name)) is not None:
         return found
     close = nearest(name.removeprefix("%"), (instruction.name for instruction in chosen.instructions))
-    hint = f"did you mean '{close}'?" if close else None
+    hint = did_you_mean(close)
     raise HloError(f"instruction '{name.removeprefix('%')}' not found in {chosen.name}", hint=hint)

@@ -98,7 +98,7 @@ only older versions reject.
     is_common=True,
     metavar="SIZE",
     default_text="present peak",
-    help="Keep peak memory below SIZE, such as 12GiB (with --reorder latency).",
+    help="Keep the peak of main memory below SIZE, such as 12GiB (with --reorder latency).",
 )
 @option(
     "--desugar",

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -85,7 +85,7 @@ class Option(click.Option):
         message = f"invalid value '{value}' for {max(self.opts, key=len)}"
         if isinstance(self.type, click.Choice):
             near = nearest(str(value), self.type.choices)
-            hint = f"did you mean '{near}'?" if near else f"available: {', '.join(self.type.choices)}"
+            hint = did_you_mean(near) or f"available: {', '.join(self.type.choices)}"
             return HloError(message, hint=hint)
         expected = "true or false" if self.is_flag else "an integer"
         if isinstance(self.type, click.IntRange) and self.type.min is not None:

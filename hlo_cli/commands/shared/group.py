@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.source import HloError, nearest
+from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -57,7 +57,7 @@ class CommandTable(click.Group):
         if os.path.exists(name):
             return f"to read the file '{name}', run `hlo parse {quote(name)}`"
         near = nearest(name, self.table)
-        return f"did you mean '{near}'?" if near else "run `hlo --help` to list all commands"
+        return did_you_mean(near) or "run `hlo --help` to list all commands"
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can come first, found without importing a command."""
@@ -80,12 +80,14 @@ def error_of(error: click.ClickException) -> HloError:
     """
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "hlo"
-    hint = f"run `{path} --help` to list all {'commands' if path == 'hlo' else 'options'}"
+    hint = f"run `{path} --help` to list all options"
+    if path == "hlo":
+        hint = "put options after the command, or run `hlo --help`"
     match error:
         case click.NoSuchOption():
             known = (name for each in (context.command.params if context else ()) for name in each.opts)
             near = next(iter(error.possibilities or ()), None) or nearest(error.option_name, known)
-            return HloError(f"unknown option '{error.option_name}'", hint=f"did you mean '{near}'?" if near else hint)
+            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(near) or hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
             used = next((each for each in params if error.option_name in each.opts), None)
@@ -132,7 +134,7 @@ def _output_of(arguments: Sequence[str]) -> OutputOptions:
     color = _value_of("--color", arguments)
     return OutputOptions(
         color=color if color in COLOR_CHOICES else "auto",
-        ascii="--ascii" in arguments,
+        ascii="--ascii" in arguments or os.environ.get("HLO_ASCII", "").lower() in ("1", "true", "t", "yes", "y", "on"),
         quiet=not {"-q", "--quiet"}.isdisjoint(arguments),
     )
 

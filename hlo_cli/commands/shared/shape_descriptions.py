@@ -137,13 +137,13 @@ def _tile(shape: ArrayShape, number: int, names: Sequence[str]) -> str:
         return f"one tile of {' × '.join(map(str, step.tile))} for the single element"
     if number == 0:
         return f"{_first_tile(shape, names)}: {counts} {'tile' if step.counts == (1,) else 'tiles'}"
-    rows, outer = split_sizes(tile)[0], "tile" if number == 1 else "subtile"
+    rows, outer = split_sizes(tile)[0], "tile" if number == 1 else "inner tile"
     if COMBINE not in tile.dimensions and len(step.tile) == 2 and step.tile[1] == 1 and rows > 1:
         group = "pairs of rows" if rows == 2 else f"groups of {rows} rows"
         return f"within each {outer}, {group} are interleaved" + _in_a_word(shape, rows)
     if len(step.tile) == 1:
         return f"within each {outer}, {format_count(step.counts[0], 'rows')} of {step.tile[0]:,}"
-    return f"within each {outer}, {counts} subtiles of {' × '.join(map(str, step.tile))}"
+    return f"within each {outer}, {counts} inner tiles of {' × '.join(map(str, step.tile))}"
 
 
 def _sizes(shape: ArrayShape, names: Sequence[str], *, numbered: bool) -> str:
@@ -151,7 +151,7 @@ def _sizes(shape: ArrayShape, names: Sequence[str], *, numbered: bool) -> str:
     if true_rank(shape) < shape.rank and shape.elements and shape.rank > 1:
         parts.append(f"true rank {true_rank(shape)} (without dimensions of size 1)")
     if UNBOUNDED in shape.dimensions:
-        parts.append("? is known only at run time; counted as 1")
+        parts.append("? is known only at run time; assumed to be 1")
     return "; ".join(parts)
 
 

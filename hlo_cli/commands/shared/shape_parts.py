@@ -108,8 +108,8 @@ def drawing_answer(shape: ArrayShape) -> str:
     parts = [f"{positions} for {format_count(shape.elements, 'elements')}" if is_padded else f"{positions}, no padding"]
     sizes = [_format_tile(tile) for tile in shape.layout.tiles]
     if len(sizes) > 1 and all(len(tile.dimensions) == 1 for tile in shape.layout.tiles[:2]):
-        subtiles = f", ┊ {sizes[2]}" if len(sizes) > 2 else ""
-        parts.append(f"tiles of {sizes[0]} in rows of {sizes[1]}{subtiles}")
+        inner = f", ┊ {sizes[2]}" if len(sizes) > 2 else ""
+        parts.append(f"tiles of {sizes[0]} in rows of {sizes[1]}{inner}")
     elif len(sizes) > 1:
         parts.append(f"tiles {sizes[0]}, ┊ {sizes[1]}")
     elif sizes:

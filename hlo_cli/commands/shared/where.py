@@ -70,14 +70,13 @@ def chosen(
 
     >>> found, [note] = chosen({"a": True, "b": None, "c": False}.get, "abc", "letters")
     >>> found, note.message
-    (('a',), '1 letter passed over: whether it is so depends on what is unknown')
+    (('a',), '1 letter skipped: --where depends on an unknown value')
     """
     if test is None:
         return tuple(things), ()
     answers = [(thing, test(thing)) for thing in things]
     unknown = sum(answer is None for _, answer in answers)
-    are = "it is" if unknown == 1 else "they are"
-    message = f"{format_count(unknown, noun)} passed over: whether {are} so depends on what is unknown"
+    message = f"{format_count(unknown, noun)} skipped: --where depends on an unknown value"
     notes = (Diagnostic("note", message),) if unknown else ()
     return tuple(thing for thing, answer in answers if answer), notes
 

@@ -208,7 +208,8 @@ def _array(argument: str, reading: InputOptions) -> _Array:
                 f"'{argument}' is a dump, not a shape", hint=f"name an instruction in it, such as {argument}:fusion.3"
             )
         raise HloError(
-            f"'{argument}' is neither a shape nor DUMP:NAME", hint="for example f32[8,128]{1,0} or dump.txt:fusion.3"
+            f"expected a shape or DUMP:NAME, found '{argument}'",
+            hint="for example f32[8,128]{1,0} or dump.txt:fusion.3",
         )
     return _array_of(named.shape, named)
 

@@ -121,8 +121,8 @@ def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]
     if base:
         answer += f", address {hex(base + byte)}"
     words = [
-        f"{'Tile' if not level else 'subtile'} ({_bare(tile.tile_index)}) of {_times(tile.tile_grid)}, "
-        f"index ({_bare(tile.index_in_tile)}) in a {'tile' if not level else 'subtile'} of {_times(tile.sizes)}"
+        f"{'Tile' if not level else 'inner tile'} ({_bare(tile.tile_index)}) of {_times(tile.tile_grid)}, "
+        f"index ({_bare(tile.index_in_tile)}) in {'a tile' if not level else 'an inner tile'} of {_times(tile.sizes)}"
         for level, tile in enumerate(place.tiles)
     ]
     return answer, [Passage("tiles", ("; ".join(words),))] if words else []

@@ -65,7 +65,7 @@ def read_fields(data: bytes) -> list[Field]:
     except IndexError:
         raise WireError("truncated varint") from None
     except KeyError:
-        raise WireError("unknown wire type") from None
+        raise WireError("invalid field type") from None
     return fields
 
 

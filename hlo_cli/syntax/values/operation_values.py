@@ -62,7 +62,7 @@ def _read_pad(tokens: Tokens, *, parts: tuple[int, ...] = (2, 3)) -> tuple[tuple
     start, end = tokens.start, tokens.end
     padding = [_numbers(tokens, start, part.split("_")) for part in tokens.expect(tk.PAD).split("x")]
     if any(len(part) not in parts for part in padding):
-        tokens.fail("expected low_high for every dimension", start, end)
+        tokens.fail("expected low_high for each dimension", start, end)
     return tuple(padding)
 
 
