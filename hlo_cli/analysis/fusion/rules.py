@@ -83,41 +83,21 @@ USED_AS_TUPLE: Final = Rule("used-as-tuple", "the result of one of them is used 
 SHAPE_MISMATCH: Final = Rule("shape-mismatch", "their shapes differ, and a multi-output fusion needs equal shapes")
 SIBLINGS_NOT_ELEMENTWISE: Final = Rule("siblings-not-elementwise", "one of them is not elementwise")
 
-ALL: Final = (
-    *(LOOP, OUTPUT_FUSION, VECTOR_DOT, SIBLINGS),
-    *(
-        PRODUCER_NOT_FUSIBLE,
-        CONSUMER_NOT_FUSIBLE,
-        NOT_ON_ALL_PATHS,
-        LIBRARY_CALL,
-        CONSTANT_ARRAY,
-        RESERVED_FOR_DOT,
-        NOT_ELEMENTWISE,
-    ),
-    *(
-        CONCATENATE,
-        EXPENSIVE_REUSE,
-        ROOT,
-        EXPENSIVE_DUPLICATION,
-        NO_DUPLICATION,
-        IN_PLACE_READS_OPERAND,
-        IN_PLACE,
-        TOO_MANY_REDUCES,
-        CONSTANT,
-    ),
-    *(FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION, OVERWRITTEN),
-    *(
-        MULTI_OUTPUT_DISABLED,
-        INDIRECT_DEPENDENCY,
-        ALIASED,
-        OVERWRITTEN_BY_CONSUMER,
-        SIBLING_OVERWRITES_OPERAND,
-        USED_AS_TUPLE,
-        SHAPE_MISMATCH,
-        SIBLINGS_NOT_ELEMENTWISE,
-    ),
+PAIR_RULES: Final = (
+    *(LOOP, OUTPUT_FUSION, VECTOR_DOT),
+    *(PRODUCER_NOT_FUSIBLE, CONSUMER_NOT_FUSIBLE, NOT_ON_ALL_PATHS),
+    *(LIBRARY_CALL, CONSTANT_ARRAY, RESERVED_FOR_DOT, NOT_ELEMENTWISE, CONCATENATE),
+    *(EXPENSIVE_REUSE, ROOT, EXPENSIVE_DUPLICATION, NO_DUPLICATION, IN_PLACE_READS_OPERAND, IN_PLACE),
+    *(TOO_MANY_REDUCES, CONSTANT, FUSION_PRODUCER, CODE_SIZE, NO_LOOP_FUSION),
 )
-"""All rules."""
+"""Rules of the fusion pass for a producer and a consumer; those that allow the fusion come first."""
+
+ALL: Final = (
+    *PAIR_RULES,
+    *(SIBLINGS, OVERWRITTEN, MULTI_OUTPUT_DISABLED, INDIRECT_DEPENDENCY, ALIASED, OVERWRITTEN_BY_CONSUMER),
+    *(SIBLING_OVERWRITES_OPERAND, USED_AS_TUPLE, SHAPE_MISMATCH, SIBLINGS_NOT_ELEMENTWISE),
+)
+"""All rules, with those of a new order and of multi-output fusions."""
 
 
 @dataclass(frozen=True, slots=True)

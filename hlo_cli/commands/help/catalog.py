@@ -25,6 +25,10 @@ _TOPICS: Final = (
     Topic("layout", "Concepts", "Read a shape with its layout: dimension order, tiles, memory space"),
     Topic("tiling", "Concepts", "Compute where tiles put an element, and what padding costs"),
     Topic("addresses", "Concepts", "Map between elements, linear indices, bytes, and tiles"),
+    Topic("memory", "Concepts", "Find what fills a device's memory, and lower the peak"),
+    Topic("schedule", "Concepts", "Read and change the order of instructions"),
+    Topic("async", "Concepts", "Read async operations, and find those that are exposed"),
+    Topic("fusion", "Concepts", "See what fusion combines and saves, and why pairs are not fused"),
     Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("where", "Reference", "Filter expressions for --where"),
@@ -40,7 +44,7 @@ _TOPICS: Final = (
 TOPICS: Final = {topic.name: topic for topic in _TOPICS}
 """Every topic by its name, in the order in which they are listed."""
 
-_GENERATED: Final = {"chips": "hlo_cli.commands.help.chips"}
+_GENERATED: Final = {"chips": "hlo_cli.commands.help.chips", "fusion_rules": "hlo_cli.commands.help.fusion_rules"}
 """Parts of pages that are made from the program's tables: the modules whose `markdown` returns them."""
 
 _PLACEHOLDER = lazy_regex(r"(?m)^<!-- generated: (\w+) -->$")
