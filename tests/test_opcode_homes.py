@@ -19,6 +19,7 @@ from hlo_cli.ir.operations import OPERATIONS
 PACKAGE = Path(__file__).parent.parent / "hlo_cli"
 TABLE = "ir/operation_table/"
 HOMES = (TABLE, "ir/opcodes.py", "ir/operations.py")
+TOPICS = "commands/help/catalog.py"  # `fusion` is a page there
 MOST_FILES = 12
 _NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
@@ -47,7 +48,7 @@ def _named() -> dict[str, set[str]]:
     """The files, besides the homes of opcodes, that hold an opcode as a literal, or as a word in a list of opcodes."""
     found: dict[str, set[str]] = defaultdict(set)
     for file, text in _texts().items():
-        for literal in () if file.startswith(HOMES) else _literals(ast.parse(text)):
+        for literal in () if file.startswith((*HOMES, TOPICS)) else _literals(ast.parse(text)):
             words = literal.split()
             if literal in OPERATIONS or (len(words) > 1 and OPERATIONS.keys() >= set(words)):
                 for word in words:
