@@ -407,7 +407,7 @@ def test_the_help_tells_of_every_field_and_runs() -> None:
     module = parse_module((FIXTURES / "tpu/v5e_conv/after_optimizations.txt").read_text(encoding="utf-8"))
     page = source_of("where")
     examples = page.partition("```text\n")[2].partition("```")[0].splitlines()
-    examples += re.findall(r"--where '(.*?)'", page)
+    examples += re.findall(r"hlo (?:parse|layout) DUMP --where '(.*?)'", page)
     assert len(examples) == 13
     for example in examples:
         chosen(example, module)
@@ -415,6 +415,14 @@ def test_the_help_tells_of_every_field_and_runs() -> None:
         assert f"`{name}`" in page
     for name in value_fields(module).functions:
         assert f"`{name}(" in page
+
+
+def test_an_unknown_column_has_a_hint_with_all_columns() -> None:
+    table = Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), ())
+    with pytest.raises(HloError) as raised:
+        rows_where("opcode == copy", table)
+    diagnostic = raised.value.diagnostic
+    assert (diagnostic.message, diagnostic.hint) == ("unknown field 'opcode'", "available: value, bytes")
 
 
 def test_functions_are_for_instructions() -> None:

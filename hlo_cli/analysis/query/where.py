@@ -77,7 +77,13 @@ class Fields(Generic[T]):
         known = (*self.readers, *self.others)
         close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
         hint = did_you_mean(close) if close != asked.name else None
-        raise where.error(f"unknown field '{asked}'", asked.span, hint or "see `hlo help where` for all fields")
+        raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())
+
+    def _available(self) -> str:
+        """The hint for an unknown field: the columns of a table, or where the fields of instructions are listed."""
+        if self.places or not self.readers:
+            return "see `hlo help where` for all fields"
+        return f"available: {', '.join(self.readers)}"
 
 
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:

@@ -48,7 +48,8 @@ EXAMPLES = (
 DETAILS = """\
 Without a report option, each fusion is listed with the bytes that it reads and
 writes and the memory traffic that it saves. Costs are those of XLA's cost
-analysis. `hlo help chips` explains estimated times.
+analysis. See `hlo help fusion` for the terms, and `hlo help chips` for
+estimated times.
 
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.

@@ -40,7 +40,8 @@ DETAILS = """\
 Without a report option, the values that are live at the peak are listed.
 Numbers are computed with the rules of XLA's buffer assignment. If the dump
 includes the compiler's own buffer assignment, its numbers are used. XLA release
-0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026.
+0.10.2 is that of jaxlib 0.10.2; 2026-08 is XLA's source of August 2026. See
+`hlo help memory` for live ranges, allocations, and how to lower the peak.
 """
 
 

@@ -116,7 +116,9 @@ def _facts(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue) ->
             "defined", (Amount("step", value.start, "step"),), f"{instruction.opcode} in {instruction.computation.name}"
         ),
         Fact(
-            "freed", (Amount("step", value.end, "step"),), f"{format_count(value.end - value.start + 1, 'steps')} later"
+            "freed",
+            (Amount("step", value.end, "step"),),
+            f"live for {format_count(value.end - value.start + 1, 'steps')}",
         ),
         Fact("kind", (), f"{value.kind} in {space.name}"),
         Fact("shape", (Amount("bytes", value.padded_bytes, "bytes"),), str(value.shape)),

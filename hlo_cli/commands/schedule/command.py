@@ -49,7 +49,8 @@ EXAMPLES = (
 DETAILS = """\
 An async operation is exposed if no kernel runs between its start and its done,
 or if the compiler marked it is_sync. With --chip, durations and exposed time
-are estimated (see `hlo help chips`). Steps are those of `hlo memspace`.
+are estimated (see `hlo help chips`). Steps are those of `hlo memspace`. See
+`hlo help async` and `hlo help schedule` for the terms.
 
 Values of --reorder:
   memory     least memory: temporary allocation, or the peak on TPU
