@@ -22,17 +22,6 @@ def entry_page(glossary: Page, term: str) -> Page:
     return Page("glossary", tuple(block for item in found for block in item))
 
 
-def entry_names(glossary: Page) -> frozenset[str]:
-    """Every name that has an entry, in lower case.
-
-    >>> from hlo_cli.commands.help.catalog import source_of
-    >>> from hlo_cli.commands.help.markdown import read_page
-    >>> "live range" in entry_names(read_page("glossary", source_of("glossary")))
-    True
-    """
-    return frozenset(name for names, _ in _entries(glossary) for name in names)
-
-
 def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]]]:
     """The entries: items of lists that begin with their names in bold."""
     for block in glossary.blocks:
