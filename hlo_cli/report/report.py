@@ -34,13 +34,13 @@ class Report:
 
     >>> report = Report("layout", "no padding in 3 values", numbers={"values": 3, "padding_bytes": 0})
     >>> report.schema
-    'hlo.layout/1'
+    'hlo.layout/2'
     """
 
     command: str
     answer: str
     _: KW_ONLY
-    version: int = 1
+    version: int = 2
     numbers: Mapping[str, Cell] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     next: tuple[str, ...] = ()
