@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.commands.help.blocks import Block, ItemList, Page, Paragraph
-from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.report.unknown_choice import unknown_choice_error
 
 
 def entry_page(glossary: Page, term: str) -> Page:
@@ -16,9 +16,8 @@ def entry_page(glossary: Page, term: str) -> Page:
     wanted = _key(term)
     found = tuple(item for names, item in _entries(glossary) if wanted in names)
     if not found:
-        similar = nearest(wanted, (name for names, _ in _entries(glossary) for name in names))
-        hint = did_you_mean(similar) or "run `hlo help glossary` to list all terms"
-        raise HloError(f"unknown term '{term}'", hint=hint)
+        known = (name for names, _ in _entries(glossary) for name in sorted(names))
+        raise unknown_choice_error("term", term, known, listed_by="hlo help glossary")
     return Page("glossary", tuple(block for item in found for block in item))
 
 
