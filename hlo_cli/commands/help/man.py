@@ -40,11 +40,14 @@ def _lines(block: Block) -> Iterator[str]:
             for number, item in enumerate(items, 1):
                 yield f".IP {f'{number}.' if is_numbered else chr(92) + '(bu'} 4"
                 yield from _item(item)
-        case GridTable(_, rows):
+        case GridTable(header, rows):
+            names = [f"{_text(name)}: " if len(header) > 2 and name else "" for name in header]
             for row in rows:
                 yield ".TP"
                 yield _line(_text(row[0]))
-                yield _line("; ".join(_text(cell) for cell in row[1:] if cell))
+                yield _line(
+                    "; ".join(name + _text(cell) for name, cell in zip(names[1:], row[1:], strict=True) if cell)
+                )
 
 
 def _item(blocks: Iterable[Block]) -> Iterator[str]:
