@@ -8,6 +8,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
+from glossary_columns import columns_in_code
 from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.shared.group import CommandTable
 
@@ -45,6 +46,8 @@ def completed(*typed: str) -> list[str]:
         (("diff", "--ignore", "meta"), {"metadata"}),
         (("fuse", CONV, "--fusion-rules", "multi"), {"multi-output"}),
         (("schedule", CONV, "--reorder", "lat"), {"latency"}),
+        (("layout", CONV, "--sort", "padd"), {"padded_bytes", "padding"}),
+        (("fuse", "--columns", "fusion,saved_"), {"fusion,saved_bytes", "fusion,saved_share"}),
         (("help", "til"), {"tiling"}),
         (("help", "pars"), {"parse"}),
     ],
@@ -54,6 +57,14 @@ def test_values(typed: tuple[str, ...], expected: set[str]) -> None:
     offered = completed(*typed)
     assert expected <= set(offered)
     assert all(each.lower().startswith(typed[-1].lower().lstrip("%")) for each in offered)
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"help"}))
+def test_columns_are_those_of_the_command(command: str) -> None:
+    """Every column of a table of the command is offered, and none that only others show."""
+    offered = completed(command, "--columns", "")
+    assert {name for name, shown in columns_in_code().items() if command in shown.commands} == set(offered)
+    assert completed(command, "--sort", "") == offered
 
 
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"help"}))
@@ -70,7 +81,7 @@ def test_an_unreadable_dump_offers_nothing(path: str) -> None:
 
 def test_every_option_with_a_value_is_completed_or_free() -> None:
     """A new option with a value needs a completer, or a place in the list of those whose values are free."""
-    free = {"SIZE", "N", "EXPR", "ADDRESS", "LIST", "COLUMN"}
+    free = {"SIZE", "N", "EXPR", "ADDRESS", "LIST"}
     table = CommandTable(COMMANDS)
     for name in COMMANDS:
         command = table.get_command(click.Context(table), name)

@@ -81,13 +81,13 @@ def test_json_reads_back_as_the_raw_rows(raw: list[tuple[str, Cell]]) -> None:
 def test_the_envelope_of_json() -> None:
     note = Diagnostic("note", "stage taken", Source("a.txt", "HloModule a\nx"), Span(12, 13), code="stage")
     report = Report(
-        "memspace", "It fits", version=2, numbers={"peak_bytes": 3, "limit_bytes": UNKNOWN},
+        "memspace", "It fits", version=3, numbers={"peak_bytes": 3, "limit_bytes": UNKNOWN},
         parts=(TABLE, Figure("chart", fixed("▁▂"), data={"steps": (1, 2)}), Passage("advice", ("none",))),
         notes=(note,), input={"path": "a.txt", "stage": None},
     )  # fmt: skip
     read = json.loads(written(report, "json"))
     assert list(read) == ["schema", "input", "answer", "tables", "figures", "text", "notes"]
-    assert read["schema"] == "hlo.memspace/2"
+    assert read["schema"] == "hlo.memspace/3"
     assert read["input"] == {"path": "a.txt", "stage": None}
     assert read["answer"] == {"peak_bytes": 3, "limit_bytes": None}
     assert read["tables"]["values"]["columns"][1] == {"name": "padded_bytes", "unit": "bytes"}

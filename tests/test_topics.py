@@ -226,7 +226,7 @@ def test_text_is_escaped_in_html() -> None:
         (["--all", "where"], "--all cannot be used with a topic", ""),
         (["--all", "--format", "man"], "--all cannot be used with --format man", ""),
         (["--format", "html"], "--format html requires a topic or --all", ""),
-        (["where", "-o", "x.pdf"], "cannot write 'x.pdf': unsupported extension .pdf", "available: .html, .md, .man"),
+        (["where", "-o", "x.pdf"], "cannot write x.pdf: unsupported format .pdf", "available: .html, .md, .man"),
     ],
 )
 def test_errors(arguments: list[str], message: str, hint: str, capsys: Capture) -> None:

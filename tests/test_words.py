@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from visible_texts import PROJECT_FILES, ROOT, Text, texts_in_code, texts_in_files
+from visible_texts import PROJECT_FILES, ROOT, Text, texts_in_code, texts_in_files, texts_of_rules
 
 BANNED: dict[str, str] = {
     r"\balive\b|\blives\b|\blife\b|\bdies\b": "live range, live",
@@ -64,7 +64,7 @@ ALLOWED: frozenset[str] = frozenset(("odd", "color:{odd};fill:{odd}"))
 @cache
 def texts() -> list[Text]:
     """Every visible text."""
-    return [*texts_in_code(), *texts_in_files()]
+    return [*texts_in_code(), *texts_of_rules(), *texts_in_files()]
 
 
 @pytest.mark.parametrize("pattern", BANNED)

@@ -1,4 +1,7 @@
-"""The texts that a person reads: every string in the code that is not a docstring, the help topics, and project files."""
+"""The texts that a person reads: the strings of the code, the pages of lint rules, the help topics, and project files.
+
+Docstrings are not visible, except those of lint rules, which are the pages of `hlo lint --explain`.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,14 @@ def texts_in_code() -> Iterator[Text]:
     for path in sorted((ROOT / "hlo_cli").rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         yield from (Text(name, line, text) for line, text in strings_of(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def texts_of_rules() -> Iterator[Text]:
+    """The pages of all lint rules, which are docstrings."""
+    for path in sorted((ROOT / "hlo_cli" / "lint" / "rules").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.decorator_list and (page := ast.get_docstring(node)):
+                yield Text(path.relative_to(ROOT).as_posix(), node.lineno, page)
 
 
 def strings_of(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import Cell
+from hlo_cli.report.table_meanings import table_names
 from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import Diagnostic, HloError
 
@@ -34,13 +35,13 @@ class Report:
 
     >>> report = Report("layout", "no padding in 3 values", numbers={"values": 3, "padding_bytes": 0})
     >>> report.schema
-    'hlo.layout/1'
+    'hlo.layout/2'
     """
 
     command: str
     answer: str
     _: KW_ONLY
-    version: int = 1
+    version: int = 2
     numbers: Mapping[str, Cell] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     next: tuple[str, ...] = ()
@@ -89,7 +90,8 @@ class Report:
     def only(self, name: str, *, as_rows: bool) -> Report:
         """The report with only the part of that name, which `--sort`, `--columns`, and `--top` then apply to.
 
-        With `as_rows`, a part of another kind becomes a table. HloError if no part of that name has rows.
+        With `as_rows`, a part of another kind becomes a table. HloError if no part of that name has rows; a table of
+        other reports of the command is not unknown, but missing.
 
         >>> Report("diff", "No difference").only("changes", as_rows=True)
         Traceback (most recent call last):
@@ -99,6 +101,8 @@ class Report:
         parts = {part.name: part for part in self.parts_with_rows}
         if not parts:
             raise HloError("this report has no tables")
+        if name not in parts and name in table_names(self.command):
+            raise HloError(f"this report has no table '{name}'", hint=f"available: {', '.join(parts)}")
         if name not in parts:
             raise unknown_choice_error("table", name, parts)
         part = parts[name]

@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.ir.shape import TupleShape
-from hlo_cli.source import Diagnostic, HloError, Span
+from hlo_cli.source import Diagnostic, HloError, Span, counted
 
 _NEEDS_COMPUTATION = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.WHILE))
 _MIN_OPERANDS: dict[str, int] = {
@@ -78,15 +78,15 @@ def _instruction_problems(
     if (
         minimum := OPCODE_ARITY.get(instruction.written_opcode) or _MIN_OPERANDS.get(instruction.written_opcode, 0)
     ) > len(operands):
-        count = _format_count(len(operands), "operand")
+        count = counted(len(operands), "operands")
         yield f"{name} has {count}, but {instruction.written_opcode} needs at least {minimum}"
     if instruction.written_opcode == opcodes.TUPLE and _elements(instruction) != len(operands):
-        elements = _format_count(_elements(instruction), "element")
-        yield f"{name} has {_format_count(len(operands), 'operand')}, but its shape has {elements}"
+        elements = counted(_elements(instruction), "elements")
+        yield f"{name} has {counted(len(operands), 'operands')}, but its shape has {elements}"
     if instruction.written_opcode == opcodes.GET_TUPLE_ELEMENT and operands:
         index = instruction.integer("index") or 0
         if index >= _elements(operands[0]):
-            elements = _format_count(_elements(operands[0]), "element")
+            elements = counted(_elements(operands[0]), "elements")
             yield f"{name} selects element {index} of a tuple with {elements}"
     root = called[0].root if instruction.written_opcode == opcodes.FUSION and called else None
     if root is not None and _elements(root) != _elements(instruction):
@@ -94,14 +94,10 @@ def _instruction_problems(
     if instruction.written_opcode in _NEEDS_COMPUTATION and not called:
         yield f"{name} has no called computation"
     if instruction.written_opcode == opcodes.FUSION and called and len(called[0].parameters) != len(operands):
-        counts = _format_count(len(operands), "operand"), _format_count(len(called[0].parameters), "parameter")
+        counts = counted(len(operands), "operands"), counted(len(called[0].parameters), "parameters")
         yield f"{name} has {counts[0]}, but {called[0].name} has {counts[1]}"
 
 
 def _elements(instruction: Instruction) -> int:
     """Number of elements of a tuple result; 0 for an array."""
     return len(instruction.shape.elements) if isinstance(instruction.shape, TupleShape) else 0
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hlo_cli.commands.help.catalog import TOPICS, manual_source, source_of
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import OutputOptions, ascii_option, color_option, path_option
 from hlo_cli.commands.shared.writing import write
-from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.report.unknown_choice import unknown_choice_error
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.help.blocks import Page
@@ -56,7 +57,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     type=click.Choice(FORMATS),
     metavar="FORMAT",
     default_text="text",
-    help=f"Set the output format: {one_of(FORMATS)}.",
+    help=f"Set the output format: {joined_by_or(FORMATS)}.",
 )
 @path_option
 @color_option
@@ -95,7 +96,7 @@ def _format_of(path: str | None) -> str:
 
     extension = os.path.splitext(path)[1].lower() if path else ""
     if extension not in _EXTENSIONS and extension[1:] in FOREIGN:
-        raise HloError(f"cannot write '{path}': unsupported extension {extension}", hint="available: .html, .md, .man")
+        raise HloError(f"cannot write {path}: unsupported format {extension}", hint="available: .html, .md, .man")
     return _EXTENSIONS.get(extension, "text")
 
 
@@ -207,8 +208,4 @@ def _command_help(context: click.Context, name: str) -> str:
 def _unknown_topic(name: str, commands: Sequence[str]) -> HloError:
     if name.upper().startswith("HLO") and name[3:].isdigit():
         return HloError(f"unknown topic '{name}'", hint=f"run `hlo lint --explain {name.upper()}`")
-    similar = nearest(name, (*TOPICS, *commands))
-    return HloError(
-        f"unknown topic '{name}'",
-        hint=did_you_mean(similar) or "run `hlo help` to list all topics",
-    )
+    return unknown_choice_error("topic", name, (*TOPICS, *commands), listed_by="hlo help")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo_cli.commands.help.blocks import Block, ItemList, Page, Paragraph
-from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.report.unknown_choice import unknown_choice_error
 
 
 def entry_page(glossary: Page, term: str) -> Page:
@@ -16,21 +16,9 @@ def entry_page(glossary: Page, term: str) -> Page:
     wanted = _key(term)
     found = tuple(item for names, item in _entries(glossary) if wanted in names)
     if not found:
-        similar = nearest(wanted, (name for names, _ in _entries(glossary) for name in names))
-        hint = did_you_mean(similar) or "run `hlo help glossary` to list all terms"
-        raise HloError(f"unknown term '{term}'", hint=hint)
+        known = (name for names, _ in _entries(glossary) for name in sorted(names))
+        raise unknown_choice_error("term", term, known, listed_by="hlo help glossary")
     return Page("glossary", tuple(block for item in found for block in item))
-
-
-def entry_names(glossary: Page) -> frozenset[str]:
-    """Every name that has an entry, in lower case.
-
-    >>> from hlo_cli.commands.help.catalog import source_of
-    >>> from hlo_cli.commands.help.markdown import read_page
-    >>> "live range" in entry_names(read_page("glossary", source_of("glossary")))
-    True
-    """
-    return frozenset(name for names, _ in _entries(glossary) for name in names)
 
 
 def _entries(glossary: Page) -> Iterator[tuple[frozenset[str], tuple[Block, ...]]]:

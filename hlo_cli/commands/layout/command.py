@@ -9,13 +9,13 @@ import click
 
 from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
 from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, one_of, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import shape_text
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import OutputOptions
@@ -49,7 +49,7 @@ EXAMPLES = (
     type=click.Choice(GROUPINGS),
     metavar="GROUP",
     default="shape",
-    help=f"Group the values of a dump by {one_of(GROUPINGS)}.",
+    help=f"Group the values of a dump by {joined_by_or(GROUPINGS)}.",
 )
 @flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
 @option(
@@ -98,7 +98,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 def _generations() -> str:
     from hlo_cli.analysis.hardware.chips import tpu_generations
 
-    return one_of([generation.name for generation in tpu_generations()])
+    return joined_by_or([generation.name for generation in tpu_generations()])
 
 
 def _explain(texts: Sequence[str], options: LayoutOptions, output: OutputOptions) -> int:

@@ -11,11 +11,11 @@ import click
 
 from hlo_cli.commands.lint.options import LintOptions
 from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import OUTPUT, Command, flag, one_of, option
+from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write, write_report
-from hlo_cli.source import SEVERITIES
+from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -77,7 +77,7 @@ or unreadable input.
     is_common=True,
     type=click.Choice(SEVERITIES),
     metavar="LEVEL",
-    help=f"Hide findings below this severity: {one_of(SEVERITIES)}.",
+    help=f"Hide findings below this severity: {joined_by_or(SEVERITIES)}.",
 )
 @option(
     "--set",

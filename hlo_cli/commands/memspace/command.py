@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import Command, flag, one_of, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.memspace.options import MemspaceOptions
@@ -55,7 +55,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     type=click.Choice(GROUPINGS),
     metavar="GROUP",
     default="value",
-    help=f"Group live values by {one_of(GROUPINGS)}.",
+    help=f"Group live values by {joined_by_or(GROUPINGS)}.",
 )
 @option(
     "--at",
@@ -121,7 +121,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
     type=click.Choice(RELEASES),
     metavar="NAME",
     default=RELEASES[0],
-    help=f"Follow the buffer assignment rules of this XLA release: {one_of(RELEASES)}.",
+    help=f"Follow the buffer assignment rules of this XLA release: {joined_by_or(RELEASES)}.",
 )
 @each_options
 @io_options

@@ -9,14 +9,14 @@ import click
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
-from hlo_cli.commands.shared.command import Command, flag, one_of, option
+from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import Diagnostic
+from hlo_cli.source import Diagnostic, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
@@ -82,7 +82,7 @@ only older versions reject.
     is_common=True,
     type=click.Choice(MODELS),
     metavar="COST",
-    help=f"Show the longest dependency chain, measured in {one_of(MODELS)}.",
+    help=f"Show the longest dependency chain, measured in {joined_by_or(MODELS)}.",
 )
 @option(
     "--reorder",
@@ -91,7 +91,7 @@ only older versions reject.
     is_common=True,
     type=click.Choice(ORDERS),
     metavar="GOAL",
-    help=f"Reschedule the module and compare memory and overlap: {one_of(ORDERS)}.",
+    help=f"Reschedule the module and compare memory and overlap: {joined_by_or(ORDERS)}.",
 )
 @option(
     "--limit",

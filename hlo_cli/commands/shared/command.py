@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.report.unknown_choice import choice_hint
+from hlo_cli.source import HloError
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -84,9 +85,7 @@ class Option(click.Option):
     def _invalid(self, value: object) -> HloError:
         message = f"invalid value '{value}' for {max(self.opts, key=len)}"
         if isinstance(self.type, click.Choice):
-            near = nearest(str(value), self.type.choices)
-            hint = did_you_mean(near) or f"available: {', '.join(self.type.choices)}"
-            return HloError(message, hint=hint)
+            return HloError(message, hint=choice_hint("value", str(value), self.type.choices))
         expected = "true or false" if self.is_flag else "an integer"
         if isinstance(self.type, click.IntRange) and self.type.min is not None:
             expected = f"an integer of at least {self.type.min}"
@@ -202,17 +201,6 @@ class _HelpOption(Option):
         if value and not ctx.resilient_parsing:
             click.echo(self.page(ctx))
             ctx.exit()
-
-
-def one_of(values: Sequence[str]) -> str:
-    """A list of alternatives in a sentence.
-
-    >>> one_of(("auto", "always", "never")), one_of(("0.10.2", "2026-08"))
-    ('auto, always, or never', '0.10.2 or 2026-08')
-    """
-    if len(values) < 3:
-        return " or ".join(values)
-    return f"{', '.join(values[:-1])}, or {values[-1]}"
 
 
 def _grouped(ctx: click.Context, options: Iterable[Option]) -> dict[str, list[tuple[str, str]]]:

@@ -1,4 +1,4 @@
-"""Shell completion of values: chips, rules, stages, modules, and the names in the dump on the command line.
+"""Shell completion of values: chips, rules, columns, stages, modules, and the names in the dump on the command line.
 
 Completers have the signature that click's `shell_complete=` expects: the context with what is typed so far, the
 parameter, and the incomplete word. Unreadable input completes to nothing: a shell has no place for errors.
@@ -27,6 +27,7 @@ Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"
 
 _INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = (?:\(\)|\(*+[a-z]\w*+\[)")
 _COMPUTATION = lazy_regex(r"(?m)^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
+_COLUMN = lazy_regex(r"(?m)^- \*\*(\w+)\*\*[^:\n]*: (.*) Shown by ([\w, -]+)\.$")
 _MAXIMUM_BYTES: Final = 64 << 20
 _MAXIMUM_NAMES: Final = 1_000
 """Limits that keep a shell responsive: larger files are not read, and further names not offered."""
@@ -105,6 +106,16 @@ def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _matching((*table_names(ctx.info_name or ""), "help"), incomplete)
 
 
+def column(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """A column of the command, as the glossary lists them."""
+    return _matching(_columns_of(ctx.info_name or ""), incomplete)
+
+
+def columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The columns of the command, in a comma-separated list: the last of them."""
+    return some_of(lambda: _columns_of(ctx.info_name or ""))(ctx, param, incomplete)
+
+
 def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: str = "") -> list[CompletionItem]:
     """The choices that begin with what is typed, in either case, each once."""
     from itertools import islice
@@ -153,6 +164,16 @@ def _instruction_names(text: str) -> Iterator[str]:
 
 def _computation_names(text: str) -> Iterator[str]:
     return (match[1] for match in _COMPUTATION.finditer(text))
+
+
+def _columns_of(command: str) -> Iterator[tuple[str, str]]:
+    """The columns that a command can show, each with its meaning."""
+    from pkgutil import get_data
+
+    glossary = get_data("hlo_cli.commands.help", "topics/glossary.md") or b""
+    for name, meaning, commands in _COLUMN.findall(glossary.decode("utf-8")):
+        if command in commands.split(", "):
+            yield name, meaning
 
 
 def _dumps(ctx: click.Context) -> Iterator[DumpName]:

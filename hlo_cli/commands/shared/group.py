@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ class CommandTable(click.Group):
     def _hint_for(self, name: str) -> str:
         if os.path.exists(name):
             return f"to read the file '{name}', run `hlo parse {quote(name)}`"
-        near = nearest(name, self.table)
-        return did_you_mean(near) or "run `hlo --help` to list all commands"
+        return choice_hint("command", name, self.table, listed_by="hlo --help") or ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that can come first, found without importing a command."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from hlo_cli.commands.shared import completion
-from hlo_cli.commands.shared.command import INPUT, OUTPUT, flag, one_of, option, options
+from hlo_cli.commands.shared.command import INPUT, OUTPUT, flag, option, options
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.render.registry import Kind
@@ -127,7 +127,7 @@ color_option: Final = option(
     type=click.Choice(COLOR_CHOICES),
     metavar="WHEN",
     default="auto",
-    help=f"Control when to use color: {one_of(COLOR_CHOICES)}.",
+    help=f"Control when to use color: {joined_by_or(COLOR_CHOICES)}.",
 )
 ascii_option: Final = flag("--ascii", group=OUTPUT, envvar="HLO_ASCII", help="Use only ASCII characters.")
 """Options of output that `hlo help` has as well."""
@@ -171,12 +171,14 @@ _OUTPUT_OPTIONS: Final = (
         group=OUTPUT,
         is_common=True,
         metavar="COLUMN",
+        shell_complete=completion.column,
         help="Sort rows by COLUMN; prefix with - to reverse the order.",
     ),
     option(
         "--columns",
         group=OUTPUT,
         metavar="LIST",
+        shell_complete=completion.columns,
         help="Show only these columns, in this order (comma-separated).",
     ),
     option(
@@ -210,7 +212,7 @@ def io_options_of(*kinds: Kind) -> Callable[[_F], _F]:
         metavar="FORMAT",
         default_text="full on a terminal, else concise" if "findings" in kinds else "table",
         shell_complete=completion.one_of(names),
-        help=lambda: f"Set the output format: {one_of(names())}.",
+        help=lambda: f"Set the output format: {joined_by_or(names())}.",
     )
     return options(*_INPUT_OPTIONS, format_option, *_OUTPUT_OPTIONS)
 

@@ -106,9 +106,10 @@ def host_channel(context: LintContext) -> Iterator[Finding]:
 def deadlock(context: LintContext) -> Iterator[Finding]:
     """In schedule order, sends and receives between devices do not match up or form a cycle.
 
-    Why: A device that waits for a send which another device has not started yet, or which depends on a third device,
-    may wait forever. Checked for sends and receives with _xla_send_recv_source_target_pairs in their frontend
-    attributes. Off by default, because only GPU pipelines require this order.
+    Why: A receive blocks until another device starts the matching send. If that send is missing, or depends on the
+    receive through other devices, the program never ends. Checked for sends and receives with
+    _xla_send_recv_source_target_pairs in their frontend attributes. Off by default, because only GPU pipelines require
+    this order.
 
     Example:
         s = (f32[2], u32[], token[]) send(x, t), channel_id=1,

@@ -25,8 +25,8 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
 
     Reported for groups of at least min_combinable_count collectives, each smaller than min_transfer_bytes.
 
-    Why: For a small transfer, latency and the wait for the slowest device take longer than the transfer itself. One
-    combined collective has that cost once.
+    Why: For a small transfer, latency and synchronization of the devices take longer than the transfer itself.
+    One combined collective has that cost once.
 
     Example:
         a = f32[8] all-reduce(w), replica_groups={}, to_apply=add

@@ -195,8 +195,8 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
 
     Reported for transfers of at least min_transfer_bytes.
 
-    Why: Sent in the narrow type and converted after the transfer, it needs at most half the bytes. Reductions are not
-    reported, because they may need the wider type, and neither are modules for CPU, which transfers bf16 as f32.
+    Why: Sent in the narrow type and converted after the transfer, it needs at most half the bytes. Not
+    reported are reductions, because they may need the wider type, and modules for CPU, which transfers bf16 as f32.
 
     Example:
         a = f32[8192,64] convert(x)

@@ -191,7 +191,7 @@ def scheduling_name(context: LintContext) -> Iterator[Finding]:
         y = f32[2] negate(x), metadata={scheduling_name="z"}
 
     Fix: Rename the instruction or reschedule. Copies made by .remat and .clone keep the old name, and instructions
-    wrapped by an async-start have that of the start; neither is reported.
+    wrapped by an async-start have that of the start; both are not reported.
 
     Reference: verify_instruction_name_unchanged in xla/service/hlo_verifier.h
     """

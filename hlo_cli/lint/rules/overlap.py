@@ -29,7 +29,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
 
     Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
     because the compiler marked it as synchronous (is_sync). The hint counts the kernels that could overlap with it:
-    those that neither depend on its result nor produce its operands.
+    those that do not depend on its result and do not produce its operands.
 
     Example:
         s = f32[65536] all-reduce-start(x), replica_groups={}, to_apply=add
@@ -83,8 +83,8 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
 
     Reported for collectives of at least min_transfer_bytes on TPU and GPU.
 
-    Why: The device runs nothing else until the collective ends. The hint counts the kernels that neither depend on its
-    result nor produce its operands, and so could run at the same time.
+    Why: The device runs nothing else until the collective ends. The hint counts the kernels that could run at the
+    same time: those that do not depend on its result and do not produce its operands.
 
     Example:
         y = f32[65536] all-reduce(x), replica_groups={}, to_apply=add

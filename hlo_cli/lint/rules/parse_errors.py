@@ -50,8 +50,8 @@ def rejected_by_xla(context: LintContext) -> Iterator[Finding]:
 def abbreviated_text(context: LintContext) -> Iterator[Finding]:
     """The text omits operands, attributes, or computation names.
 
-    Why: Rules that check whether a module is valid cannot tell an omitted part from a missing one, so they are skipped
-    for such a text.
+    Why: Rules that check whether a module is valid cannot distinguish an omitted part from a missing one, so they
+    are skipped for such a text.
 
     Example:
         y = f32[4] add(...)
@@ -66,7 +66,7 @@ def abbreviated_text(context: LintContext) -> Iterator[Finding]:
 
 @rule("HLO004", "unknown opcode", severity="warning")
 def unknown_opcode(context: LintContext) -> Iterator[Finding]:
-    """The opcode is not known to hlo.
+    """The opcode is unknown to hlo.
 
     Why: The operands and the shape of the instruction cannot be checked. The opcode may come from a newer version of
     XLA or from a fork; other versions reject it.

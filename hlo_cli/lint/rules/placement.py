@@ -61,7 +61,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
 def python_callback(context: LintContext) -> Iterator[Finding]:
     """A custom call runs a function in the Python process that compiled the module.
 
-    Why: The device waits for Python at every call, and the module cannot be saved or run by another process.
+    Why: The device is idle until the Python function returns, and the module cannot be saved or run by another process.
 
     Example:
         y = f32[8] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback", api_version=API_VERSION_TYPED_FFI

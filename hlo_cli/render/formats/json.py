@@ -29,7 +29,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
     Trees are tables with the depth of every row; the buffers of timelines are tables too.
 
     >>> "".join(render(Report("diff", "No difference", numbers={"changes": 0}), Style()))
-    '{"schema": "hlo.diff/1",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
+    '{"schema": "hlo.diff/2",\n "input": {},\n "answer": {"changes": 0},\n "tables": {},\n "notes": []}\n'
     """
     yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
     yield f' "answer": {dumps(json_value(report.numbers))},\n "tables": '
