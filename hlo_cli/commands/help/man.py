@@ -41,13 +41,23 @@ def _lines(block: Block) -> Iterator[str]:
                 yield f".IP {f'{number}.' if is_numbered else chr(92) + '(bu'} 4"
                 yield from _item(item)
         case GridTable(header, rows):
-            names = [f"{_text(name)}: " if len(header) > 2 and name else "" for name in header]
             for row in rows:
                 yield ".TP"
                 yield _line(_text(row[0]))
-                yield _line(
-                    "; ".join(name + _text(cell) for name, cell in zip(names[1:], row[1:], strict=True) if cell)
-                )
+                yield _line("; ".join(_cells(header, row)))
+
+
+def _cells(header: tuple[Spans, ...], row: tuple[Spans, ...]) -> Iterator[str]:
+    """The cells after the first one; in a table with more than two columns, with the titles of their columns.
+
+    >>> from hlo_cli.commands.help.blocks import Span
+    >>> space, tpu, gpu = ((Span(text),) for text in ("S(n)", "TPU", "GPU"))
+    >>> list(_cells((space, tpu, gpu), ((Span("S(1)"),), (Span("VMEM"),), ())))
+    ['TPU: VMEM']
+    """
+    for number, cell in enumerate(row[1:], 1):
+        if cell:
+            yield f"{_text(header[number])}: {_text(cell)}" if len(header) > 2 else _text(cell)
 
 
 def _item(blocks: Iterable[Block]) -> Iterator[str]:
