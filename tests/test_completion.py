@@ -45,6 +45,8 @@ def completed(*typed: str) -> list[str]:
         (("diff", "--ignore", "meta"), {"metadata"}),
         (("fuse", CONV, "--fusion-rules", "multi"), {"multi-output"}),
         (("schedule", CONV, "--reorder", "lat"), {"latency"}),
+        (("schedule", CONV, "--columns", "start,by"), {"start,bytes"}),
+        (("layout", CONV, "--sort", "sav"), {"saving_bytes"}),
         (("help", "til"), {"tiling"}),
         (("help", "pars"), {"parse"}),
     ],

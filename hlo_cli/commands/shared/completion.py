@@ -27,6 +27,7 @@ Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"
 
 _INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = (?:\(\)|\(*+[a-z]\w*+\[)")
 _COMPUTATION = lazy_regex(r"(?m)^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
+_COLUMN = lazy_regex(r"(?ms)^- \*\*(\w+)\*\*[^:]*?:\s+((?:(?!^- ).)*?) Shown by\s+([^.]*)\.$")
 _MAXIMUM_BYTES: Final = 64 << 20
 _MAXIMUM_NAMES: Final = 1_000
 """Limits that keep a shell responsive: larger files are not read, and further names not offered."""
@@ -103,6 +104,21 @@ def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     from hlo_cli.report.table_meanings import table_names
 
     return _matching((*table_names(ctx.info_name or ""), "help"), incomplete)
+
+
+def columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The columns of the reports of a command, described as in the glossary; of a comma-separated list, the last."""
+    done, comma, last = incomplete.rpartition(",")
+    return _matching(_column_names(ctx.info_name or ""), last, before=done + comma)
+
+
+def _column_names(command: str) -> Iterator[tuple[str, str]]:
+    """The columns that a command shows and what they hold."""
+    from hlo_cli.commands.help.catalog import source_of
+
+    for name, meaning, shown_by in _COLUMN.findall(source_of("glossary").partition("\n## Columns\n")[2]):
+        if command in " ".join(shown_by.split()).split(", "):
+            yield name, " ".join(meaning.split())
 
 
 def _matching(choices: Iterable[str | tuple[str, str]], start: str, *, before: str = "") -> list[CompletionItem]:

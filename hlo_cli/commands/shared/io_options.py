@@ -171,12 +171,14 @@ _OUTPUT_OPTIONS: Final = (
         group=OUTPUT,
         is_common=True,
         metavar="COLUMN",
+        shell_complete=completion.columns,
         help="Sort rows by COLUMN; prefix with - to reverse the order.",
     ),
     option(
         "--columns",
         group=OUTPUT,
         metavar="LIST",
+        shell_complete=completion.columns,
         help="Show only these columns, in this order (comma-separated).",
     ),
     option(
