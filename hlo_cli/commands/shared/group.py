@@ -85,9 +85,12 @@ def error_of(error: click.ClickException) -> HloError:
         hint = "put options after the command, or run `hlo --help`"
     match error:
         case click.NoSuchOption():
-            known = (name for each in (context.command.params if context else ()) for name in each.opts)
-            near = next(iter(error.possibilities or ()), None) or nearest(error.option_name, known)
-            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(near) or hint)
+            params = context.command.params if context else ()
+            known = (*(error.possibilities or ()), *(name for each in params for name in each.opts))
+            options = {name.lstrip("-"): name for name in known}
+            word = error.option_name.lstrip("-")
+            near = nearest(word, options) or next((name for name in options if len(word) > 2 and word in name), None)
+            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(options.get(near or "")) or hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
             used = next((each for each in params if error.option_name in each.opts), None)
