@@ -114,9 +114,10 @@ def columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 def _column_names(command: str) -> Iterator[tuple[str, str]]:
     """The columns that a command shows and what they hold."""
-    from hlo_cli.commands.help.catalog import source_of
+    from pkgutil import get_data
 
-    for name, meaning, shown_by in _COLUMN.findall(source_of("glossary").partition("\n## Columns\n")[2]):
+    glossary = (get_data("hlo_cli.commands.help", "topics/glossary.md") or b"").decode()
+    for name, meaning, shown_by in _COLUMN.findall(glossary.partition("\n## Columns\n")[2]):
         if command in " ".join(shown_by.split()).split(", "):
             yield name, " ".join(meaning.split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from shlex import quote
@@ -56,6 +57,8 @@ class CommandTable(click.Group):
     def _hint_for(self, name: str) -> str:
         if os.path.exists(name):
             return f"to read the file '{name}', run `hlo parse {quote(name)}`"
+        if _is_topic(name):
+            return f"run `hlo help {name}` to read this topic"
         near = nearest(name, self.table)
         return did_you_mean(near) or "run `hlo --help` to list all commands"
 
@@ -70,6 +73,15 @@ class CommandTable(click.Group):
                 CompletionItem("--version", help="Show the version and exit."),
             ]
         return [item for item in items if item.value.startswith(incomplete)]
+
+
+def _is_topic(name: str) -> bool:
+    """Whether `hlo help` has a page of this name."""
+    from pkgutil import get_data
+
+    with suppress(OSError):
+        return name.replace("-", "").isalpha() and bool(get_data("hlo_cli.commands.help", f"topics/{name}.md"))
+    return False
 
 
 def error_of(error: click.ClickException) -> HloError:
