@@ -41,7 +41,7 @@ def test_names_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a100", "ambiguous chip 'a100': a100-40gb or a100-80gb"),
+        ("a100", "ambiguous chip 'a100': a100-40gb, a100-80gb, or a100-pcie-80gb"),
         ("v100", "ambiguous chip 'v100': v100-16gb or v100-32gb"),
         ("v5f", "unknown chip 'v5f'"),
         ("", "unknown chip"),

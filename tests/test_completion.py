@@ -48,6 +48,8 @@ def completed(*typed: str) -> list[str]:
         (("schedule", CONV, "--reorder", "lat"), {"latency"}),
         (("layout", CONV, "--sort", "padd"), {"padded_bytes", "padding"}),
         (("fuse", "--columns", "fusion,saved_"), {"fusion,saved_bytes", "fusion,saved_share"}),
+        (("schedule", CONV, "--columns", "start,by"), {"start,bytes"}),
+        (("layout", CONV, "--sort", "sav"), {"saving_bytes"}),
         (("help", "til"), {"tiling"}),
         (("help", "pars"), {"parse"}),
     ],

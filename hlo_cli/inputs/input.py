@@ -35,6 +35,7 @@ from hlo_cli.source import HloError, Source
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
+_SHAPE = re.compile(r"\(?[a-z]\w*\[[\d,<=]*\](?:\Z|[{,)])")
 _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 
@@ -182,12 +183,14 @@ def glob_paths(pattern: str) -> list[str] | None:
     >>> glob_paths("a/b.txt")
     """
     import glob  # most arguments are existing files
+    from shlex import quote
 
     if not glob.has_magic(pattern):
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
-        raise HloError(f"no files match '{pattern}'")
+        hint = f"to explain a shape, run `hlo layout {quote(pattern)}`" if _SHAPE.match(pattern) else None
+        raise HloError(f"no files match '{pattern}'", hint=hint)
     return skip_auxiliary(paths)
 
 

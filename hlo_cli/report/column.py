@@ -23,6 +23,7 @@ Unit = Literal[
     "index",  # a tuple of integers, shown as (0,5)
     # first step, last step, whether compute overlaps, and optionally the first step without overlap:
     "span",  # a bar over all steps
+    "range",  # first and last step as text, which is never shortened
     "flag",  # true or false
     "change",  # one of ~ + - >
     "name",  # a name that commands accept

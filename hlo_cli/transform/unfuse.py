@@ -78,7 +78,7 @@ def _known(name: str, fusions: Collection[str], module: Module) -> str:
     found = module.instruction(name)
     if found.opcode == opcodes.FUSION:
         raise HloError(f"{name} is inside another fusion", hint=f"unfuse the caller of {found.computation.name} first")
-    raise HloError(f"{name} is {found.opcode}, not a fusion")
+    raise HloError(f"'{name}' is not a fusion: its opcode is {found.opcode}")
 
 
 def _remaining_names(module: Module, inlined: Collection[Node]) -> Names:

@@ -46,7 +46,9 @@ def find_chip(name: str) -> Chip:
     longer = dict.fromkeys(chip.name for known, chip in chips.items() if word and known.startswith(word))
     shortest = min(longer, key=len, default="")
     if not all(_plain(each).startswith(_plain(shortest)) for each in longer):
-        raise HloError(f"ambiguous chip '{name}': {' or '.join(longer)}")
+        *most, last = longer
+        serial = "," if len(most) > 1 else ""
+        raise HloError(f"ambiguous chip '{name}': {', '.join(most)}{serial} or {last}")
     near = next(iter(longer), None) or nearest(word, chips)
     listed = f"available: {', '.join(chip.name for chip in known)}"
     hint = f"did you mean '{chips[_plain(near)].name}'?" if near else listed

@@ -103,7 +103,7 @@ def report_of_many(
     both = [Job(name, ones[name], twos[name]) for name in ones if name in twos]
     if not both:
         raise HloError(
-            f"no module name is in both inputs: {_some(ones)} only in OLD, {_some(twos)} only in NEW",
+            f"no module is in both inputs (only in OLD: {_some(ones)}; only in NEW: {_some(twos)})",
             hint="use --module, or pass two files to compare modules with different names",
         )
     work = in_order(_Comparer(view, Reader(_module, reading.strict)), both, jobs=processes(jobs, len(both)), lost=_lost)

@@ -102,7 +102,7 @@ def _stages(arguments: Sequence[str], reading: InputOptions) -> tuple[str | None
         raise HloError("cannot read stdin more than once", hint="pass one of them as a file")
     if between and not (first and second):
         raise HloError(
-            "--stage needs a range A..B to compare one dump",
+            "--stage requires a range A..B to compare one dump",
             hint="for example --stage before_optimizations..after_optimizations",
         )
     return (first, second) if between else (reading.stage, reading.stage)

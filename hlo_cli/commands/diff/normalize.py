@@ -72,7 +72,7 @@ def check_ignorable_kinds(ignored: Iterable[str], kinds: Iterable[str]) -> None:
 def _check(arguments: Sequence[str], output: OutputOptions) -> None:
     if len(arguments) > 1:
         raise HloError(
-            f"--normalize needs exactly one input, got {len(arguments)}", hint="run `hlo diff DUMP --normalize`"
+            f"--normalize requires exactly one input, got {len(arguments)}", hint="run `hlo diff DUMP --normalize`"
         )
     known = (*_AS_TEXT, *(each.name for each in FORMATS if each.holds_text))
     if output.format not in known:

@@ -49,7 +49,7 @@ class _Step:
 def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View) -> Found:
     """One row for each pass that changed something, and the number of those that did not."""
     if len(arguments) != 1 or not os.path.isdir(arguments[0]):
-        raise HloError("--passes needs a directory of per-pass dumps", hint=_HOW)
+        raise HloError("--passes requires a directory of per-pass dumps", hint=_HOW)
     steps: list[_Step] = []
     errors: list[Diagnostic] = []
     last = None
@@ -90,7 +90,7 @@ def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     if (several := sum(len(group) > 1 for group in groups.values())) > 1:
         name = largest[0][1].label or largest[0][1].group
         raise HloError(
-            f"--passes needs the dumps of one module, and {folder} has {several:,} modules",
+            f"--passes requires the dumps of one module, and {folder} has {several:,} modules",
             hint=f"use --module {name} for the module with the most dumps",
         )
     found = sorted(largest, key=lambda each: each[1].order)

@@ -81,7 +81,7 @@ def _named(module: Module, name: str) -> Instruction:
         raise HloError(f"the body of {found.name} is not in the text")
     around = next((i for i in called.values() if found.computation in i.called_computations), None)
     hint = f"it is part of {around.name}" if around is not None else f"run `hlo parse DUMP --explain {found.name}`"
-    raise HloError(f"{found.name} is {found.opcode}, not a fusion", hint=hint)
+    raise HloError(f"'{found.name}' is not a fusion: its opcode is {found.opcode}", hint=hint)
 
 
 def _answer(fusion: Fusion) -> str:

@@ -90,7 +90,7 @@ def _by_hand(options: RefusionOptions) -> tuple[tuple[str, ...], str]:
     if not names:
         return (), ""
     if len(names) < 2:
-        raise HloError("--fuse needs two names: PRODUCER,CONSUMER", hint=f"write --fuse {names[0]},CONSUMER")
+        raise HloError("--fuse requires two names: PRODUCER,CONSUMER", hint=f"write --fuse {names[0]},CONSUMER")
     return tuple(names[-2::-1]), names[-1]
 
 

@@ -24,13 +24,13 @@ class LayoutOptions:
         """Raises HloError for an option that requires a dump."""
         for option in ("--computation", "--where", "--by"):
             if option in self.about_one:
-                raise HloError(f"{option} needs a dump, not a shape", hint=f"pass a dump, or remove {option}")
+                raise HloError(f"{option} requires a dump, not a shape", hint=f"pass a dump, or remove {option}")
 
     def check_for_dump(self) -> None:
         """Raises HloError for an option that requires a shape."""
         if self.draw or self.generation:
             option = "--draw" if self.draw else "--for"
-            raise HloError(f"{option} needs a shape, not a dump", hint="name an instruction, such as DUMP:fusion.2")
+            raise HloError(f"{option} requires a shape, not a dump", hint="name an instruction, such as DUMP:fusion.2")
 
     @property
     def about_one(self) -> list[str]:

@@ -113,7 +113,7 @@ def orders_table(choice: OrderChoice) -> Table:
         noun="orders",
         limit=min(distinct, ROWS_FOR_A_PERSON),
         person=len(rows) > 1,
-        footnote="only the two minor-most dimensions matter" if len(rows) > distinct else "",
+        footnote="Only the two minor-most dimensions affect the size." if len(rows) > distinct else "",
         marked=frozenset((0,)) if choice.default else frozenset(),
     )
 

@@ -38,18 +38,19 @@ def baseline_text(found: Iterable[Finding]) -> str:
 
 def read_baseline(path: str) -> Counter[tuple[str, str]]:
     """The number of accepted findings by code and fingerprint; HloError if the file is not a baseline."""
+    hint = "create a baseline with `hlo lint DUMP --write-baseline FILE`"
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
     except FileNotFoundError as error:
-        hint = f"create it with `hlo lint DUMP --write-baseline {path}`"
-        raise HloError(f"baseline '{path}' not found", hint=hint) from error
+        create = f"create it with `hlo lint DUMP --write-baseline {path}`"
+        raise HloError(f"baseline '{path}' not found", hint=create) from error
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not valid JSON"
-        raise HloError(f"cannot read baseline {os.fspath(path)}: {reason}") from error
+        raise HloError(f"cannot read baseline {os.fspath(path)}: {reason}", hint=hint) from error
     listed = content.get("findings") if isinstance(content, dict) and content.get("schema") == SCHEMA else None
     if not isinstance(listed, list):
-        raise HloError(f"{path} is not an hlo lint baseline")
+        raise HloError(f"{path} is not an hlo lint baseline", hint=hint)
     known: Counter[tuple[str, str]] = Counter()
     for each in listed:
         match each:

@@ -13,6 +13,7 @@ from hlo_cli.commands.lint.options import LintOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
+from hlo_cli.commands.shared.option_conflicts import requirement_error
 from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
@@ -154,6 +155,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options = replace(
         options, baseline=options.baseline or config.baseline, expect=options.expect or _only(config.expect)
     )
+    selected = codes(options.select)
+    if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
+        raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
     code = _lint(inputs, reading, config.settings, output, options)
     return 0 if options.exit_zero and code == 1 else code
 

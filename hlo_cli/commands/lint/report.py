@@ -101,4 +101,4 @@ def _next(findings: Findings, argument: str) -> tuple[str, ...]:
     is_new = any(each.code not in NOT_IN_BASELINE for each in findings.found)
     if not is_new or argument in ("", "-"):
         return (explain,)
-    return (explain, f"hlo lint {argument} --write-baseline FILE")
+    return (explain, f"hlo lint {argument} --write-baseline baseline.json")

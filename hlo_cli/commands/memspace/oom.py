@@ -40,6 +40,7 @@ def report_of_message(path: str, loaded: Loaded | None) -> Report:
             "padding_bytes": message.padding_bytes,
         },
         parts=_parts(message, loaded),
+        next=("hlo help memory",),
         notes=notes_of(loaded) if loaded is not None else (),
         input=input_facts(loaded) if loaded is not None else {"path": path, "line": _line(source, message)},
     )

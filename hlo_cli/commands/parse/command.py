@@ -153,7 +153,7 @@ def _explain_text(text: str) -> Report:
     if text == "-":
         text = sys.stdin.read()
     if not text.strip():
-        raise HloError("--explain needs an instruction name or HLO text", hint="run `hlo parse DUMP --explain NAME`")
+        raise HloError("--explain requires an instruction name or HLO text", hint="run `hlo parse DUMP --explain NAME`")
     if "(" not in text:
         raise HloError(
             f"'{text}' is not an HLO instruction; to look up a name, pass a dump",

@@ -79,7 +79,10 @@ def _parts(table: Table, everything: Table, kinds: Table, why: str) -> tuple[Par
     if not everything.rows:
         return Passage("nothing", (why,)), replace(kinds, person=bool(kinds.rows)), table
     if not table.rows:
-        return Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'pairs')}.",)), table
+        words = [f"No matches among {format_count(len(everything.rows), 'pairs')}."]
+        if any(column.name == "exposed_seconds" for column in everything.columns):
+            words.append("The field exposed selects pairs without any overlap; exposed_seconds > 0 selects by time.")
+        return Passage("nothing", (" ".join(words),)), table
     return table, kinds
 
 

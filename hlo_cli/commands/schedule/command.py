@@ -101,22 +101,13 @@ only older versions reject.
     default_text="present peak",
     help="Keep the peak of main memory below SIZE, such as 12GiB (with --reorder latency).",
 )
-@option(
+@flag(
     "--desugar",
-    "direction",
     group="Changes",
     is_common=True,
-    flag_value="desugar",
     help="Show a diff that expands short forms such as slice-start and t#0.",
 )
-@option(
-    "--sugar",
-    "direction",
-    group="Changes",
-    is_common=True,
-    flag_value="sugar",
-    help="Show a diff that uses short forms where possible.",
-)
+@flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
 @where_option
 @option(
     "--computation",

@@ -1,4 +1,4 @@
-"""`hlo schedule DUMP --critical-path MODEL`: the longest chain of dependent instructions."""
+"""`hlo schedule DUMP --critical-path COST`: the longest chain of dependent instructions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ class ScheduleOptions:
     sequence: bool = False
     model: Model | None = None
     goal: Goal | None = None
-    direction: Direction | None = None
+    desugar: bool = False
+    sugar: bool = False
     limit: str | None = None
     space: str | None = None
     where: str | None = None
@@ -53,6 +54,13 @@ class ScheduleOptions:
             raise requirement_error("--critical-path time", "--chip NAME", hint=hint)
 
     @property
+    def direction(self) -> Direction | None:
+        """The direction of a change between generic and short forms, None if none is given."""
+        if self.desugar:
+            return "desugar"
+        return "sugar" if self.sugar else None
+
+    @property
     def about_one(self) -> list[str]:
         """The given options that require a single module, as typed."""
         narrowed = {"--computation": self.computation is not None, "--where": self.where is not None}
@@ -67,7 +75,5 @@ class ScheduleOptions:
     @property
     def _reports(self) -> list[str]:
         selected = {"--sequence": self.sequence, "--critical-path": self.model is not None}
-        selected |= {"--reorder": self.goal is not None} | (
-            {f"--{self.direction}": True} if self.direction is not None else {}
-        )
+        selected |= {"--reorder": self.goal is not None, "--desugar": self.desugar, "--sugar": self.sugar}
         return [option for option, given in selected.items() if given]

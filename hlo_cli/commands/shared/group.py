@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from shlex import quote
@@ -57,6 +58,8 @@ class CommandTable(click.Group):
     def _hint_for(self, name: str) -> str:
         if os.path.exists(name):
             return f"to read the file '{name}', run `hlo parse {quote(name)}`"
+        if _is_topic(name):
+            return f"run `hlo help {name}` to read this topic"
         return choice_hint("command", name, self.table, listed_by="hlo --help") or ""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -72,6 +75,15 @@ class CommandTable(click.Group):
         return [item for item in items if item.value.startswith(incomplete)]
 
 
+def _is_topic(name: str) -> bool:
+    """Whether `hlo help` has a page of this name."""
+    from pkgutil import get_data
+
+    with suppress(OSError):
+        return name.replace("-", "").isalpha() and bool(get_data("hlo_cli.commands.help", f"topics/{name}.md"))
+    return False
+
+
 def error_of(error: click.ClickException) -> HloError:
     """An error of click in the style of all other errors.
 
@@ -85,9 +97,12 @@ def error_of(error: click.ClickException) -> HloError:
         hint = "put options after the command, or run `hlo --help`"
     match error:
         case click.NoSuchOption():
-            known = (name for each in (context.command.params if context else ()) for name in each.opts)
-            near = next(iter(error.possibilities or ()), None) or nearest(error.option_name, known)
-            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(near) or hint)
+            params = context.command.params if context else ()
+            known = (*(error.possibilities or ()), *(name for each in params for name in each.opts))
+            options = {name.lstrip("-"): name for name in known}
+            word = error.option_name.lstrip("-")
+            near = nearest(word, options) or next((name for name in options if len(word) > 2 and word in name), None)
+            return HloError(f"unknown option '{error.option_name}'", hint=did_you_mean(options.get(near or "")) or hint)
         case click.BadOptionUsage():
             params = context.command.params if context else ()
             used = next((each for each in params if error.option_name in each.opts), None)

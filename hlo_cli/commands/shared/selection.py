@@ -91,7 +91,8 @@ def no_module(many: Many, reading: InputOptions) -> HloError:
     stage = "" if reading.stage is None else f" of stage '{reading.stage}'"
     if reading.module is None:
         return HloError(f"no modules{stage} found in {place}")
-    return HloError(f"module '{reading.module}'{stage} not found in {place}")
+    hint = f"run `hlo parse {place} --each` to list all modules"
+    return HloError(f"module '{reading.module}'{stage} not found in {place}", hint=hint)
 
 
 def _found(many: Many, reading: InputOptions) -> Input | Many:

@@ -133,7 +133,7 @@ def _verified(array: ArrayShape) -> tuple[str, int]:
 
     if array.slots > _MAX_VERIFIED:
         raise HloError(
-            f"--verify needs the whole array in memory; {array.slots:,} positions are too many",
+            f"--verify requires the whole array in memory; {array.slots:,} positions are too many",
             hint="try the same layout with smaller sizes",
         )
     if verify_index_map(array):

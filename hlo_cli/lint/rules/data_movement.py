@@ -73,7 +73,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
 
     Fix: Merge small dimensions, for example f32[40,1600].
 
-    Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --target v5e`
+    Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --for v5e`
     """
     generation = find_chip(context.settings.chip).generation if context.settings.chip is not None else None
     if generation is None or context.target is not None:

@@ -111,7 +111,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
 
     Fix: Read the old value before it is updated, do not keep both, or donate the updated argument.
 
-    Reference: xla/service/copy_insertion.h; `hlo memspace DUMP NAME`
+    Reference: xla/service/copy_insertion.h; `hlo memspace DUMP --value NAME`
     """
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape

@@ -46,7 +46,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     Fix: Donate the argument: in JAX, jit(step, donate_argnums=0). If the caller needs the old value, as in inference,
     add the finding to a baseline.
 
-    Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP NAME`
+    Reference: https://openxla.org/xla/aliasing; `hlo memspace DUMP --value NAME`
     """
     if not context.module.is_scheduled or not _has_kept_argument(context):
         return

@@ -88,8 +88,8 @@ def _limited(lanes: Sequence[Lane], limits: Widths, text: int) -> list[int]:
 
 
 def _is_rigid(column: Column) -> bool:
-    """Whether its texts are never shortened: numbers, and columns set like them."""
-    return column.is_right_aligned or column.is_numeric or column.unit in ("flag", "change")
+    """Whether its texts are never shortened: numbers, ranges, and columns aligned like numbers."""
+    return column.is_right_aligned or column.is_numeric or column.unit in ("flag", "change", "range")
 
 
 def _low_ranks(lanes: Sequence[Lane], sorted_by: str) -> list[Lane]:

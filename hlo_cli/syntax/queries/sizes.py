@@ -33,7 +33,8 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     hint = f"units: {', '.join(UNITS)}"
     if match is None:
-        raise HloError("expected a size, such as 16GiB", Span(0, max(len(text), 1)), source=Source("", text), hint=hint)
+        message = f"expected a size, such as 16GiB, found '{text[:40]}'"
+        raise HloError(message, Span(0, max(len(text), 1)), source=Source("", text), hint=hint)
     number, unit = match.groups()
     factor = 1 if not unit else UNITS.get(unit) or _SHORT.get(unit)
     if factor is None:

@@ -97,7 +97,7 @@ def _parts(text: str) -> list[tuple[str, Span]]:
 def _range(part: str, size: int, span: Span, source: Source, *, negative: bool = True) -> range:
     pieces = [piece.strip() for piece in part.split(":")]
     if len(pieces) > 3 or any(piece and not _NUMBER.match(piece) for piece in pieces) or pieces == [""]:
-        raise HloError("expected a number or a slice, such as 3 or 0:4", span, source=source)
+        raise HloError(f"expected a number or a slice, such as 3 or 0:4, found '{part[:40]}'", span, source=source)
     numbers = [_number(piece, span, source) if piece else None for piece in pieces]
     if len(numbers) > 1:
         if numbers[2:] == [0]:
