@@ -170,3 +170,20 @@ def test_a_normalised_module_for_machines(format_: str, capsys: Capture) -> None
         digests.add(row["sha256"])
         assert format_ == "jsonl" or found["answer"]["sha256"] == row["sha256"]
     assert digests == {hashlib.sha256(str(text).encode()).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("schedule", str(WRONG), "--desugar", "--sugar"), "--desugar cannot be used with --sugar"),
+        (("lint", str(WRONG), "--select", "hlo9"), "--select HLO9 requires --expect FILE"),
+        (("fuse", str(WRONG), "--why"), "did you mean '--why-not'?"),
+        (("layout", str(WRONG), "--chip", "v5e"), "run `hlo layout --help` to list all options"),
+        (("parse", "f32[8]{0}"), "to explain a shape, run `hlo layout 'f32[8]{0}'`"),
+        (("tiling",), "run `hlo help tiling` to read this topic"),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, tuple) else "",
+)
+def test_mistakes_have_a_hint(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments, standalone=False) == 2
+    assert message in capsys.readouterr().err

@@ -94,7 +94,7 @@ def _notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
     target = target_of(loaded.module)
     mismatch = f", but this module was compiled for {target.upper()}" if target in ("tpu", "gpu") else ""
     return (
-        Diagnostic("note", f"rules are those of the CPU compiler in jaxlib 0.10.2{mismatch}"),
+        Diagnostic("note", f"rules are those of the CPU compiler in jaxlib 0.10.2{mismatch}; see `hlo help fusion`"),
         Diagnostic("note", "savings are from XLA's cost analysis, for each pair separately"),
     )
 
