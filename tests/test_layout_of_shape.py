@@ -31,8 +31,8 @@ def screen(report: Report, width: int = 80, *, ascii_only: bool = False) -> str:
 def test_the_worked_screen() -> None:
     text = screen(report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}"))
     assert text.startswith("""\
-Takes 77,824 bytes for 42,000 bytes of data (46% padding); dimension order {0,1}
-would take 55,296
+Needs 77,824 bytes for 42,000 bytes of data (46% padding); dimension order {0,1}
+would need 55,296
 
 bf16[300,70]{1,0:T(8,128)(2,1)}
 ─┬── ──┬───  ─┬─ ───┬─── ──┬──
@@ -90,20 +90,20 @@ def test_the_numbers_for_machines() -> None:
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("f32[3,5]", "Takes 60 bytes for 15 f32 elements, no padding"),
-        ("f32[]", "Takes 4 bytes for 1 f32 element, no padding"),
-        ("u32[]{:T(128)}", "Takes 512 bytes for 4 bytes of data (99% padding)"),
+        ("f32[3,5]", "Needs 60 bytes for 15 f32 elements, no padding"),
+        ("f32[]", "Needs 4 bytes for 1 f32 element, no padding"),
+        ("u32[]{:T(128)}", "Needs 512 bytes for 4 bytes of data (99% padding)"),
         ("f32[0,5]{1,0:T(8,128)}", "Empty array: 0 bytes"),
-        ("s4[64,128]{1,0:E(4)}", "Takes 4,096 bytes for 8,192 s4 elements, no padding"),
-        ("s4[9216,6144]{1,0:T(64,128)(8,1)E(4)}", "Takes 28,311,552 bytes for 56,623,104 s4 elements, no padding"),
-        ("pred[8,8,8]{0,2,1:T(8,128)E(32)}", "Takes 32,768 bytes for 2,048 bytes of data (94% padding)"),
-        ("f32[7,129]{1,0:T(8,128)(3,1)}", "Takes 9,216 bytes for 3,612 bytes of data (61% padding)"),
-        ("f32[<=10,7]", "Takes 288 bytes for 70 f32 elements and 8 bytes of dynamic sizes, no padding"),
-        ("b(f32[4,5]{1,0:T(4,128)})", "Takes 2,048 bytes for 80 bytes of data (96% padding)"),
+        ("s4[64,128]{1,0:E(4)}", "Needs 4,096 bytes for 8,192 s4 elements, no padding"),
+        ("s4[9216,6144]{1,0:T(64,128)(8,1)E(4)}", "Needs 28,311,552 bytes for 56,623,104 s4 elements, no padding"),
+        ("pred[8,8,8]{0,2,1:T(8,128)E(32)}", "Needs 32,768 bytes for 2,048 bytes of data (94% padding)"),
+        ("f32[7,129]{1,0:T(8,128)(3,1)}", "Needs 9,216 bytes for 3,612 bytes of data (61% padding)"),
+        ("f32[<=10,7]", "Needs 288 bytes for 70 f32 elements and 8 bytes of dynamic sizes, no padding"),
+        ("b(f32[4,5]{1,0:T(4,128)})", "Needs 2,048 bytes for 80 bytes of data (96% padding)"),
         ("token[]", "Token: orders side effects, holds no data"),
         ("(f32[4]{0}, (token[], bf16[2]{0:T(256)(128)(2,1)}))", "528 bytes for 20 bytes of data in 3 leaves (96% padding)"),
-        ("ROOT %a.1 = f32[3,5]{0,1} add(%b, %c), metadata={op_name=\"x\"}", "Takes 60 bytes for 15 f32 elements, no padding"),
-        ("f32[3,5] add(f32[3,5] b, f32[3,5] c)", "Takes 60 bytes for 15 f32 elements, no padding"),
+        ("ROOT %a.1 = f32[3,5]{0,1} add(%b, %c), metadata={op_name=\"x\"}", "Needs 60 bytes for 15 f32 elements, no padding"),
+        ("f32[3,5] add(f32[3,5] b, f32[3,5] c)", "Needs 60 bytes for 15 f32 elements, no padding"),
     ],
 )  # fmt: skip
 def test_answers(text: str, answer: str) -> None:

@@ -98,7 +98,7 @@ def choice_answer(choice: OrderChoice) -> str:
     elif choice.given:
         parts.append(f"{choice.generation} would use {_instead(default, array)}")
     if best.padded_bytes < min((each.padded_bytes for each in (default, choice.given) if each), default=0):
-        parts.append(f"order {index_text(best.layout.minor_to_major)} would take {best.padded_bytes:,} bytes")
+        parts.append(f"order {index_text(best.layout.minor_to_major)} would need {best.padded_bytes:,} bytes")
     return "; ".join(parts)
 
 

@@ -67,7 +67,7 @@ def report_of_shape(text: str, *, draw: bool = False, generation: str | None = N
     its span, for text that is not a shape and for a layout that does not fit.
 
     >>> report_of_shape("bf16[300,70]{1,0:T(8,128)(2,1)}").answer
-    'Takes 77,824 bytes for 42,000 bytes of data (46% padding); dimension order {0,1} would take 55,296'
+    'Needs 77,824 bytes for 42,000 bytes of data (46% padding); dimension order {0,1} would need 55,296'
     """
     explained = explained_of(text, generation=generation)
     shape = explained.shape
@@ -137,11 +137,11 @@ def _answer(shape: ArrayShape) -> str:
         return "Empty array: 0 bytes"
     better = best_order(shape)
     if better is None or UNBOUNDED in shape.dimensions:
-        return f"Takes {stored_size_text(shape)}"
+        return f"Needs {stored_size_text(shape)}"
     what = f"dimension order {index_text(better.layout.minor_to_major)}"
     if better.layout.minor_to_major == shape.layout.minor_to_major:
         what = "the default tile T" + "".join(map(str, better.layout.tiles))
-    return f"Takes {stored_size_text(shape)}; {what} would take {better.padded_bytes:,}"
+    return f"Needs {stored_size_text(shape)}; {what} would need {better.padded_bytes:,}"
 
 
 def _next(explained: Explained, array: ArrayShape, *, draw: bool) -> tuple[str, ...]:

@@ -142,6 +142,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
     from hlo_cli.commands.lint.settings import codes, load_config, report_of_settings
+    from hlo_cli.lint.catalog import selected_rules
 
     chosen = {
         "select": codes(options.select),
@@ -157,6 +158,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     )
     selected = codes(options.select)
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
+        selected_rules(config.settings)  # an unknown rule is reported first
         raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
     code = _lint(inputs, reading, config.settings, output, options)
     return 0 if options.exit_zero and code == 1 else code
