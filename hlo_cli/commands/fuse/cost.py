@@ -16,7 +16,7 @@ from hlo_cli.commands.shared.where import instructions_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.report.cell import Cell, Row
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
@@ -41,12 +41,12 @@ class _Counted:
         return float(value) if self.as_xla else round(value)
 
     def figure(self, value: Number, instruction: Instruction) -> Cell:
-        """A number of an instruction; None for a call of unknown cost, unless XLA's own numbers are selected.
+        """A number of an instruction; unknown for a call of unknown cost, unless XLA's own numbers are selected.
 
         Callers of such a call, and totals, have the known part, and the number of unknown calls.
         """
         is_unknown = self.costs[instruction].unknown and instruction.opcode == opcodes.CUSTOM_CALL and not self.as_xla
-        return None if is_unknown else self.number(value)
+        return UNKNOWN if is_unknown else self.number(value)
 
 
 def report_of_costs(
