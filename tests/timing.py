@@ -28,7 +28,6 @@ def is_linear(work: Callable[[int], Callable[[], object]], small: int, large: in
 
     def seconds(size: int) -> float:
         do = work(size)
-        gc.collect()
         gc.disable()  # a collection takes as long as all that other tests have left in this process
         try:
             started = process_time()
