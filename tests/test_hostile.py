@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from hlo_cli.cli import main
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.quoting import unquote
 from hlo_cli.source import Diagnostic, HloError, Source
@@ -322,3 +324,22 @@ def test_a_million_brackets(bracket: str) -> None:
 def test_names_with_escape_sequences_are_never_names() -> None:
     module = reads(lines("%\x1b[31mred = f32[2] negate(%p)"))
     assert module is None or all(re.fullmatch(r"[\w.\-]+", i.name, re.ASCII) for i in module.instructions)
+
+
+@pytest.mark.parametrize("number", ["7", "9223372036854775808"])
+@pytest.mark.parametrize("command", ["memspace", "schedule", "fuse", "lint --select ALL", "memspace --by op_name"])
+def test_an_alias_of_an_operand_that_is_not_there_is_ignored(command: str, number: str, tmp_path: Path) -> None:
+    alias = f"output_to_operand_aliasing={{{{}}: ({number}, {{}})}}"
+    text = f"""HloModule m
+
+ENTRY e {{
+  p = s32[2] parameter(0)
+  s = ((s32[2]), s32[2], s32[]) async-start(p), s=""
+  u = ((s32[2]), s32[2], s32[]) async-update(s), {alias}
+  c = s32[2] custom-call(p), custom_call_target="f", {alias}
+  ROOT f = s32[2] fusion(c), kind=kLoop, calls=g, {alias}
+}}
+"""
+    path = tmp_path / "m.hlo"
+    path.write_text(text, encoding="utf-8")
+    assert main([*command.split(), str(path)], standalone=False) in (0, 1, 2)

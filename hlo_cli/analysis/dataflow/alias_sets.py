@@ -112,7 +112,7 @@ def _pair(
 ) -> Iterator[tuple[int, int]]:
     """Yields the places of an in-place pair, if the operand and the output exist."""
     places = dataflow.places
-    if number >= len(instruction.operands):
+    if not 0 <= number < len(instruction.operands):
         return
     operand = places.operand_place(instruction, number)
     operand_ordinal = places.parts(instruction.operands[number]).ordinals.get((*places.index(operand), *index))

@@ -79,7 +79,7 @@ class InPlace:
             found, index = self._origin(computation.root, output_index)
             pairs = self.of_body(found) if found.opcode == opcodes.FUSION else self.pairs(found)
             pair = next((pair for pair in pairs if pair.output_index == index), None)
-            if pair is None or pair.operand_number >= len(found.operands):
+            if pair is None or not 0 <= pair.operand_number < len(found.operands):
                 continue
             found, index = self._origin(found.operands[pair.operand_number], pair.operand_index)
             nested_pairs = self.pairs(found) if found.opcode == opcodes.FUSION else ()

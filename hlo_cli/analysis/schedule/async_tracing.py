@@ -86,7 +86,7 @@ def _sources(place: Place, callers: Mapping[Computation, tuple[Instruction, ...]
         case opcodes.FUSION:
             aliases = instruction.items_of("output_to_operand_aliasing", OutputOperandAlias)
             for alias in aliases:
-                if alias.output_index == index and alias.operand_number < len(instruction.operands):
+                if alias.output_index == index and 0 <= alias.operand_number < len(instruction.operands):
                     yield _operand(instruction, alias.operand_number, alias.operand_index)
         case opcode if instruction.operands and (opcode in FORWARDING or is_annotation(instruction)):
             yield _operand(instruction, 0, index)
