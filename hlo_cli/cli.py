@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
+    import click
+
+    from hlo_cli.source import HloError
+
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "parse": ("hlo_cli.commands.parse.command", "Summarize a module, or explain one instruction"),
     "layout": ("hlo_cli.commands.layout.command", "Explain a layout, or find memory lost to padding"),
@@ -143,7 +147,7 @@ def _run(arguments: list[str]) -> int:
 
     table = CommandTable(COMMANDS)
     try:
-        with table.make_context("hlo", arguments) as context:
+        with table.make_context("hlo", arguments, obj=_answer) as context:
             code = table.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -154,6 +158,13 @@ def _run(arguments: list[str]) -> int:
         show(error, arguments)
         return 2
     return int(code or 0)
+
+
+def _answer(error: HloError, context: click.Context) -> int:
+    """Answers a text that is not a module; other errors are raised again."""
+    from hlo_cli.commands.pasted.answer import answer_error
+
+    return answer_error(error, context)
 
 
 def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:

@@ -68,7 +68,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             name: {"shared"}
             for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
         },
+        "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },
+    "inputs": {"pasted": set()},
     "ir": {"attributes": set(), "compiler_files": {"attributes"}, "operation_table": set()},
     "lint": {"rules": set()},
     "render": {"draw": set(), "web": {"draw"}, "formats": {"draw", "web"}},

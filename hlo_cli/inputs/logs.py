@@ -32,18 +32,22 @@ _WRITERS = 8
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedModule:
-    """One module's text, the line it starts at in its file, and the dump's file name if the text has it."""
+    """One module's text, the line it starts at in its file, and the dump's file name if the text has it.
+
+    `remark` is a note on text around a part of a module that was skipped.
+    """
 
     text: str
     first_line: int = 1
     file_name: str | None = None
+    remark: str | None = None
 
 
 def find_modules(text: str) -> tuple[EmbeddedModule, ...]:
     """The modules of a text in order; a module that is the whole text is returned unchanged.
 
     >>> find_modules("step 1\\nI0521 12:04:45.883 1509 a.cc:186] HloModule m\\nI0521 12:04:45.883 1509 a.cc:186] }")
-    (EmbeddedModule(text='HloModule m\\n}', first_line=2, file_name=None),)
+    (EmbeddedModule(text='HloModule m\\n}', first_line=2, file_name=None, remark=None),)
     """
     plain = text.startswith("HloModule ")
     if plain and not _SPECIAL.search(text):

@@ -135,9 +135,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     single = about_one(given)
     options = memspace_options(given)
     if options.oom is not None and not inputs:
-        from hlo_cli.commands.memspace.oom import report_of_message
-
-        return write_report(report_of_message(options.oom, None), output)
+        return write_report(_report_of_error(options.oom, None), output)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.each import memspace_each
@@ -145,12 +143,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
     if options.oom is not None:
-        from hlo_cli.commands.memspace.oom import report_of_message
-
-        return write_report(report_of_message(options.oom, loaded), output)
+        return write_report(_report_of_error(options.oom, loaded), output)
     report = _report(loaded, options, reading.command_line(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
+
+
+def _report_of_error(path: str, loaded: Loaded | None) -> Report:
+    from hlo_cli.commands.memspace.oom import report_of_message
+    from hlo_cli.inputs.compiler_files import read_plain
+
+    return report_of_message(read_plain(path), loaded)
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:

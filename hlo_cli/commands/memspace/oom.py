@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column, Share
@@ -21,9 +20,8 @@ _LONGEST_ABBREVIATION = 5
 _WHEN = {"compile": "during compilation", "load": "while loading the program", "run": "during execution"}
 
 
-def report_of_message(path: str, loaded: Loaded | None) -> Report:
+def report_of_message(source: Source, loaded: Loaded | None) -> Report:
     """The last message in a text: requested and available sizes, the program's parts, and the largest allocations."""
-    source = read_plain(path)
     messages = parse_out_of_memory(source, loaded.module if loaded is not None else None)
     message = newest(messages)
     return Report(
@@ -42,7 +40,7 @@ def report_of_message(path: str, loaded: Loaded | None) -> Report:
         parts=_parts(message, loaded),
         next=("hlo help memory",),
         notes=notes_of(loaded) if loaded is not None else (),
-        input=input_facts(loaded) if loaded is not None else {"path": path, "line": _line(source, message)},
+        input=input_facts(loaded) if loaded is not None else {"path": source.name, "line": _line(source, message)},
     )
 
 

@@ -134,6 +134,16 @@ class Command(click.Command):
             error.ctx = error.ctx or ctx
             raise
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; the context's `obj` is a function that answers an error, or raises it again."""
+        try:
+            return super().invoke(ctx)
+        except HloError as error:
+            answer = ctx.find_root().obj
+            if not callable(answer):
+                raise
+            return answer(error, ctx)
+
     def get_help(self, ctx: click.Context) -> str:
         """The help for --help: the screen of -h, then the other options, details, and examples."""
         if self._is_one_page(ctx):

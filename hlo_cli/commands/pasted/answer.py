@@ -1,0 +1,41 @@
+"""The report that answers a recognized text, whichever command was given it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+import click
+
+from hlo_cli.commands.shared.io_options import io_of
+from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
+from hlo_cli.report.report import Report
+from hlo_cli.source import HloError
+
+_ANSWERS: Final[dict[PastedKind, str]] = {
+    "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
+}
+"""The module whose function `report_of` answers each kind; it is imported on use."""
+
+_JUDGES: Final = frozenset(("lint", "diff"))
+"""Commands whose exit code judges a module: a text that is not one never passes."""
+_LIMITS: Final = ("limit", "chip", "expect")
+"""Options that make the exit code of any command judge a module."""
+
+
+def answer_error(error: HloError, context: click.Context) -> int:
+    """Writes the answer to a text that a command was given in place of a module, and returns the exit code.
+
+    `context` is that of the command, whose options select the output. Other errors are raised again.
+    """
+    if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
+        raise error
+    output, _ = io_of(dict(context.params), writes=("hlo", "pb"))
+    report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[error.pasted.kind]).report_of
+    code = write_report(report_of(error.pasted), output)
+    name = context.info_name or ""
+    if name in _JUDGES or any(context.params.get(option) for option in _LIMITS):
+        raise HloError(f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump")
+    return code

@@ -1,0 +1,52 @@
+"""Lines without what surrounds them in logs, messages, and terminals; line numbers stay."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Final
+
+from hlo_cli.lazy_regex import lazy_regex
+
+_COLOR: Final = r"\x1b\[[0-9;]*+[A-Za-z]"
+_PREFIX = re.compile(
+    rf"(?:{_COLOR}|[IWEF][0-9]{{4,8}} [0-9:.]{{8,20}} +[0-9]++ [^\s\]]++\] ?"
+    r"|\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,20}(?:Z|[+-][0-9:]{4,5})?(?:\]|: [IWEF] (?: *[0-9]++ )?[^\s\]]++\])? ?"
+    r"|[IWEF] [\w./-]++:[0-9]++\] ?|(?:INFO|WARNING|ERROR|DEBUG)(?::[\w.]{0,40}+)?: ?"
+    r"|[ ]{2,8}\|[ ]|\((?:[\w. -]+ )?pid=[^)\n]{0,80}\) ?|\[rank[0-9]++\]: ?)*+"
+)
+_SUFFIX = lazy_regex(rf"(?: *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$")
+_LINE = re.compile(r"[^\n]*+")
+_ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
+_FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
+_QUOTE = lazy_regex(r"(?:[ ]{0,3}>[ ]?)++")
+_LEAST_QUOTED = 0.5
+
+
+def plain_lines(text: str) -> str:
+    """The lines without colors, log prefixes, quote marks, and fences.
+
+    >>> plain_lines("> I0521 12:04:45.883 1509 a.cc:186] %a = f32[] add(%b, %c)")
+    '%a = f32[] add(%b, %c)'
+    """
+    if _ENTITY.search(text):
+        text = unescape(text)
+    text = _without_quote_marks(text)
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub("", text)
+    return "\n".join(map(_plain, text.split("\n")))
+
+
+def _plain(line: str) -> str:
+    prefix = _PREFIX.match(line)
+    rest = line[prefix.end() :] if prefix else line
+    return _SUFFIX.sub("", rest) if rest and rest[-1] in "]m\r" else rest
+
+
+def _without_quote_marks(text: str) -> str:
+    """The text without the `>` of quotes, if most of its lines have one."""
+    lines = text.split("\n")
+    marked = sum(line.lstrip(" ").startswith(">") for line in lines)
+    if not marked or marked < _LEAST_QUOTED * sum(bool(line.strip()) for line in lines):
+        return text
+    return "\n".join(line[match.end() :] if (match := _QUOTE.match(line)) else line for line in lines)

@@ -1,0 +1,84 @@
+"""A text that does not begin with a module, read: the HLO in it, or what it is instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hlo_cli.inputs.logs import EmbeddedModule, find_modules
+from hlo_cli.inputs.pasted.diffs import sides_of
+from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
+from hlo_cli.inputs.pasted.lines import plain_lines
+from hlo_cli.inputs.pasted.recognize import kind_of
+from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
+from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError, counted
+
+_MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:HloModule|ENTRY)\b")
+_PROTO = lazy_regex(r"(?:^|\n)[ \t]*+(?:hlo_module|hlo|hlo_proto|computations|instructions)[ \t]*+:?[ \t]*+[{<]")
+_STATEMENT = lazy_regex(r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t][^\n]*+", re.MULTILINE)
+_ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
+
+
+def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
+    """The modules and parts of modules in a text; `name` is that of its file.
+
+    PastedTextError for a text that is not a module and can be explained, HloError for one without HLO.
+
+    >>> [found] = read_text("> see\\n> ```\\n> a = f32[] add(b, c)\\n> ```\\n", "-")
+    >>> found.text.strip(), found.remark
+    ('a = f32[] add(b, c)', 'skipped 1 line without HLO')
+    """
+    found = find_modules(text)
+    return found if _MODULE.match(found[0].text) else _read_pasted(text, name)
+
+
+def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
+    plain = plain_lines(text)
+    kind = kind_of(plain)
+    if kind == "diff":
+        old, new = sides_of(plain)
+        raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
+    if (inner := _decoded(plain)) is not None:
+        plain, kind = inner, kind_of(inner) or kind
+    found = find_modules(plain)
+    if any(_MODULE.match(each.text) for each in found):
+        return found
+    fragments = hlo_fragments(plain)
+    if kind is not None:
+        hlo = only_hlo(plain, fragments) if fragments else ""
+        raise PastedTextError(PastedText(kind, name, plain, hlo))
+    if _PROTO.search(plain):
+        return (EmbeddedModule(plain),)
+    if not fragments:
+        raise HloError(f"no HLO found in {name}", hint="run `hlo help dump` to learn how to create a dump")
+    return (_part(plain, fragments),)
+
+
+def _decoded(text: str) -> str | None:
+    """The HLO inside of strings, or in a text whose line breaks are written as escapes; None if there is none."""
+    if (inner := decoded_strings(text)) is not None:
+        return _decoded(inner) or inner
+    if _ESCAPED_BREAK.search(text):
+        return unescaped(text)
+    return None
+
+
+def _part(text: str, fragments: list[Fragment]) -> EmbeddedModule:
+    """The part of a module in a text; lines between braces are kept, so that errors in them are reported."""
+    kept = sorted((*fragments, *_statements_between(text, fragments)), key=lambda each: each.start)
+    hlo = only_hlo(text, kept)
+    lines = zip(text.split("\n"), hlo.split("\n"), strict=True)
+    skipped = sum(bool(line.strip()) and not own.strip() for line, own in lines)
+    remark = f"skipped {counted(skipped, 'lines')} without HLO" if skipped else None
+    return EmbeddedModule(hlo, remark=remark)
+
+
+def _statements_between(text: str, fragments: list[Fragment]) -> Iterator[Fragment]:
+    """The lines between two fragments of a computation that are not blank: instructions with errors."""
+    for one, other in pairwise(fragments):
+        between = text[one.end : other.start]
+        if (between.strip() and not text.startswith("}", other.start)) or _STATEMENT.search(between):
+            yield from (Fragment(one.end + m.start(), one.end + m.end()) for m in _STATEMENT.finditer(between))

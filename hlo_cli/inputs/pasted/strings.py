@@ -1,0 +1,53 @@
+"""Text inside of strings: what Python, JSON, and shells print of a text with line breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.lazy_regex import lazy_regex
+
+_MARK: Final = r"HloModule |ENTRY |RESOURCE_EXHAUSTED|%?[\w.\-]+ = "
+_STRING = lazy_regex(
+    r"""(?:\b[bBuU])?+("(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')""",
+    re.DOTALL,
+)
+_WRITTEN_BREAK = re.compile(r"\\n")
+_HLO = lazy_regex(r"(?:^|\n)[ \t]*+(?:HloModule |ENTRY |(?:ROOT )?%?[A-Za-z_][\w.\-]*+ = )|%[\w.\-]++ = ")
+_LONGEST = 1 << 26
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+_ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+
+
+def decoded_strings(text: str) -> str | None:
+    """The HLO inside of the strings of a text, joined by line breaks; None if no string holds HLO.
+
+    >>> decoded_strings(repr("HloModule m\\n\\nENTRY e {\\n}"))
+    'HloModule m\\n\\nENTRY e {\\n}'
+    >>> decoded_strings('{"args": {"long_name": "%a = f32[] add(%b, %c)"}}')
+    '%a = f32[] add(%b, %c)'
+    """
+    if len(text) > _LONGEST or not ('"' in text or "'" in text):
+        return None
+    found = [inner for inner in _strings(text) if _HLO.search(inner)]
+    return "\n".join(found) if found else None
+
+
+def unescaped(text: str) -> str:
+    r"""The text with escapes replaced, as in a string that lost its quotes.
+
+    >>> unescaped(r"HloModule m\nENTRY e {\n}")
+    'HloModule m\nENTRY e {\n}'
+    """
+    return _ESCAPE.sub(_character, text)
+
+
+def _character(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[0])
+
+
+def _strings(text: str) -> Iterator[str]:
+    for match in _STRING.finditer(text):
+        yield unescaped(match[1][1:-1])
