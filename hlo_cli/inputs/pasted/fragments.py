@@ -10,7 +10,8 @@ from hlo_cli.lazy_regex import lazy_regex
 
 _NAME = r"[A-Za-z_][\w.\-]*+"
 _START = lazy_regex(
-    rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?=[(a-z]))|{_NAME}[ \t]++=[ \t]++(?=[(a-z]))"
+    rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
+    rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?=[(a-z]))|{_NAME}[ \t]++=[ \t]++(?=[(a-z]))"
 )
 _ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}()\n]*+\]")
 _OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
@@ -18,7 +19,8 @@ _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")
 _TOKEN = re.compile(r"\"(?:[^\"\\]++|\\.)*+\"|[()\[\]{}]", re.DOTALL)
 _LINE = lazy_regex(
-    rf"^[ \t]*+(?:(?:HloModule[ \t]|ENTRY\b)[^\n]*+|%?{_NAME}[ \t]++(?:\([^\n]*+->[^\n]*+)?\{{[ \t]*+|\}}[^\n]{{0,80}}+)$",
+    rf"^[ \t]*+(?:(?:HloModule[ \t]|ENTRY\b)[^\n]*+|%?{_NAME}[ \t]++(?:\([^\n]*->[^\n]*)?\{{[ \t]*+"
+    rf"|\}}(?:[ \t]*+(?://|,)[^\n]*+)?)[ \t]*+$",
     re.MULTILINE,
 )
 _COMMA_OR_TOKEN = lazy_regex(rf"{_TOKEN.pattern}|,", re.DOTALL)

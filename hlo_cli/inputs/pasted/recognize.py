@@ -17,6 +17,7 @@ _SIGNATURES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
             r"|OOM when allocating|would exceed memory|Scoped allocation|Attempting to (?:allocate|reserve) "
             r"|Largest program allocations|Can't reduce memory use|memory size limit exceeded|std::bad_alloc"
             r"|[Ff]ailed to allocate |CompileTime\w+Oom\b|Ran out of |XLA [Ll]abel: |Peak buffers:"
+            r"|Exceeded \w+ capacity|Total \w+ usage >= "
         ),
     ),
     (
@@ -44,7 +45,8 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "replica-groups",
         lazy_regex(
-            r"(?:(?:replica_groups|source_target_pairs)=.*|\{\{[\d, ]*\}(?:,\s*\{[\d, ]*\})*\}|\[[\d,]+\]<=\[[\d,]+\].*)",
+            r"(?:(?:replica_groups|source_target_pairs)=.*|\{\{[\d, ]*\}(?:,\s*\{[\d, ]*\})*\}"
+            r"|\[[\d,]+\]<=\[[\d,]+\].*)",
             re.DOTALL,
         ),
     ),
