@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
-from hlo_cli.inputs.pasted.diffs import sides_of
+from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
 from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines
@@ -19,7 +19,10 @@ from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import counted
 
 _MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:HloModule|ENTRY)\b")
-_PROTO = lazy_regex(r"(?:^|\n)[ \t]*+(?:hlo_module|hlo|hlo_proto|computations|instructions)[ \t]*+:?[ \t]*+[{<]")
+_PROTO = lazy_regex(
+    r"(?:^|[\s:])((?:hlo|hlo_proto)\s*+:?\s*+\{\s*+hlo_module\s*+:?\s*+\{|hlo_module\s*+:?\s*+\{\s*+\w++:"
+    r"|(?:computations|instructions)\s*+:?\s*+\{\s*+(?:name|id|opcode)\s*+:)"
+)
 _PROSE = lazy_regex(
     r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
     r"|[\w.\-]+ [({])",
@@ -49,7 +52,7 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     plain = plain_lines(text)
     kind = kind_of(plain)
-    if kind == "diff":
+    if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
     if (inner := _decoded(plain)) is not None:
@@ -62,8 +65,8 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo))
-    if _PROTO.search(plain):
-        return (EmbeddedModule(plain),)
+    if (proto := _PROTO.search(plain)) is not None:
+        return (EmbeddedModule(plain[proto.start(1) :], 1 + plain.count("\n", 0, proto.start(1))),)
     if (error := language_error(plain, name)) is not None:
         raise error
     if not fragments:
