@@ -38,16 +38,21 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("LLVM IR", lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = |^define [^\n]*@", re.MULTILINE), _DUMP),
     ("PTX", lazy_regex(r"^\.version \d.*\n\.target sm_|^\.visible \.entry ", re.MULTILINE), _DUMP),
     ("a buffer assignment", lazy_regex(r"^BufferAssignment:|^allocation \d+: size \d+", re.MULTILINE), _DUMP),
+    (
+        "a memory usage report",
+        lazy_regex(r"^Allocations sorted by size:|^cumulative_size; total_size", re.MULTILINE),
+        _DUMP,
+    ),
     ("a table of live ranges", lazy_regex(r"^HloLiveRange |^ *Live ranges at ", re.MULTILINE), _DUMP),
     ("a Graphviz graph", lazy_regex(r"\A\s*(?:strict )?digraph ", re.IGNORECASE), _DUMP),
     ("a web page", lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), _DUMP),
-    ("a PyTorch/XLA IR graph", lazy_regex(r"\b(?:xla|aten|prim)::\w+\("), _TORCH),
+    ("a PyTorch/XLA IR graph", lazy_regex(r"^ *%\w+ = [^\n=]*\b(?:xla|aten|prim)::\w+\(", re.MULTILINE), _TORCH),
     ("a TensorFlow GraphDef", lazy_regex(r"^node \{\s*name:", re.MULTILINE), _TENSORFLOW),
     ("a profiler trace in JSON", lazy_regex(r"\"traceEvents\""), _TRACE),
     ("memory statistics", lazy_regex(r"CompiledMemoryStats\("), "pass compiled.as_text(), and run `hlo memspace`"),
     (
         "a list of XLA flags",
-        lazy_regex(r"^\s*--?xla_\w+=|^xla_\w+: ", re.MULTILINE),
+        lazy_regex(r"^\s*--?xla_\w+=|^\s*xla_\w+: ", re.MULTILINE),
         "run `hlo help dump` for the flags that write dumps",
     ),
     ("an NCCL log", lazy_regex(r"NCCL (?:INFO|WARN)"), _DUMP),
@@ -76,6 +81,8 @@ def language_error(text: str, name: str) -> HloError | None:
     error: <stdin> is a jaxpr, not HLO
     """
     head = text[:_LOOKED_AT]
+    if _TRACEBACK.search(head):
+        return None
     return next((_error(name, what, hint) for what, pattern, hint in LANGUAGES if pattern.search(head)), None)
 
 

@@ -37,7 +37,7 @@ _READ_IN_VAIN = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """HLO in a text: its offsets, the name that it lacks, and what closes it if the text ends before its operands do."""
+    """HLO in a text: its offsets, the name that it lacks, and what closes it if its operands are cut."""
 
     start: int
     end: int

@@ -18,11 +18,12 @@ from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import counted
 
-_MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:HloModule|ENTRY)\b")
+_MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:(?i:HloModule)|ENTRY)\b")
 _PROTO = lazy_regex(
     r"(?:^|[\s:])((?:hlo|hlo_proto)\s*+:?\s*+\{\s*+hlo_module\s*+:?\s*+\{|hlo_module\s*+:?\s*+\{\s*+\w++:"
     r"|(?:computations|instructions)\s*+:?\s*+\{\s*+(?:name|id|opcode)\s*+:)"
 )
+_INSTRUCTION = lazy_regex(r" = [^\n=]*\(")
 _PROSE = lazy_regex(
     r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
     r"|[\w.\-]+ [({])",
@@ -55,7 +56,8 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
-    if (inner := _decoded(plain)) is not None:
+    inner = _decoded(plain)
+    if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
         plain, kind = inner, kind_of(inner) or kind
     plain = dedented(plain)
     found = find_modules(plain)

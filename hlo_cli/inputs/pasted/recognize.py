@@ -36,8 +36,9 @@ _SIGNATURES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
             r"RET_CHECK|hlo_verifier|Check failed: |XlaRuntimeError|JaxRuntimeError|during context \[|Mosaic failed"
             r"|\b(?:INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN): "
             r"|\b(?:Internal|InvalidArgument|Invalid argument|Unimplemented|FailedPrecondition): "
-            r"|Expected instruction to have shape|Seen floating point types|Binary op .{0,20}with |LLVM ERROR: |MLIRError: "
-            r"|must (?:all )?have the same shape|IndivisibleError: |was parsing \d|Unbounded dynamism|mixed precision is "
+            r"|Expected instruction to have shape|Seen floating point types|Binary op .{0,20}with "
+            r"|LLVM ERROR: |MLIRError: |must (?:all )?have the same shape|IndivisibleError: |was parsing \d"
+            r"|Unbounded dynamism|mixed precision is "
             r"|doesn't have opcode "
         ),
     ),
