@@ -17,6 +17,7 @@ from hlo_cli.ir.instruction_text import NO_TEXT, Attribute
 from hlo_cli.ir.module import Findings, Module
 from hlo_cli.ir.names import free_name
 from hlo_cli.ir.quoting import unquote
+from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Diagnostic, HloError, Source, Span
 from hlo_cli.syntax.scanning import error_recovery
 from hlo_cli.syntax.scanning.attributes import read_attributes
@@ -72,7 +73,9 @@ class ModuleReader:
 
     @property
     def _is_part(self) -> bool:
-        return bool(self.builder.unresolved)
+        """Whether the text lacks computations that are called, or, a single instruction, shapes of its operands."""
+        shapes = (parameter.shape for parameter in self.computations[0].parameters if self.builder.is_single)
+        return bool(self.builder.unresolved) or UnknownShape() in shapes
 
     def _module(self, header: Header) -> Module:
         self._link()

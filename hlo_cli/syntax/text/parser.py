@@ -40,21 +40,25 @@ def parse_module(text: str | Source, *, strict: bool = False, infer: Infer | Non
 def _read(source: Source, infer: Infer | None) -> Module:
     """The module in a text; a text with errors is read as a part of a module if it cannot be a whole one."""
     text = source.text
-    if begins_as_part(text):
-        return _read_part(source, infer)
+    if begins_as_part(text) and (part := _read_part(source, infer)) is not None:
+        return part
     try:
         module = ModuleReader(source, infer).read()
     except HloError:
-        if is_several_lines(text) or is_elided(text):
-            return _read_part(source, infer)
+        if (is_several_lines(text) or is_elided(text)) and (part := _read_part(source, infer)) is not None:
+            return part
         raise
-    return _read_part(source, infer) if module.read_errors and is_elided(text) else module
+    return (_read_part(source, infer) or module) if module.read_errors and is_elided(text) else module
 
 
-def _read_part(source: Source, infer: Infer | None) -> Module:
+def _read_part(source: Source, infer: Infer | None) -> Module | None:
+    """The module in a part; None for a text without an instruction."""
     from hlo_cli.syntax.text.part_reader import PartReader
 
-    return PartReader(whole_lines(source), infer).read()
+    try:
+        return PartReader(whole_lines(source), infer).read()
+    except HloError:
+        return None
 
 
 def _rejections(source: Source) -> tuple[Diagnostic, ...]:

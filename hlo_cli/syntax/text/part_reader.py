@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import replace
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.names import free_name
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span, counted
-from hlo_cli.syntax.scanning.scanner import Scanner
+from hlo_cli.syntax.scanning.attributes import read_attributes
+from hlo_cli.syntax.scanning.scanner import STRING, Scanner
 from hlo_cli.syntax.text.module_reader import ModuleReader
 from hlo_cli.syntax.text.omitted_shapes import Infer
 from hlo_cli.syntax.text.part_build import PartBuilder
 from hlo_cli.syntax.text.part_shapes import infer_missing
 from hlo_cli.syntax.text.parts import STATEMENT, WholeLines
+from hlo_cli.syntax.values.header import SECTIONS, read_stack_tables
+
+_TABLE_ROWS = lazy_regex(
+    rf"(?:(?:{'|'.join(SECTIONS)})[ \t\r]*+\n\s*+|[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})\s*+)++", re.DOTALL
+)
+"""Stack tables, which may lack their first lines."""
 
 
 class PartReader(ModuleReader):
@@ -36,15 +46,22 @@ class PartReader(ModuleReader):
 
     def _read_text(self, scanner: Scanner) -> None:
         self.header = self._read_header(scanner)
+        if (match := _TABLE_ROWS.match(scanner.text, scanner.skip())) is not None:
+            if not self.header.stack_tables and scanner.at(SECTIONS[0]):
+                self.header = replace(self.header, stack_tables=read_stack_tables(scanner))
+            else:
+                self._part.notes.add("part", "skipped incomplete stack tables", Span(scanner.pos, match.end()))
+            scanner.pos = match.end()
         self._read_computations(scanner)
 
     def _read_next(self, scanner: Scanner, match: re.Match[str] | None) -> None:
         if match is not None:
             super()._read_next(scanner, match)
         elif scanner.accept("}"):
-            self._part.notes.add(
-                "part", "skipped a closing brace without a computation", Span(scanner.pos - 1, scanner.pos)
-            )
+            place = Span(scanner.pos - 1, scanner.pos)
+            self._part.notes.add("part", "skipped a closing brace without a computation", place)
+            with suppress(HloError):
+                read_attributes(scanner)
         elif STATEMENT.match(scanner.text, scanner.pos):
             start = scanner.pos
             try:
@@ -85,6 +102,7 @@ class PartReader(ModuleReader):
             self._part.notes.add("part", message, Span(end - 1, end))
 
     def _link(self) -> None:
+        self.computations = [computation for computation in self.computations if computation.instructions]
         self._name_headless()
         super()._link()
         part = self._part
@@ -99,7 +117,7 @@ class PartReader(ModuleReader):
     def _name_headless(self) -> None:
         """Names the computations without a beginning, as no other computation is named in the text."""
         taken = self.names.union(call.name for call in self._part.calls)
-        for computation in self._headless:
+        for computation in [each for each in self._headless if each.instructions]:
             is_last = computation is self.computations[-1]
             is_entry = is_last and not any(each.is_entry for each in self.computations)
             computation.name = free_name("entry_computation" if is_entry else "computation", taken, self.copies)

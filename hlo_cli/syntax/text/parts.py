@@ -12,14 +12,23 @@ from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.text.computation_header import STARTS_HEADER, STARTS_MODULE
 from hlo_cli.syntax.text.instruction_parser import read_statement
 from hlo_cli.syntax.text.lines import read_rows
+from hlo_cli.syntax.values.header import SECTIONS
 
 _NAMED: Final = r"(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+=(?!=)"
+_THREAD: Final = r"(?:, execution_thread=\"[^\"\n]*+\")?+"
 STATEMENT = lazy_regex(_NAMED)
 """The beginning of an instruction."""
-_LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED}[ \t]*+(?:\(|[a-z][a-z0-9]*+\[|[a-z][a-z0-9\-]*+\()|\}}[ \t]*+(?:\n|\Z))")
+_VALUE: Final = r"[ \t]*+(?:\(|[a-z][a-z0-9]*+\[|[a-z][a-z0-9\-]*+\()"
+_LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED}{_VALUE}|\}}{_THREAD}[ \t]*+(?:\n|\Z))")
 """A line that begins an instruction or ends a computation."""
 _NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
-_READABLE = lazy_regex(rf"[ \t]*+(?:{_NAMED}|\}}|/[/*]|{STARTS_MODULE.pattern})")
+_HEAD: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
+_TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
+_READABLE = lazy_regex(rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}")
+"""A line that may begin a part."""
+_AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")
+"""A line after an incomplete one."""
+_CUT_HEAD = lazy_regex(r"ENTRY\b|(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\(|\Z)")
 _ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")
 _WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
 _ELIDED = lazy_regex(
@@ -53,7 +62,7 @@ def begins_as_part(text: str) -> bool:
         return text.startswith(f"\n\n{PART_MARK}\n", text.find("\n", start))
     if not STARTS_MODULE.match(text, start):
         return False
-    return not _ENTRY.search(text, start) or not _is_closed(text) or is_elided(text)
+    return _begins_cut(text, start) or not _ENTRY.search(text, start) or not _is_closed(text) or is_elided(text)
 
 
 def is_several_lines(text: str) -> bool:
@@ -63,10 +72,9 @@ def is_several_lines(text: str) -> bool:
     (True, False)
     """
     start = Scanner(Source("", text)).skip()
-    if STATEMENT.match(text, start):
+    if STATEMENT.match(text, start) or _READABLE.match(text, start):
         return _NEXT_LINE.search(text, start) is not None
-    end = text.find("\n", start)
-    return end >= 0 and (_LINE.match(text, end + 1) is not None or text.startswith("}", start))
+    return _begins_cut(text, start)
 
 
 def is_elided(text: str) -> bool:
@@ -90,11 +98,10 @@ def whole_lines(source: Source) -> WholeLines:
         text, count = _ELIDED.subn("// ", text)
         notes += [("lines are omitted in this text", match.start())] * count
     start = len(text) - len(text.lstrip())
-    if not _READABLE.match(text, start) and (following := text.find("\n", start)) >= 0:
+    if _begins_cut(text, start):
         start = text.rfind("\n", 0, start) + 1
-        if _LINE.match(text, following + 1):
-            text = f"{text[:start]}// {text[start:]}"
-            notes.append(("skipped the first line, which is incomplete", start))
+        text = f"{text[:start]}// {text[start:]}"
+        notes.append(("skipped the first line, which is incomplete", start))
     start = text.rfind("\n") + 1
     if start > 1 and _is_cut(text[start:]):
         text = f"{text[:start]}// {text[start:]}"
@@ -107,6 +114,12 @@ def whole_lines(source: Source) -> WholeLines:
     return WholeLines(Source(source.name, text, source.first_line - 1), end, spans)
 
 
+def _begins_cut(text: str, start: int) -> bool:
+    """Whether the first line is incomplete: it begins nothing, and what follows are lines of a computation."""
+    end = -1 if _READABLE.match(text, start) else text.find("\n", start)
+    return end >= 0 and _AFTER_CUT.match(text, end) is not None
+
+
 def _is_closed(text: str) -> bool:
     """Whether the last line ends a computation; approximate, as for braces in strings."""
     text = text.rstrip()
@@ -117,10 +130,10 @@ def _is_closed(text: str) -> bool:
 
 
 def _is_cut(line: str) -> bool:
-    """Whether a line begins an instruction that it does not end."""
+    """Whether a line begins an instruction, or the header of a computation, that it does not end."""
     indented = len(line) - len(line.lstrip())
     if not STATEMENT.match(line, indented):
-        return False
+        return "{" not in line and _CUT_HEAD.match(line, indented) is not None
     source = Source("", f"\n{line}\n")
     rows = read_rows(source, 0, len(line) + 1)
     if rows is not None and not rows[0][5]:
