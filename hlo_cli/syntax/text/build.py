@@ -87,7 +87,8 @@ class Builder:
         reader = computation.reader = self._lines(start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
-        suspects, callers = list[Instruction](), list[Instruction]()
+        suspects: list[Instruction] = []
+        callers: list[Instruction] = []
         root, shapes, kind_of, instruction_of = None, self.shapes, KIND_OF.get, named.__getitem__
         free, caller, parameter = FREE, CALLER, PARAMETER  # read for every instruction
         new = Instruction.__new__  # setting the slots here takes half the time of a call of __init__
@@ -133,12 +134,11 @@ class Builder:
                     raise NotLineStructured
                 root = instruction
             named[name] = instruction
-        instructions = list(named.values())
-        if len(instructions) != len(rows) + len(self.made):
+        if len(named) != len(rows) + len(self.made):
             raise NotLineStructured
         self.suspects += suspects
         self.callers += callers
-        self._finish(computation, instructions, parameters, root)
+        self._finish(computation, list(named.values()), parameters, root)
 
     def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
         """Fills a computation with statements that were read one by one."""

@@ -24,7 +24,9 @@ _LINE = lazy_regex(rf"[ \t]*+(?:{_NAMED}{_VALUE}|\}}{_THREAD}[ \t]*+(?:\n|\Z))")
 _NEXT_LINE = lazy_regex(rf"\n{_LINE.pattern}")
 _HEAD: Final = r"ENTRY\b|%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\{|\((?:\)[ \t]*+->|[%\w.\-]++[ \t]*+:))"
 _TABLE: Final = rf"(?:{'|'.join(SECTIONS)})[ \t]*+\n|[0-9]++[ \t]++[{{\"]"
-_READABLE = lazy_regex(rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}")
+_READABLE = lazy_regex(
+    rf"[ \t]*+(?:/[/*]|{STARTS_HEADER.pattern}|{_TABLE}|(?:\}}[ \t]*+)?+(?:{_HEAD}))|{_LINE.pattern}"
+)
 """A line that may begin a part."""
 _AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")
 """A line after an incomplete one."""
@@ -32,11 +34,11 @@ _CUT_HEAD = lazy_regex(r"ENTRY\b|(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \
 _ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")
 _WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
 _ELIDED = lazy_regex(
-    r"(?m)^(?=[ \t]*+(?:(?://|#)[ \t]*+)?"
+    r"(?m)\n(?=[ \t]*+(?:(?://|#)[ \t]*+)?"
     r"(?:(?:\.\.|\u2026|\u22ee|\u22ef)[^=\n]*+|[.:]++[ \t]*+"
     rf"|[<\[(\-]++[ \t]*+(?:\.\.|\u2026|[0-9]*+[ ]?+(?:lines )?+(?:{_WORDS})\b)[^=\n]*+)$)"
 )
-"""The beginning of a line that stands for omitted ones, such as `...`, `// ...`, `<snip>`, or `[12 lines omitted]`."""
+"""The line break before a line that stands for omitted ones, such as `...`, `// ...`, or `[12 lines omitted]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def is_elided(text: str) -> bool:
     >>> is_elided("a = f32[] parameter(0)\\n  ...\\n"), is_elided("c = f32[9] constant({...})")
     (True, False)
     """
-    return _ELIDED.search(text) is not None
+    return _ELIDED.search(f"\n{text}") is not None
 
 
 def whole_lines(source: Source) -> WholeLines:
@@ -95,8 +97,8 @@ def whole_lines(source: Source) -> WholeLines:
     notes: list[tuple[str, int]] = []
     text = "\n" + source.text.rstrip()
     if (match := _ELIDED.search(text)) is not None:
-        text, count = _ELIDED.subn("// ", text)
-        notes += [("lines are omitted in this text", match.start())] * count
+        text, count = _ELIDED.subn("\n// ", text)
+        notes += [("lines are omitted in this text", match.start() + 1)] * count
     start = len(text) - len(text.lstrip())
     if _begins_cut(text, start):
         start = text.rfind("\n", 0, start) + 1
