@@ -292,7 +292,7 @@ class Builder:
         if hint is None and close is not None and (span := named[close].span) is not None:
             hint = f"did you mean '{close}' (line {self.source.position(span.start).line})?"
         what = f"undefined operand '{operand.name}'" if operand.name else "unnamed operand"
-        self.report(f"{what} in {computation.name}", operand.span.start, operand.span.end, hint)
+        self.report(f"{what} in {computation.name}".removesuffix(" in "), operand.span.start, operand.span.end, hint)
 
 
 def _number(argument: str) -> int:

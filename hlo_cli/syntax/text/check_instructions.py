@@ -53,7 +53,7 @@ def note_instructions(module: Module, notes: Notes) -> None:
         _note_numbers(computation, notes, is_whole=is_whole and not module.is_part)
         if not module.is_part:
             _note_waits(computation, notes)
-        if is_whole:
+        if is_whole and not module.is_part:
             _note_root(computation, notes)
 
 

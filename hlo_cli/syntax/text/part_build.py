@@ -9,7 +9,6 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import InstructionText
-from hlo_cli.ir.names import free_name
 from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.source import Source, Span
 from hlo_cli.syntax.text.build import Builder, Named
@@ -20,12 +19,13 @@ from hlo_cli.syntax.text.lines import LineReader, Row
 class PartBuilder(Builder):
     """Builds the computations of a part of a module; `missing` are the operands that it lacks."""
 
-    __slots__ = ("_defined", "missing")
+    __slots__ = ("_defined", "_unnamed", "missing")
 
     def __init__(self, source: Source) -> None:
         super().__init__(source, is_open=True)
         self.missing: list[Instruction] = []
         self._defined: set[str] = set()
+        self._unnamed = 0
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fills a computation with the rows between two offsets of the source."""
@@ -36,6 +36,7 @@ class PartBuilder(Builder):
     def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
         """Fills a computation with statements that were read one by one."""
         self.made.clear()
+        self._unnamed = 0
         self._defined = {statement.name for statement in statements}
         super().from_statements(computation, statements)
 
@@ -45,10 +46,15 @@ class PartBuilder(Builder):
     def _resolve(self, instruction: Instruction, statement: ParsedInstruction, named: Named) -> None:
         for operand in statement.operands:
             if not operand.name:
-                operand.name = free_name(f"_{len(self.made)}", self._defined | named.keys(), {})
+                operand.name = self._free_name(named)
             if operand.name not in named and operand.name not in self._defined:
                 named[operand.name] = self._parameter(operand, instruction.computation)
         super()._resolve(instruction, statement, named)
+
+    def _free_name(self, named: Named) -> str:
+        while (name := f"_{self._unnamed}") in named or name in self._defined:
+            self._unnamed += 1
+        return name
 
     def _parameter(self, operand: ParsedOperand, computation: Computation) -> Instruction:
         shape = operand.shape or UnknownShape()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.names import free_name
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError, Span, counted
+from hlo_cli.syntax.scanning import error_recovery
 from hlo_cli.syntax.scanning.attributes import read_attributes
 from hlo_cli.syntax.scanning.scanner import STRING, Scanner
-from hlo_cli.syntax.text.module_reader import ModuleReader
+from hlo_cli.syntax.text.module_reader import ModuleReader, TooManyErrors
 from hlo_cli.syntax.text.omitted_shapes import Infer
 from hlo_cli.syntax.text.part_build import PartBuilder
 from hlo_cli.syntax.text.part_shapes import infer_missing
@@ -24,6 +26,8 @@ _TABLE_ROWS = lazy_regex(
     rf"(?:(?:{'|'.join(SECTIONS)})[ \t\r]*+\n\s*+|[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})\s*+)++", re.DOTALL
 )
 """Stack tables, which may lack their first lines."""
+_MOST_NAMED: Final = 3
+"""The most computations without a beginning that get a note each."""
 
 
 class PartReader(ModuleReader):
@@ -36,7 +40,9 @@ class PartReader(ModuleReader):
         self._part = PartBuilder(lines.source)
         super().__init__(lines.source, infer, self._part)
         self._end = lines.end
-        self._headless: list[Computation] = []
+        self._last_brace = lines.source.text.rfind("\n}")
+        self._unclosed = 0
+        self._headless: dict[Computation, None] = {}
         for message, span in lines.notes:
             self._part.notes.add("part", message, span)
 
@@ -75,7 +81,7 @@ class PartReader(ModuleReader):
     def _read_headless(self, scanner: Scanner) -> None:
         """Reads instructions up to a closing brace, the next computation, or the end."""
         computation, start = Computation(""), scanner.pos
-        self._headless.append(computation)
+        self._headless[computation] = None
         self.computations.append(computation)
         scanner.pos = scanner.text.rfind("\n", 0, start)
         if scanner.text[scanner.pos : start].strip() or not self._read_fast(scanner, computation):
@@ -84,18 +90,26 @@ class PartReader(ModuleReader):
         computation.span = Span(start, scanner.pos)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
-        is_closed = super()._body_end(scanner) >= 0
-        is_read = super()._read_fast(scanner, computation)
-        if is_read and not is_closed:
-            scanner.pos = scanner.end
-            self._note_end(computation, self._end)
-        return is_read
+        end = self._body_end(scanner)
+        if not super()._read_fast(scanner, computation):
+            return False
+        if not scanner.text.startswith("\n}", end):
+            scanner.pos = end
+            self._note_end(computation, end, end)
+        return True
 
     def _body_end(self, scanner: Scanner) -> int:
-        end = super()._body_end(scanner)
-        return self._end if end < 0 <= scanner.pos < self._end else end
+        """The line break before the closing brace, before the next computation, or after the last line."""
+        text, start = scanner.text, scanner.pos
+        closing = super()._body_end(scanner) if start <= self._last_brace else -1
+        end = self._end if closing < 0 else closing
+        head = error_recovery.next_computation(text, start, end)
+        return len(text[:head].rstrip()) if head < end else end if start < end else -1
 
     def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
+        self._unclosed += 1
+        if self._unclosed > error_recovery.MAX_ERRORS:
+            raise TooManyErrors
         if computation not in self._headless:
             end = len(self.source.text.rstrip()) if end is None else end
             message = f"the end of computation {computation.name} is not in this text"
@@ -109,29 +123,34 @@ class PartReader(ModuleReader):
         part.shapeless = [each for each in part.shapeless if each.opcode != opcodes.PARAMETER]
         if part.missing:
             unknown = infer_missing(part.missing)
-            count = counted(len(part.missing), "operands")
-            message = f"part of a module: {count} {_are(len(part.missing))} not in this text; read as parameters"
+            count = len(part.missing)
+            words = (
+                "is not in this text; read as a parameter" if count == 1 else "are not in this text; read as parameters"
+            )
+            message = f"part of a module: {counted(count, 'operands')} {words}"
             message += f", {unknown:,} of unknown shape" if unknown else ""
             part.notes.add("part", message, part.missing[0].span or Span(0, 0))
 
     def _name_headless(self) -> None:
         """Names the computations without a beginning, as no other computation is named in the text."""
         taken = self.names.union(call.name for call in self._part.calls)
-        for computation in [each for each in self._headless if each.instructions]:
-            is_last = computation is self.computations[-1]
-            is_entry = is_last and not any(each.is_entry for each in self.computations)
-            computation.name = free_name("entry_computation" if is_entry else "computation", taken, self.copies)
+        last = self.computations[-1] if self.computations else None
+        entry = last if not any(each.is_entry for each in self.computations) else None
+        headless = [computation for computation in self._headless if computation.instructions]
+        for computation in headless:
+            wanted = "entry_computation" if computation is entry else "computation"
+            computation.name = free_name(wanted, taken, self.copies)
             taken.add(computation.name)
-            assert computation.span is not None
-            start = computation.span.start
-            message = f"the beginning of a computation is not in this text; generated the name {computation.name}"
-            self._part.notes.add("part", message, Span(start, self.source.text.index("\n", start)))
-        last = self.computations[-1:]
-        if last and last[0] not in self._headless and not any(each.is_entry for each in self.computations):
-            start = last[0].span.start if last[0].span is not None else 0
-            message = f"no ENTRY computation; using the last one, {last[0].name}"
-            self._part.notes.add("no-entry", message, Span(start, start + 1))
+            if len(headless) <= _MOST_NAMED:
+                message = f"the beginning of a computation is not in this text; generated the name {computation.name}"
+                self._part.notes.add("part", message, self._first_line(computation))
+        if len(headless) > _MOST_NAMED:
+            message = f"the beginnings of {len(headless):,} computations are not in this text; generated names"
+            self._part.notes.add("part", message, self._first_line(headless[0]))
+        if entry is not None and entry not in self._headless:
+            message = f"no ENTRY computation; using the last one, {entry.name}"
+            self._part.notes.add("no-entry", message, self._first_line(entry))
 
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+    def _first_line(self, computation: Computation) -> Span:
+        start = computation.span.start if computation.span is not None else 0
+        return Span(start, self.source.text.find("\n", start))

@@ -31,6 +31,8 @@ _READABLE = lazy_regex(
 _AFTER_CUT = lazy_regex(rf"\n(?:[ \t]*+\n)*+(?:[ \t]*+(?:{_TABLE})|{_LINE.pattern})")
 """A line after an incomplete one."""
 _CUT_HEAD = lazy_regex(r"ENTRY\b|(?:ROOT[ \t]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t]*+(?:\(|\Z)")
+_COMMA = lazy_regex(rf",(?={_NEXT_LINE.pattern}|\Z)")
+"""A comma between two instructions, as in a list."""
 _ENTRY = lazy_regex(r"(?<![\w.\-%\"])ENTRY[ \t\n]")
 _WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
 _ELIDED = lazy_regex(
@@ -95,7 +97,7 @@ def whole_lines(source: Source) -> WholeLines:
     '\\n// ...\\na = f32[] parameter(0)\\n// b = f32[] neg\\n'
     """
     notes: list[tuple[str, int]] = []
-    text = "\n" + source.text.rstrip()
+    text = "\n" + _COMMA.sub("", source.text.rstrip())
     if (match := _ELIDED.search(text)) is not None:
         text, count = _ELIDED.subn("\n// ", text)
         notes += [("lines are omitted in this text", match.start() + 1)] * count
@@ -103,11 +105,11 @@ def whole_lines(source: Source) -> WholeLines:
     if _begins_cut(text, start):
         start = text.rfind("\n", 0, start) + 1
         text = f"{text[:start]}// {text[start:]}"
-        notes.append(("skipped the first line, which is incomplete", start))
+        notes.append(("skipped the first line, which is incomplete or not HLO", start))
     start = text.rfind("\n") + 1
     if start > 1 and _is_cut(text[start:]):
         text = f"{text[:start]}// {text[start:]}"
-        notes.append(("skipped the last line, which is incomplete", start))
+        notes.append(("skipped the last line, which is incomplete or not HLO", start))
     text += "\n"
     end = len(text) - 1
     while text.startswith("//", start := text.rfind("\n", 0, end) + 1) and start > 1:
