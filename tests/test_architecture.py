@@ -84,6 +84,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "strict": {"attributes", "literals", "scanning", "values"},
         "text": {"attributes", "literals", "scanning", "strict", "values"},
         "proto": {"attributes", "literals", "scanning", "text", "values"},
+        "proto_text": {"proto", "scanning"},
     },
     "transform": {"scheduling": set(), "fusing": {"scheduling"}},
 }
