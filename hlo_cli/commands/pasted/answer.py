@@ -16,10 +16,7 @@ from hlo_cli.source import HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
     "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
-    "slow-operation": "hlo_cli.commands.pasted.slow_operation",
     "resharding": "hlo_cli.commands.pasted.resharding",
-    "compiler-error": "hlo_cli.commands.pasted.compiler_error",
-    "diff": "hlo_cli.commands.pasted.diff",
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
     "sharding": "hlo_cli.commands.pasted.sharding",
