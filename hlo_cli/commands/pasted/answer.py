@@ -16,6 +16,7 @@ from hlo_cli.source import HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
     "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
+    "slow-operation": "hlo_cli.commands.pasted.slow_operation",
     "resharding": "hlo_cli.commands.pasted.resharding",
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
