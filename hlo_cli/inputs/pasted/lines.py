@@ -11,7 +11,8 @@ from hlo_cli.lazy_regex import lazy_regex
 _COLOR: Final = r"\x1b\[[0-9;]*+[A-Za-z]"
 _PREFIX = re.compile(
     rf"(?:{_COLOR}|[IWEF][0-9]{{4,8}} [0-9:.]{{8,20}} +[0-9]++ [^\s\]]++\] ?"
-    r"|\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,20}(?:Z|[+-][0-9:]{4,5})?(?:\]|: [IWEF] (?: *[0-9]++ )?[^\s\]]++\])? ?"
+    r"|\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,20}(?:Z|[+-][0-9:]{4,5})?"
+    r"(?:\]|: [IWEF] (?: *[0-9]++ )?[^\s\]]++\])? ?"
     r"|[IWEF] [\w./-]++:[0-9]++\] ?|(?:INFO|WARNING|ERROR|DEBUG)(?::[\w.]{0,40}+)?: ?"
     r"|[ ]{2,8}\|[ ]|\((?:[\w. -]+ )?pid=[^)\n]{0,80}\) ?|\[rank[0-9]++\]: ?)*+"
 )
@@ -21,6 +22,8 @@ _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
 _QUOTE = lazy_regex(r"(?:[ ]{0,3}>[ ]?)++")
 _LEAST_QUOTED = 0.5
+_RAW_STRING = lazy_regex(r"^[^\n]{0,200}?R\"[a-z]{0,16}\((?=[ \t]*+HloModule )", re.MULTILINE)
+_INDENTED_HEADER = lazy_regex(r"^([ \t]++)HloModule [^\n]*+$", re.MULTILINE)
 
 
 def plain_lines(text: str) -> str:
@@ -35,6 +38,17 @@ def plain_lines(text: str) -> str:
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
     return "\n".join(map(_plain, text.split("\n")))
+
+
+def dedented(text: str) -> str:
+    """The text without the indentation of `HloModule`, and without the C++ raw string around it.
+
+    >>> dedented('hlo = R"(\\n  HloModule m\\n  ENTRY e {')
+    'hlo = R"(\\nHloModule m\\nENTRY e {'
+    """
+    text = _RAW_STRING.sub("", text)
+    header = _INDENTED_HEADER.search(text)
+    return text if header is None else text.replace(f"\n{header[1]}", "\n")
 
 
 def _plain(line: str) -> str:

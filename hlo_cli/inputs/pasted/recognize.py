@@ -17,6 +17,8 @@ _SIGNATURES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
             r"|OOM when allocating|would exceed memory|Scoped allocation|Attempting to (?:allocate|reserve) "
             r"|Largest program allocations|Can't reduce memory use|memory size limit exceeded|std::bad_alloc"
             r"|[Ff]ailed to allocate |CompileTime\w+Oom\b|Ran out of |XLA [Ll]abel: |Peak buffers:"
+            r"|Exceeded \w+ capacity|Total \w+ usage >= |out of resource: shared memory|due to memory pressure"
+            r"|allocation offset upper bound|CompileTime\w*Allocation"
         ),
     ),
     (
@@ -28,7 +30,6 @@ _SIGNATURES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
         ),
     ),
     ("resharding", lazy_regex(r"\[spmd\]|[Ii]nvoluntary full rematerialization|[Rr]esharding [^\n]{0,200}sharding")),
-    ("diff", lazy_regex(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.MULTILINE)),
     (
         "compiler-error",
         lazy_regex(
@@ -36,6 +37,9 @@ _SIGNATURES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
             r"|\b(?:INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN): "
             r"|\b(?:Internal|InvalidArgument|Invalid argument|Unimplemented|FailedPrecondition): "
             r"|Expected instruction to have shape|Seen floating point types|Binary op .{0,20}with "
+            r"|LLVM ERROR: |MLIRError: |must (?:all )?have the same shape|IndivisibleError: |was parsing \d"
+            r"|Unbounded dynamism|mixed precision is "
+            r"|doesn't have opcode "
         ),
     ),
 )
@@ -44,7 +48,8 @@ _VALUES: Final[tuple[tuple[PastedKind, re.Pattern[str]], ...]] = (
     (
         "replica-groups",
         lazy_regex(
-            r"(?:(?:replica_groups|source_target_pairs)=.*|\{\{[\d, ]*\}(?:,\s*\{[\d, ]*\})*\}|\[[\d,]+\]<=\[[\d,]+\].*)",
+            r"(?:(?:replica_groups|source_target_pairs)=.*|\{\{[\d, ]*\}(?:,\s*\{[\d, ]*\})*\}"
+            r"|\[[\d,]+\]<=\[[\d,]+\].*)",
             re.DOTALL,
         ),
     ),
