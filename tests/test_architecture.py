@@ -69,6 +69,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             name: {"shared"}
             for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
         },
+        "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },
     "inputs": {"pasted": set()},

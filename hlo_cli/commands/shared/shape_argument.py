@@ -47,6 +47,15 @@ def is_hlo_text(argument: str) -> bool:
     return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
 
 
+def is_named_element(name: str) -> bool:
+    """Whether the NAME of DUMP:NAME selects an element of a tuple.
+
+    >>> is_named_element("while.1{0}"), is_named_element("while.1")
+    (True, False)
+    """
+    return _ELEMENT.fullmatch(name) is not None
+
+
 def _begins_with_a_type(argument: str) -> bool:
     """Whether an element type and a bracket come first, as in an unclosed shape."""
     from hlo_cli.ir.primitive import PRIMITIVE_TYPES
