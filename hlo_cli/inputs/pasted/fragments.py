@@ -14,7 +14,7 @@ _START = lazy_regex(
     rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
     rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}[ \t]++=[ \t]++(?={_SHAPE}))"
 )
-_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}()]{0,2000}+\]")
+_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}().]{0,2000}+\]")
 _OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
 _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")

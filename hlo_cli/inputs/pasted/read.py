@@ -30,7 +30,9 @@ _PROSE = lazy_regex(
     r"|[\w.\-]+ [({])",
     re.MULTILINE,
 )
-_STATEMENT = lazy_regex(r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t][^\n]*+", re.MULTILINE)
+_STATEMENT = lazy_regex(
+    r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.)[^\n]*+", re.MULTILINE
+)
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 
