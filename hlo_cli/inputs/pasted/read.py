@@ -47,9 +47,11 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     ('a = f32[] add(b, c)', 'skipped 1 line without HLO')
     """
     text = _as_printed(text)
-    found = find_modules(text)
     if _MODULE.match(text):
-        return found
+        return find_modules(text)
+    if "HloModule " not in text:
+        return _read_pasted(text, name)
+    found = find_modules(text)
     if not _MODULE.match(found[0].text):
         return _read_pasted(text, name)
     return tuple(each if each.file_name else _without_prose(each) for each in found)
