@@ -234,7 +234,18 @@ def test_a_computation_of_which_lines_are_missing_is_not_called() -> None:
 
 
 @pytest.mark.parametrize(
-    "mark", ["...", "  // ...", "<snip>", "[...]", "…", "  ... 12 more lines", "[12 lines omitted]"]
+    "mark",
+    [
+        "...",
+        "  // ...",
+        "<snip>",
+        "[...]",
+        "…",
+        "  ... 12 more lines",
+        "  %b = f32[4]{0} ...",
+        "  %c = ...",
+        "[12 lines omitted]",
+    ],
 )
 @pytest.mark.parametrize("head", ["HloModule m\n\n", ""])
 def test_lines_that_stand_for_others(mark: str, head: str) -> None:
@@ -346,6 +357,8 @@ def test_memspace_and_schedule_say_that_it_is_a_part(tmp_path: Path, capsys: pyt
     for command in (["memspace"], ["schedule"], ["fuse"]):
         assert cli.main([*command, str(part)], standalone=False) == 0
         assert "note: this is part of a module; live ranges" in capsys.readouterr().err
+    assert cli.main(["diff", str(part), str(part)], standalone=False) == 0
+    assert "note: these are parts of modules" in capsys.readouterr().err
     cli.main(["lint", str(part)], standalone=False)
     assert "note: this is part of a module; rules that require the whole module" in capsys.readouterr().err
 
