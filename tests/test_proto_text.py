@@ -12,8 +12,9 @@ import pytest
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.proto.read import read_proto
-from hlo_cli.syntax.proto_text.encoder import encode_text, proto_text_to_bytes
-from hlo_cli.syntax.proto_text.read import looks_like_proto_text, read_proto_text
+from hlo_cli.syntax.proto_text.encoder import encode_text
+from hlo_cli.syntax.proto_text.read import proto_text_to_bytes, read_proto_text
+from hlo_cli.syntax.proto_text.recognize import looks_like_proto_text
 from hlo_cli.syntax.read import read_module
 from proto_texts import Style, json_of, tree_of
 from protos import PROTOS, read
@@ -83,6 +84,36 @@ def test_what_is_around_a_module(before: str, holder: str) -> None:
     text = before + holder.format(MODULE)
     assert looks_like_proto_text(text)
     assert rows_of(module_of(text)) == rows_of(module_of(MODULE))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("```\n", "\n```\n"),
+        ("F0101 12:00:00.000000 1 a.cc:1] Failed to choose an algorithm: ", "\n\nTraceback (most recent call last):"),
+        ('  TF_ASSERT_OK(Parse(R"pb(\n', '\n)pb"));\n'),
+        (">>> print(proto)\n", "\n>>> "),
+    ],
+)
+@pytest.mark.parametrize("holder", ["{}", "hlo {{ hlo_module: {{ {} }} }}"])
+def test_other_text_around_a_message(before: str, after: str, holder: str) -> None:
+    text = before + holder.format(MODULE) + after
+    assert looks_like_proto_text(text)
+    module = module_of(text)
+    assert rows_of(module) == rows_of(module_of(MODULE))
+    assert module.errors == ()
+    [note] = module.notes
+    assert (note.code, note.message) == ("other-text", "ignored the text after the message")
+    assert note.span is not None
+    assert text[note.span.start :] == after.lstrip()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_broken_lines(width: int) -> None:
+    """Terminals and logs break a line anywhere, even within a word."""
+    line = MODULE.replace("\n", " ")
+    text = "\n".join(line[at : at + width] for at in range(0, len(line), width))
+    assert str(module_of(text)) == str(module_of(MODULE))
 
 
 def test_a_module_within_an_unknown_message() -> None:

@@ -40,6 +40,6 @@ def read_module(
 def _is_proto_text(text: str) -> bool:
     if text.startswith("HloModule"):
         return False
-    from hlo_cli.syntax.proto_text.read import looks_like_proto_text
+    from hlo_cli.syntax.proto_text.recognize import looks_like_proto_text
 
     return looks_like_proto_text(text)

@@ -12,16 +12,21 @@ from typing import Final, NamedTuple
 
 from hlo_cli.source import Diagnostic, HloError, Source, Span, quoted_token
 from hlo_cli.syntax.proto.wire import varint
-from hlo_cli.syntax.proto_text.frames import CLOSERS, WRAPPER, Frame, outermost_kind, parent_of, unknown_message
-from hlo_cli.syntax.proto_text.tokens import BLOCK, COLON, ELEMENT, FIRST, NAME, STATEMENT, Cut, Stop, Tokens
+from hlo_cli.syntax.proto_text.blocks import Blocks
+from hlo_cli.syntax.proto_text.frames import (
+    CLOSERS,
+    WRAPPER,
+    Frame,
+    innermost_of,
+    outermost_kind,
+    parent_of,
+    unknown_message,
+)
+from hlo_cli.syntax.proto_text.tokens import COLON, ELEMENT, FIELD, NAME, STATEMENT, Cut, Stop, Tokens
 from hlo_cli.syntax.proto_text.unknown_fields import UnknownFields
 from hlo_cli.syntax.proto_text.values import Slot, encode, slots_of
 
 _MOST_NESTED: Final = 200
-_LARGE: Final = frozenset(("HloInstructionProto", "HloComputationProto", "HloModuleProto", "HloProto", "LiteralProto"))
-"""The messages that do not recur."""
-_LONGEST_BLOCK: Final = 4096
-_MOST_BLOCKS: Final = 1 << 15
 
 
 class Encoded(NamedTuple):
@@ -34,25 +39,13 @@ class Encoded(NamedTuple):
     is_partial: bool
 
 
-def proto_text_to_bytes(source: Source) -> bytes:
-    """The wire format of a message in text format or JSON; HloError if it is truncated or malformed.
-
-    >>> proto_text_to_bytes(Source("m.pbtxt", 'name: "m"  computations { id: 7 }')).hex(" ")
-    '0a 01 6d 1a 02 28 07'
-    """
-    encoded = encode_text(source)
-    if encoded.errors:
-        raise HloError.of(encoded.errors)
-    return encoded.data
-
-
-def encode_text(source: Source) -> Encoded:
-    """The message in a text, of the kind that its fields tell, with all errors.
+def encode_text(source: Source, start: int = 0) -> Encoded:
+    """The message that begins at an offset of a text, of the kind that its fields tell, with all errors.
 
     >>> encode_text(Source("m.pbtxt", 'instructions { name: "p" opcode: "parameter" } instr')).kind
     'HloComputationProto'
     """
-    return _Encoder(source).run()
+    return _Encoder(source).run(start)
 
 
 class _Encoder:
@@ -63,15 +56,15 @@ class _Encoder:
         self.source = source
         self.tokens = Tokens(source)
         self.unknown = UnknownFields(source)
-        self.blocks: dict[tuple[Slot, str], bytes] = {}
+        self.blocks = Blocks(source.text)
+        self.rest: tuple[Diagnostic, ...] = ()
         self.is_json = self.is_partial = False
         self.stack: list[Frame] = []
 
-    def run(self) -> Encoded:
-        """All of the text."""
+    def run(self, start: int) -> Encoded:
+        """The text from an offset on."""
         tokens = self.tokens
-        first = FIRST.match(self.text)
-        tokens.at = first.end() if first else 0
+        tokens.begin(start)
         closer = CLOSERS.get(tokens.mark, "")
         self.is_json = closer == "}"
         tokens.at += len(closer)
@@ -83,7 +76,13 @@ class _Encoder:
                 self._report_end()
             self._close_all()
         top = self.stack[0]
-        return Encoded(top.kind or "HloProto", top.data(), tuple(tokens.errors), self.unknown.notes(), self.is_partial)
+        return Encoded(
+            top.kind or "HloProto",
+            top.data(),
+            tuple(tokens.errors),
+            (*self.unknown.notes(), *self.rest),
+            self.is_partial,
+        )
 
     def _read(self) -> None:
         match, text, stack, tokens = STATEMENT.match, self.text, self.stack, self.tokens
@@ -104,7 +103,7 @@ class _Encoder:
                 tokens.at = tokens.last = found.end()
                 continue
             if found is None:
-                if self._is_at_end():
+                if self._is_at_end() or self._is_other_text():
                     return
                 self._read_field(frame)
             else:
@@ -125,15 +124,22 @@ class _Encoder:
             raise Cut
         return True
 
+    def _is_other_text(self) -> bool:
+        """Whether the message is complete, and something else follows."""
+        top, at = self.stack[0], self.tokens.at
+        if len(self.stack) > 1 or top.closer or not top.is_worth_keeping or FIELD.match(self.text, at):
+            return False
+        message = "ignored the text after the message"
+        self.rest = (Diagnostic("note", message, self.source, Span(at, at + 1), code="other-text"),)
+        return True
+
     def _report_end(self) -> None:
         """Records that the text ends too early, and where."""
         end = len(self.text.rstrip())
-        labels = [label for frame in reversed(self.stack) if (label := frame.label)]
         errors = [each for each in self.tokens.errors if each.span is None or each.span.end < end]
         if self.tokens.last == len(self.text):  # the last value may be truncated too
             del self.stack[-1].parts[-1:]
-        inside = f" in {' of '.join(labels)}" if labels else ""
-        message = f"unexpected end of input{inside}"
+        message = f"unexpected end of input{innermost_of(self.stack)}"
         self.tokens.errors = [*errors, Diagnostic("error", message, self.source, Span(max(end - 1, 0), end))]
 
     def _close_all(self) -> None:
@@ -154,20 +160,17 @@ class _Encoder:
         if frame.key and parent.slot is not None:
             data = parent.slot.tag + varint(len(frame.key) + len(data)) + frame.key + data
         parent.parts.append(data)
-        if len(frame.block) == self.tokens.at - frame.start <= _LONGEST_BLOCK and len(self.blocks) < _MOST_BLOCKS:
-            errors = self.tokens.errors
-            if self.unknown.last < frame.start and not (
-                errors and errors[-1].span and errors[-1].span.start >= frame.start
-            ):
-                self.blocks[frame.slot, frame.block] = data
+        if len(frame.block) == self.tokens.at - frame.start:
+            last = self.tokens.errors[-1].span if self.tokens.errors else None
+            if self.unknown.last < frame.start and (last is None or last.start < frame.start):
+                self.blocks.add(frame.slot, frame.block, data)
 
     def _open(self, frame: Frame, name: str, slot: Slot | None, opener: str, at: int) -> None:
         """Begins a message; reading is after its bracket."""
         tokens = self.tokens
         if len(self.stack) > _MOST_NESTED:
             raise tokens.fail(f"messages are nested too deeply (limit {_MOST_NESTED})", at, tokens.at)
-        key = b""
-        block = ""
+        key, block = b"", ""
         if frame.is_list:
             slot = frame.slot
         elif frame.is_map:
@@ -180,19 +183,15 @@ class _Encoder:
         if not slot.is_message and slot.field.type != "bytes":  # the type of messages that nothing reads
             tokens.report(f"expected a value for {slot.name}, found '{opener}'", tokens.at - 1, tokens.at)
         kind = slot.field.type if slot.is_message else None
-        is_plain = (
-            kind is not None and kind not in _LARGE and opener == "{" and not (self.is_json and (key or slot.is_map))
-        )
-        if is_plain and (found := BLOCK.match(self.text, tokens.at)):
-            block = found[0]
-            if (data := self.blocks.get((slot, block))) is not None:
-                frame.parts.append(data)
-                tokens.at = found.end()
-                return
         is_map = self.is_json and slot.is_map and not frame.is_list
-        parts = frame.parts if is_map else []
+        if opener == "{" and not key and not is_map:
+            block, data = self.blocks.find(slot, tokens.at)
+            if data is not None:
+                frame.parts.append(data)
+                tokens.at += len(block)
+                return
         self.stack.append(
-            Frame(slot, kind, CLOSERS[opener], parts, is_inner=is_map, key=key, block=block, start=tokens.at)
+            Frame(slot, kind, CLOSERS[opener], frame.parts if is_map else [], is_map, key, block, tokens.at)
         )
 
     def _bracket(self, frame: Frame, mark: str) -> None:

@@ -48,11 +48,11 @@ class Frame:
     kind: str | None
     closer: str
     parts: list[bytes] = field(default_factory=list)
-    packed: dict[bytes, list[bytes]] = field(default_factory=dict)
     is_inner: bool = False
     key: bytes = b""
     block: str = ""
     start: int = 0
+    packed: dict[bytes, list[bytes]] = field(default_factory=dict)
 
     @property
     def is_list(self) -> bool:
@@ -74,9 +74,9 @@ class Frame:
     @property
     def is_worth_keeping(self) -> bool:
         """Whether an incomplete message has what it takes to be read."""
-        if self.kind not in _ESSENTIAL:
+        if (kind := "HloProto" if self.kind == WRAPPER else self.kind) not in _ESSENTIAL:
             return False
-        tag = slots_of(self.kind)[_ESSENTIAL[self.kind]].tag
+        tag = slots_of(kind)[_ESSENTIAL[kind]].tag
         return any(part.startswith(tag) for part in self.parts)
 
     @property
@@ -117,11 +117,19 @@ def outermost_kind(text: str, at: int) -> str:
 
 def parent_of(frame: Frame) -> Frame | None:
     """The message around a complete one, of which the text has no more; None if nothing is worth keeping."""
-    if frame.kind not in _PARENTS or not frame.is_worth_keeping:
+    if not frame.is_worth_keeping:
         return None
+    if frame.kind not in _PARENTS:
+        return Frame(None, frame.kind, "", [frame.data()])
     kind, name = _PARENTS[frame.kind]
     data = frame.data()
     return Frame(None, kind, "", [slots_of(kind)[name].tag + varint(len(data)) + data])
+
+
+def innermost_of(stack: Sequence[Frame]) -> str:
+    """Where reading is: the words after an error, such as ` in instruction n of computation e`, or nothing."""
+    labels = [label for frame in reversed(stack) if (label := frame.label)]
+    return f" in {' of '.join(labels)}" if labels else ""
 
 
 def unknown_message(frame: Frame, closer: str) -> Frame:

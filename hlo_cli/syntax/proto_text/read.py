@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from hlo_cli.ir.module import Findings, Module
-from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.read import read_proto
 from hlo_cli.syntax.proto_text.encoder import Encoded, encode_text
 from hlo_cli.syntax.proto_text.partial import completed
-from hlo_cli.syntax.proto_text.tokens import BLANK, START
-
-_LOOKED_AT: Final = 1 << 16
-"""The most characters from which a text is recognized."""
-_FIELD: Final = r"\"?[A-Za-z0-9_]++\"?\s*+"
-_HEAD: Final = lazy_regex(
-    rf"{START}(?:\{{{BLANK})?+(?:{_FIELD}(?::|[{{<]{BLANK}(?:{_FIELD}[:{{<\[]|[}}>]))|[}}>]{BLANK}(?:{_FIELD}[:{{<]|[}}>]))"
-)
-_EVIDENCE: Final = lazy_regex(
-    r"\b(?:(?:computations|instructions|hlo_?[mM]odule)\"?\s*+:?\s*+(?:\[\s*+)?+[{<]|opcode\"?\s*+:\s*+[\"'])"
-)
+from hlo_cli.syntax.proto_text.recognize import find_proto_text, unwrapped
 
 
-def looks_like_proto_text(text: str) -> bool:
-    """Whether a text is a message with HLO in it, or part of one, as protobuf prints it; reads its first 64 KiB only.
+def proto_text_to_bytes(source: Source) -> bytes:
+    """The wire format of a message in text format or JSON; HloError if it is truncated or malformed.
 
-    >>> looks_like_proto_text('computations { name: "e" }'), looks_like_proto_text("e { p = f32[] parameter(0) }")
-    (True, False)
+    >>> proto_text_to_bytes(Source("m.pbtxt", 'name: "m"  computations { id: 7 }')).hex(" ")
+    '0a 01 6d 1a 02 28 07'
     """
-    return _HEAD.match(text, 0, _LOOKED_AT) is not None and _EVIDENCE.search(text, 0, _LOOKED_AT) is not None
+    encoded = encode_text(source, find_proto_text(source.text) or 0)
+    if encoded.errors:
+        raise HloError.of(encoded.errors)
+    return encoded.data
 
 
 def read_proto_text(source: Source) -> Module:
@@ -44,7 +35,8 @@ def read_proto_text(source: Source) -> Module:
     >>> read_proto_text(Source("m.pbtxt", text)).entry.root.name
     'p'
     """
-    encoded = encode_text(source)
+    source = Source(source.name, unwrapped(source.text), source.first_line)
+    encoded = encode_text(source, find_proto_text(source.text) or 0)
     is_partial = encoded.is_partial or not _has_entry(encoded)
     try:
         data = completed(encoded.kind, encoded.data) if is_partial else encoded.data

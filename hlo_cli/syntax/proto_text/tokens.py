@@ -22,17 +22,20 @@ _SPACE: Final = r"(?:\s++|#[^\n]*+)*+"
 _FLAT: Final = r"""[^{}"'#]*+(?:"[^"\\\n]*+"[^{}"'#]*+)*+"""
 _PLAIN: Final = r"-?[A-Za-z0-9_.][A-Za-z0-9_.+\-]*+(?![^\s,;}>\]#])"
 STATEMENT: Final = lazy_regex(
-    rf"""{BLANK}(?:"?([A-Za-z0-9_]++)"?\s*+(?::[ ]?+({_PLAIN}|"[^"\\\n]*+"(?!\s*+["'#]))|:?\s*+([{{<]))|([{{}}<>\]]))"""
+    rf"""{BLANK}(?:"?([A-Za-z0-9_]++)"?\s*+(?::[ ]?+({_PLAIN}|"[^"\\\n]*+"(?!\s*+["'#]))|:?\s*+([{{<]))"""
+    r"|([{}<\]]|>(?!>>)))"
 )
 """A field with a plain value; a field that begins a message; a bracket. The group that matched last tells which."""
 NAME: Final = lazy_regex(rf"""{BLANK}(?:"([^"\\\n]*+)"|([A-Za-z0-9_]++)|\[[\w./\s]*+\])""")
 """The name of a field: of JSON in quotes, of an extension in brackets."""
+FIELD: Final = lazy_regex(rf"{BLANK}(?:[A-Za-z0-9_]++|\"[^\"\n]*+\"){_SPACE}(?:[:{{<]|\Z)")
+"""What begins like a field, or may if the text ended later."""
 COLON: Final = lazy_regex(rf"{_SPACE}(:)?{_SPACE}")
 ELEMENT: Final = lazy_regex(rf"{BLANK}({_PLAIN})")
 """A plain value in a list."""
 BLOCK: Final = lazy_regex(rf"{_FLAT}(?:\{{{_FLAT}(?:\{{{_FLAT}\}}{_FLAT})*+\}}{_FLAT})*+\}}")
 """A message up to its closing bracket, if it is short and simple; messages such as shapes recur often."""
-FIRST: Final = lazy_regex(START)
+_FIRST: Final = lazy_regex(START)
 
 _VALUE: Final = lazy_regex(r"""-\s*+[\w.]++|[\w.][\w.+\-]*+|"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'""")
 _NEXT_PART: Final = lazy_regex(rf"""{_SPACE}(?=["'])""")
@@ -62,6 +65,11 @@ class Tokens:
     def mark(self) -> str:
         """The next character; empty at the end."""
         return self.source.text[self.at : self.at + 1]
+
+    def begin(self, start: int) -> None:
+        """Moves to an offset, and over what may be before the first field."""
+        first = _FIRST.match(self.source.text, start)
+        self.at = first.end() if first else start
 
     def skip(self) -> None:
         """Moves over what may be between fields."""
