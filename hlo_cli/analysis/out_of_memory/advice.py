@@ -53,11 +53,15 @@ class Donate:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Arguments that alone exceed the memory, and the smallest number of devices that could hold them."""
+    """Values that alone exceed the memory, and the smallest number of devices that could hold them.
 
-    argument_bytes: int
+    They are the arguments, unless there is an `allocation`.
+    """
+
+    size_bytes: int
     available_bytes: int
     devices: int
+    allocation: OomAllocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,10 @@ class Recompute:
 
 @dataclass(frozen=True, slots=True)
 class SmallerBlock:
-    """A block of a kernel's operand that fits; `size_bytes` includes all of its buffers."""
+    """A block of a kernel's operand that fits, or a scratch operand; `size_bytes` includes all of its buffers."""
 
-    window: KernelWindow
+    window: KernelWindow | None
+    before: ArrayShape
     block: ArrayShape
     size_bytes: int
 
@@ -119,7 +124,7 @@ class RaiseScopedLimit:
 
 @dataclass(frozen=True, slots=True)
 class FewerElements:
-    """An array in a small memory, and the number of its elements that the memory can hold in total."""
+    """An array in a small memory, and the number of its elements that fit beside what else is there."""
 
     allocation: OomAllocation
     element_type: str
@@ -152,6 +157,7 @@ class RaiseHostLimit:
     setter: Literal["group", "container", "job", "node", "machine"]
     used_bytes: int | None
     limit_bytes: int | None
+    excess_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)

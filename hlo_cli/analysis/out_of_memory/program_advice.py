@@ -80,10 +80,15 @@ def donate_advice(message: OutOfMemory) -> Iterator[Donate]:
 
 
 def shard_advice(message: OutOfMemory) -> Iterator[Shard]:
-    """Sharding of arguments that do not fit even without a program."""
+    """Sharding of arguments that do not fit even without a program, or of a result that no device can hold."""
     arguments = message.used_bytes if message.kind == "arguments" else _part(message, "arguments")
-    if arguments is not None and message.limit_bytes and arguments > message.limit_bytes:
-        yield Shard(arguments, message.limit_bytes, -(-arguments // message.limit_bytes))
+    limit, failed = message.limit_bytes, message.failed
+    if not limit:
+        return
+    if arguments is not None and arguments > limit:
+        yield Shard(arguments, limit, -(-arguments // limit))
+    elif failed is not None and failed.size_bytes and failed.size_bytes > limit:
+        yield Shard(failed.size_bytes, limit, -(-failed.size_bytes // limit), failed)
 
 
 def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Dump, Narrow, Reorder
-from hlo_cli.analysis.out_of_memory.kernel_advice import block_advice, element_advice, scoped_advice
+from hlo_cli.analysis.out_of_memory.kernel_advice import block_advice, element_advice, scoped_advice, scratch_advice
 from hlo_cli.analysis.out_of_memory.program_advice import (
     donate_advice,
     narrow_advice,
@@ -43,14 +43,21 @@ _NO_DUMP: Final[frozenset[OomKind]] = frozenset(
     )
 )
 """Kinds for which a dump of the program shows no more."""
+_KERNELS: Final[frozenset[OomKind]] = frozenset((*_SMALL_MEMORIES, "tpu-vmem", "tpu-vmem-scoped", "tpu-vmem-stack"))
 
 
 def advice_of(
-    message: OutOfMemory, window: KernelWindow | None = None, *, generation: str = USUAL_TPU, has_dump: bool = False
+    message: OutOfMemory,
+    window: KernelWindow | None = None,
+    *,
+    warnings: Iterable[OutOfMemory] = (),
+    generation: str = USUAL_TPU,
+    has_dump: bool = False,
 ) -> tuple[Advice, ...]:
     """The advice that a message supports: at most four pieces that save memory, then a dump unless there is one.
 
-    `window` is that of the allocation that failed; `generation` the TPU whose default tiles apply to layouts.
+    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it; `generation` the
+    TPU whose default tiles apply to layouts.
 
     >>> from hlo_cli.source import Span
     >>> message = OutOfMemory("load", Span(0, 0), "hbm", "tpu", 9 << 30, 8 << 30, 1 << 30, kind="tpu-load")
@@ -58,8 +65,12 @@ def advice_of(
     ['FreeBuffers', 'Dump']
     """
     found = list(_advice(message, window, generation))
-    chosen = found[:_MOST]
-    if message.is_xla and message.kind not in _NO_DUMP and not has_dump and window is None:
+    if message.is_xla and message.kind not in _KERNELS:
+        for warning in warnings:
+            found += [*shard_advice(warning), *shrink_advice(warning)]
+    chosen = list(dict.fromkeys(found))[:_MOST]
+    is_kernel = window is not None or (message.failed is not None and message.kind == "tpu-vmem")
+    if message.is_xla and message.kind not in _NO_DUMP and not has_dump and not is_kernel:
         chosen.append(Dump(bool(message.allocations)))
     return tuple(chosen)
 
@@ -74,8 +85,10 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
         yield from scoped_advice(message)
     elif window is not None and kind not in _SMALL_MEMORIES:
         yield from block_advice(message, window)
-    elif kind in _SMALL_MEMORIES and message.failed is not None:
-        yield from element_advice(message, message.failed, window)
+    elif kind in _SMALL_MEMORIES and (kind != "tpu-other" or message.space):
+        yield from element_advice(message, message.failed)
+    elif kind == "tpu-vmem" and message.failed is not None:
+        yield from scratch_advice(message, message.failed)
     elif kind == "gpu-shared-memory":
         yield from shared_memory_advice(message)
     elif kind == "gpu-driver":

@@ -71,4 +71,4 @@ def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     setter: Literal["group", "container", "job", "node", "machine"] = _SETTERS.get(message.kind, "group")
     if message.kind == "linux-oom-killer" and process is not None and process.reason in _MACHINE:
         setter = "machine"
-    yield RaiseHostLimit(setter, used, message.limit_bytes)
+    yield RaiseHostLimit(setter, used, message.limit_bytes, message.exceeded_by_bytes)
