@@ -66,6 +66,9 @@ OTHER_REPORTERS: Final[frozenset[OomKind]] = frozenset(
 WARNINGS: Final[frozenset[OomKind]] = frozenset(("rematerialization", "arguments"))
 """The kinds after which the compiler goes on."""
 
+OOM_REQUESTS: Final[frozenset[OomKind]] = frozenset(("device", "gpu-buffer-assignment"))
+"""The kinds of failed requests of the runtime, which an allocator's own message may come before."""
+
 LimitMeaning = Literal["capacity", "limit", "free", "reservable", ""]
 """The meaning of `OutOfMemory.limit_bytes`: all of the memory, a part set as limit, what is free, or what can be
 reserved in one piece; empty if the message has none.
