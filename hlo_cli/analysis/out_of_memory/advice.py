@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.compiler_files.out_of_memory import ChunkGroup, OomAllocation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 
@@ -66,11 +66,15 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """A part of memory, such as `HLO temp`, that would fit if it were smaller by `excess_bytes`."""
+    """A part of memory, such as `HLO temp`, that would fit if it were smaller by `excess_bytes`.
+
+    `is_compiler_limit` if the limit is one that rematerialization computed, not the memory of the device.
+    """
 
     part: str
     size_bytes: int
     excess_bytes: int
+    is_compiler_limit: bool = False
 
     @property
     def percent(self) -> int:
@@ -141,6 +145,14 @@ class FreeBuffers:
 
 
 @dataclass(frozen=True, slots=True)
+class FreeChunks:
+    """Bytes that an allocator lacks, and the largest chunks that are in use, if they are listed."""
+
+    size_bytes: int
+    chunks: ChunkGroup | None
+
+
+@dataclass(frozen=True, slots=True)
 class Defragment:
     """Enough memory is free, but not in one piece; `largest_bytes` is the largest piece, None if unknown."""
 
@@ -186,6 +198,7 @@ Advice: TypeAlias = (
     | RaiseScopedLimit
     | FewerElements
     | FreeBuffers
+    | FreeChunks
     | Defragment
     | RaiseHostLimit
     | ListProcesses

@@ -56,15 +56,13 @@ def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple
     return replace(block, dimensions=tuple(sizes)), size_bytes
 
 
-def scratch_advice(message: OutOfMemory, failed: OomAllocation) -> Iterator[SmallerBlock | Shrink]:
+def scratch_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[SmallerBlock | Shrink]:
     """A smaller scratch operand, or the share by which the allocations of a kernel must shrink."""
-    used, limit, shape = message.used_bytes, message.limit_bytes, failed.shape
+    used, limit = message.used_bytes, message.limit_bytes
     if not used or not limit or used <= limit:
         return
-    found = None
-    if failed.tag == _SCRATCH and isinstance(shape, ArrayShape):
-        found = smaller_block(shape, used, limit)
-    if found is not None and isinstance(shape, ArrayShape):
+    shape = failed.shape if failed is not None and failed.tag == _SCRATCH else None
+    if isinstance(shape, ArrayShape) and (found := smaller_block(shape, used, limit)) is not None:
         yield SmallerBlock(None, shape, *found)
     else:
         yield Shrink("blocks and scratch", used, used - limit)

@@ -17,6 +17,7 @@ from hlo_cli.analysis.out_of_memory.program_advice import (
     shrink_advice,
 )
 from hlo_cli.analysis.out_of_memory.runtime_advice import (
+    chunk_advice,
     defragment_advice,
     driver_advice,
     free_advice,
@@ -69,7 +70,7 @@ def advice_of(
         for warning in warnings:
             found += [*shard_advice(warning), *shrink_advice(warning)]
     chosen = list(dict.fromkeys(found))[:_MOST]
-    is_kernel = window is not None or (message.failed is not None and message.kind == "tpu-vmem")
+    is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
     if message.is_xla and message.kind not in _NO_DUMP and not has_dump and not is_kernel:
         chosen.append(Dump(bool(message.allocations)))
     return tuple(chosen)
@@ -81,17 +82,18 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
         yield from host_advice(message)
     elif not message.is_xla:
         yield from defragment_advice(message)
+        yield from chunk_advice(message)
     elif kind == "tpu-vmem-scoped":
         yield from scoped_advice(message)
     elif window is not None and kind not in _SMALL_MEMORIES:
         yield from block_advice(message, window)
     elif kind in _SMALL_MEMORIES and (kind != "tpu-other" or message.space):
         yield from element_advice(message, message.failed)
-    elif kind == "tpu-vmem" and message.failed is not None:
+    elif kind == "tpu-vmem":
         yield from scratch_advice(message, message.failed)
     elif kind == "gpu-shared-memory":
         yield from shared_memory_advice(message)
-    elif kind == "gpu-driver":
+    elif kind == "gpu-driver" and message.space != "host":
         yield from driver_advice(message)
     elif kind in ("tpu-load", "tpu-buffer"):
         fragmented = list(defragment_advice(message))
@@ -99,6 +101,8 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
     else:
         yield from defragment_advice(message)
         yield from _program_advice(message, generation)
+        if kind == "gpu-allocator":
+            yield from chunk_advice(message)
 
 
 def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:

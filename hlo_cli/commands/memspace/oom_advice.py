@@ -12,6 +12,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     Dump,
     FewerElements,
     FreeBuffers,
+    FreeChunks,
     ListProcesses,
     Narrow,
     RaiseHostLimit,
@@ -23,7 +24,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     SingleBuffer,
     SmallerBlock,
 )
-from hlo_cli.commands.memspace.oom_names import culprit_name
+from hlo_cli.commands.memspace.oom_names import culprit_name, operation_name
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -48,7 +49,7 @@ def _words(advice: Advice, memory: str) -> Text:
             return _smaller_array(advice)
         case SmallerBlock() | SingleBuffer() | RaiseScopedLimit() | FewerElements():
             return _kernel_words(advice, memory)
-        case FreeBuffers() | Defragment() | RaiseHostLimit() | ListProcesses():
+        case FreeBuffers() | FreeChunks() | Defragment() | RaiseHostLimit() | ListProcesses():
             return _runtime_words(advice)
         case Donate(argument_bytes=arguments, output_bytes=output, shared_bytes=shared, saved_bytes=saved):
             return (
@@ -87,7 +88,7 @@ def _smaller_array(advice: Reorder | Narrow) -> Text:
     before, after = format_bytes(advice.before_bytes), format_bytes(advice.after_bytes)
     saved = format_bytes(advice.saved_bytes)
     if isinstance(advice, Narrow):
-        name = culprit_name(advice.allocation)
+        name = operation_name(advice.allocation) or culprit_name(advice.allocation)
         return ("Compute ", Run(name, "name"), f" in {advice.element_type}: {after} instead of {before}.")
     first = advice.allocations[0]
     order = index_text(advice.layout.minor_to_major)
@@ -132,11 +133,18 @@ def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | Fewer
             return f"Keep at most {most:,} {element} elements in {memory} (now {elements:,}), the others in HBM."
 
 
-def _runtime_words(advice: FreeBuffers | Defragment | RaiseHostLimit | ListProcesses) -> Text:
+def _runtime_words(advice: FreeBuffers | FreeChunks | Defragment | RaiseHostLimit | ListProcesses) -> Text:
     match advice:
         case FreeBuffers(size_bytes=size, is_load=is_load):
             before = "loading the program" if is_load else "the allocation"
             return f"Delete at least {format_bytes(size)} of arrays before {before}; jax.live_arrays() lists them."
+        case FreeChunks(size_bytes=size, chunks=chunks):
+            held = (
+                f"; the largest chunks in use are {chunks.count:,} × {format_bytes(chunks.size_bytes)}"
+                if chunks
+                else ""
+            )
+            return f"Free at least {format_bytes(size)}{held}."
         case Defragment():
             return _defragment(advice)
         case ListProcesses(requested_bytes=requested):
@@ -185,7 +193,8 @@ def _use_less_on_node(advice: RaiseHostLimit) -> Text:
 def _shrink(advice: Shrink, memory: str) -> Text:
     if advice.percent > _MOST_PERCENT:
         left = advice.size_bytes - advice.excess_bytes
-        return f"Shrink {advice.part} from {format_bytes(advice.size_bytes)} to at most {format_bytes(left)}."
+        target = ", the memory limit of the compiler" if advice.is_compiler_limit else ""
+        return f"Shrink {advice.part} from {format_bytes(advice.size_bytes)} to at most {format_bytes(left)}{target}."
     sizes = f"{format_bytes(advice.excess_bytes)} of {format_bytes(advice.size_bytes)}"
     match advice.part:
         case "blocks and scratch":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
-from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, tag_words
+from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, operation_name, tag_words
 from hlo_cli.commands.memspace.oom_other import answer_of_other
 from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, OomAllocation, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_percent
@@ -24,7 +24,7 @@ _REQUESTS: Final = frozenset(
     ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "constant", "cpu")
 )
 """Kinds whose size is that of one allocation, not of a program."""
-_KERNELS: Final = frozenset(("tpu-vmem", "tpu-vmem-scoped", "tpu-vmem-stack", "tpu-smem"))
+_KERNELS: Final = frozenset(("tpu-vmem-scoped", "tpu-vmem-stack"))
 
 
 def answer_of_message(message: OutOfMemory) -> str:
@@ -47,8 +47,9 @@ def answer_of_message(message: OutOfMemory) -> str:
     elif message.limit_bytes is not None:
         available = _AVAILABLE[message.limit_meaning].format(format_bytes(message.limit_bytes))
         words += f": {available.removeprefix('only ')}; the text does not have the needed size"
-    elif (kernel := _kernel(message)) and message.kind in _KERNELS:
-        words += f": {kernel} needs more than there is; the text does not have the sizes"
+    else:
+        kernel = _kernel(message) if message.kind in _KERNELS else ""
+        words += f" of {kernel}; the text does not have the sizes" if kernel else "; the text does not have the sizes"
     if message.kind in ("gpu-allocator", "device"):
         words += _in_use(message)
     return words + _total(message) + _culprit(message)
@@ -142,8 +143,11 @@ def _named(allocation: OomAllocation) -> str:
     shape = allocation.shape.to_string(layout=False) if allocation.shape is not None else ""
     if allocation.is_entry_parameter or not name:
         kind = "argument " if allocation.is_entry_parameter else ""
-        return f"{kind}{shape}".strip() or allocation.op_name.rpartition("/")[2]
-    return name if allocation.place is not None or not shape else f"{name} {shape}"
+        return f"{kind}{shape}".strip() or operation_name(allocation)
+    if allocation.place is not None:
+        return name
+    operation = operation_name(allocation)
+    return f"{name} {shape}".strip() + (f" of {operation}" if operation and operation != name else "")
 
 
 def _size(allocation: OomAllocation) -> str:

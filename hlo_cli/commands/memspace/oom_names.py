@@ -33,12 +33,14 @@ def memory_name(message: OutOfMemory) -> str:
 
     >>> from hlo_cli.source import Span
     >>> memory_name(OutOfMemory("run", Span(0, 0), "sflag", kind="tpu-other"))
-    'SFLAG'
+    'SFLAG (semaphores)'
     """
     if message.space == "host":
         return "pinned host memory" if message.kind == "gpu-driver" else "host memory"
     if (name := _MEMORIES.get(message.kind)) is not None:
         return name
+    if message.space == "sflag":
+        return "SFLAG (semaphores)"
     if message.space:
         return message.space.upper() if len(message.space) <= _LONGEST_ABBREVIATION else message.space
     return {"gpu": "GPU memory", "cpu": "host memory"}.get(message.target or "", "device memory")
@@ -64,6 +66,16 @@ def kernel_name(allocation: OomAllocation) -> str:
     if allocation.kernel and not any(mark in allocation.kernel for mark in "(/"):
         return allocation.kernel
     return str(allocation.place) if allocation.place is not None else _label(allocation) or allocation.opcode
+
+
+def operation_name(allocation: OomAllocation) -> str:
+    """The last part of an op_name, without parameters; empty if the message has none or its end is missing.
+
+    >>> operation_name(OomAllocation(8, op_name="jit(f)/layer/dot_general[precision=None]"))
+    'dot_general'
+    """
+    name = allocation.op_name.partition("[")[0].rpartition("/")[2]
+    return name if name.isidentifier() else ""
 
 
 def _label(allocation: OomAllocation) -> str:

@@ -44,17 +44,14 @@ def _linux(message: OutOfMemory) -> str:
 
 
 def _kubernetes(message: OutOfMemory) -> str:
-    return f"Kubernetes reports that {_victim(message, 'a container')} was killed at its limit of host memory" + _limit(
-        message
-    )
+    limit = f" ({format_bytes(message.limit_bytes)})" if message.limit_bytes is not None else ""
+    return f"Kubernetes killed {_victim(message, 'a container')} because it reached its limit of host memory{limit}"
 
 
 def _slurm(message: OutOfMemory) -> str:
     group = message.process.group if message.process is not None else ""
     job = f"job step {group}" if group else "the job"
-    return (
-        f"Slurm reports that {_victim(message, 'a process')} was killed because {job} reached its limit of host memory"
-    )
+    return f"Slurm killed {_victim(message, 'a process')} because {job} reached its limit of host memory"
 
 
 def _ray(message: OutOfMemory) -> str:
@@ -84,8 +81,9 @@ def _allocation(message: OutOfMemory) -> str:
     free, limit = free_bytes(message), message.limit_bytes
     total = message.allocator.limit_bytes if message.allocator is not None else None
     if free is not None:
-        only = "but only " if message.used_bytes is not None and free < message.used_bytes else ""
-        return f"{words}, {only}{format_bytes(free)}{f' of {format_bytes(total)}' if total else ''} is free"
+        of = f" of {format_bytes(total)}" if total else ""
+        is_short = message.used_bytes is not None and free < message.used_bytes
+        return f"{words}{', but only' if is_short else ';'} {format_bytes(free)}{of} is free"
     return words + (f" (limit {format_bytes(limit)})" if limit is not None else "")
 
 
@@ -97,10 +95,6 @@ def _victim(message: OutOfMemory, unnamed: str) -> str:
     facts += [format_bytes(process.resident_bytes)] if process.resident_bytes is not None else []
     facts += [f"exit code {process.exit_code}"] if process.exit_code is not None else []
     return (process.name or unnamed) + (f" ({', '.join(facts)})" if facts else "")
-
-
-def _limit(message: OutOfMemory) -> str:
-    return f" ({format_bytes(message.limit_bytes)})" if message.limit_bytes is not None else ""
 
 
 _ANSWERS: Final[dict[OomKind, Callable[[OutOfMemory], str]]] = {
