@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
-from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.compiler_files.out_of_memory import ChunkGroup, OomAllocation
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 
@@ -53,20 +53,28 @@ class Donate:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Arguments that alone exceed the memory, and the smallest number of devices that could hold them."""
+    """Values that alone exceed the memory, and the smallest number of devices that could hold them.
 
-    argument_bytes: int
+    They are the arguments, unless there is an `allocation`.
+    """
+
+    size_bytes: int
     available_bytes: int
     devices: int
+    allocation: OomAllocation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """A part of memory, such as `HLO temp`, that would fit if it were smaller by `excess_bytes`."""
+    """A part of memory, such as `HLO temp`, that would fit if it were smaller by `excess_bytes`.
+
+    `is_compiler_limit` if the limit is one that rematerialization computed, not the memory of the device.
+    """
 
     part: str
     size_bytes: int
     excess_bytes: int
+    is_compiler_limit: bool = False
 
     @property
     def percent(self) -> int:
@@ -88,9 +96,10 @@ class Recompute:
 
 @dataclass(frozen=True, slots=True)
 class SmallerBlock:
-    """A block of a kernel's operand that fits; `size_bytes` includes all of its buffers."""
+    """A block of a kernel's operand that fits, or a scratch operand; `size_bytes` includes all of its buffers."""
 
-    window: KernelWindow
+    window: KernelWindow | None
+    before: ArrayShape
     block: ArrayShape
     size_bytes: int
 
@@ -119,7 +128,7 @@ class RaiseScopedLimit:
 
 @dataclass(frozen=True, slots=True)
 class FewerElements:
-    """An array in a small memory, and the number of its elements that the memory can hold in total."""
+    """An array in a small memory, and the number of its elements that fit beside what else is there."""
 
     allocation: OomAllocation
     element_type: str
@@ -133,6 +142,14 @@ class FreeBuffers:
 
     size_bytes: int
     is_load: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FreeChunks:
+    """Bytes that an allocator lacks, and the largest chunks that are in use, if they are listed."""
+
+    size_bytes: int
+    chunks: ChunkGroup | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +169,7 @@ class RaiseHostLimit:
     setter: Literal["group", "container", "job", "node", "machine"]
     used_bytes: int | None
     limit_bytes: int | None
+    excess_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +198,7 @@ Advice: TypeAlias = (
     | RaiseScopedLimit
     | FewerElements
     | FreeBuffers
+    | FreeChunks
     | Defragment
     | RaiseHostLimit
     | ListProcesses

@@ -18,6 +18,7 @@ _MIB: Final = 1 << 20
 _ROUNDING: Final = _MIB // 200
 """Half of the last digit of a size in MiB with two decimals."""
 _WORD_BYTES: Final = WORD_BITS // 8
+_SCRATCH: Final = "scratch operand"
 
 
 def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer]:
@@ -28,7 +29,7 @@ def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[Smaller
     if window.buffers > 1 and size // window.buffers < limit:
         yield SingleBuffer(window, size // window.buffers)
     if (found := smaller_block(window.block, size, limit)) is not None:
-        yield SmallerBlock(window, *found)
+        yield SmallerBlock(window, window.block, *found)
 
 
 def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple[ArrayShape, int] | None:
@@ -55,6 +56,18 @@ def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple
     return replace(block, dimensions=tuple(sizes)), size_bytes
 
 
+def scratch_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[SmallerBlock | Shrink]:
+    """A smaller scratch operand, or the share by which the allocations of a kernel must shrink."""
+    used, limit = message.used_bytes, message.limit_bytes
+    if not used or not limit or used <= limit:
+        return
+    shape = failed.shape if failed is not None and failed.tag == _SCRATCH else None
+    if isinstance(shape, ArrayShape) and (found := smaller_block(shape, used, limit)) is not None:
+        yield SmallerBlock(None, shape, *found)
+    else:
+        yield Shrink("blocks and scratch", used, used - limit)
+
+
 def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     """A higher limit of scoped VMEM, if a chip has that much, and the share by which blocks must shrink."""
     used, limit = message.used_bytes, message.limit_bytes
@@ -71,16 +84,24 @@ def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     yield Shrink("blocks and scratch", used, used - limit)
 
 
-def element_advice(message: OutOfMemory, failed: OomAllocation, window: KernelWindow | None) -> Iterator[FewerElements]:
-    """The number of elements that a small memory holds, for an array of 32-bit words in it."""
-    if not message.limit_bytes or not message.used_bytes:
+def element_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[FewerElements | Shrink]:
+    """The number of 32-bit words that a small memory holds beside what else is there, or the share to shrink by."""
+    used, limit, over = message.used_bytes, message.limit_bytes, message.exceeded_by_bytes
+    if not used or not limit:
         return
-    shape = window.block if window is not None else failed.shape
-    if isinstance(shape, ArrayShape) and shape.element_type.bits == WORD_BITS:
-        yield FewerElements(failed, shape.element_type.name, message.limit_bytes // _WORD_BYTES, shape.elements)
-    elif message.used_bytes % _WORD_BYTES == 0:
-        words = message.used_bytes // _WORD_BYTES
-        yield FewerElements(failed, "32-bit", message.limit_bytes // _WORD_BYTES, words)
+    size = failed.size_bytes if failed is not None else None
+    if failed is None or not size or size % _WORD_BYTES:
+        if over is not None and 0 < over < used:
+            yield Shrink("scalars and semaphores", used, over)
+        return
+    shape = failed.shape
+    has_words = isinstance(shape, ArrayShape) and shape.element_type.bits == WORD_BITS
+    name = shape.element_type.name if has_words and isinstance(shape, ArrayShape) else "32-bit"
+    most = (limit - max(used - size, 0)) // _WORD_BYTES
+    if most > 0:
+        yield FewerElements(failed, name, most, size // _WORD_BYTES)
+    else:
+        yield Shrink("scalars and semaphores", used, used - limit)
 
 
 def _can_halve(size: int, granule: int) -> bool:

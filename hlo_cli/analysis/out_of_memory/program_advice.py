@@ -21,6 +21,8 @@ _TO_FLOAT32: Final = ("new_dtype=float32", "preferred_element_type=float32")
 """Parts of op_names of operations that were asked for f32."""
 _FORWARD: Final = "jvp("
 _BACKWARD: Final = "transpose("
+_MAIN_MEMORY: Final = 1 << 30
+"""A size that only the main memory of a device has."""
 _CUSTOM_CALL: Final = "custom-call"
 
 
@@ -80,10 +82,18 @@ def donate_advice(message: OutOfMemory) -> Iterator[Donate]:
 
 
 def shard_advice(message: OutOfMemory) -> Iterator[Shard]:
-    """Sharding of arguments that do not fit even without a program."""
+    """Sharding of arguments that do not fit even without a program, or of a result that no device can hold."""
     arguments = message.used_bytes if message.kind == "arguments" else _part(message, "arguments")
-    if arguments is not None and message.limit_bytes and arguments > message.limit_bytes:
-        yield Shard(arguments, message.limit_bytes, -(-arguments // message.limit_bytes))
+    limit, failed = message.limit_bytes, message.failed
+    if not limit:
+        return
+    if arguments is not None and arguments > limit:
+        yield Shard(arguments, limit, -(-arguments // limit))
+    elif failed is not None and failed.size_bytes and failed.size_bytes > limit:
+        yield Shard(failed.size_bytes, limit, -(-failed.size_bytes // limit), failed)
+    elif message.kind == "tpu-other" and not message.space and limit >= _MAIN_MEMORY:
+        used = message.used_bytes or 0
+        yield from (Shard(used, limit, -(-used // limit), OomAllocation(used)),) if used > limit else ()
 
 
 def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
@@ -92,7 +102,7 @@ def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
     if not over or over < 0:
         return
     if message.kind == "rematerialization" and message.used_bytes:
-        yield Shrink("the program", message.used_bytes, over)
+        yield Shrink("the program", message.used_bytes, over, is_compiler_limit=True)
     temporary = next((part for part in message.program if part.name.lower() == "hlo temp"), None)
     if temporary is not None and temporary.size_bytes and over < temporary.size_bytes:
         yield Shrink(temporary.name, temporary.size_bytes, over)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from hlo_cli.analysis.out_of_memory.advice import Defragment, FreeBuffers, ListProcesses, RaiseHostLimit, Shrink
+from hlo_cli.analysis.out_of_memory.advice import (
+    Defragment,
+    FreeBuffers,
+    FreeChunks,
+    ListProcesses,
+    RaiseHostLimit,
+    Shrink,
+)
 from hlo_cli.ir.compiler_files.out_of_memory import OomKind, OutOfMemory
 
 _SETTERS: Final[dict[OomKind, Literal["group", "container", "job", "node"]]] = {
@@ -52,6 +59,15 @@ def free_advice(message: OutOfMemory) -> Iterator[FreeBuffers]:
         yield FreeBuffers(message.exceeded_by_bytes, message.kind == "tpu-load")
 
 
+def chunk_advice(message: OutOfMemory) -> Iterator[FreeChunks]:
+    """The size that an allocator lacks, and the chunks that hold the most."""
+    free, requested = free_bytes(message), message.used_bytes
+    if free is None or requested is None or free >= requested:
+        return
+    largest = max(message.chunks, key=lambda group: group.count * group.size_bytes, default=None)
+    yield FreeChunks(requested - free, largest)
+
+
 def driver_advice(message: OutOfMemory) -> Iterator[ListProcesses]:
     """Other processes on the GPU, whose driver has less free memory than was requested."""
     if message.used_bytes:
@@ -71,4 +87,4 @@ def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     setter: Literal["group", "container", "job", "node", "machine"] = _SETTERS.get(message.kind, "group")
     if message.kind == "linux-oom-killer" and process is not None and process.reason in _MACHINE:
         setter = "machine"
-    yield RaiseHostLimit(setter, used, message.limit_bytes)
+    yield RaiseHostLimit(setter, used, message.limit_bytes, message.exceeded_by_bytes)

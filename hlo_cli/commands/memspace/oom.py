@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import Final
 
-from hlo_cli.analysis.out_of_memory.advice import Advice, Reorder
+from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
 from hlo_cli.analysis.out_of_memory.rules import advice_of
 from hlo_cli.commands.memspace.oom_advice import advice_passage
 from hlo_cli.commands.memspace.oom_answer import answer_of_message
-from hlo_cli.commands.memspace.oom_names import culprit_name
+from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name
+from hlo_cli.commands.memspace.oom_other import is_host_only
 from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
@@ -19,19 +22,22 @@ from hlo_cli.source import Diagnostic, Source
 from hlo_cli.syntax.compiler_files.kernel_windows import window_of
 from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 
+_UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
+"""Names of sources that are not files."""
+
 
 def report_of_message(source: Source) -> Report:
     """The last message in a text: what ran out, the culprits, what else fills the memory, and what to do."""
     messages = parse_out_of_memory(source)
     message = newest(messages)
     window = window_of_culprit(message)
-    advice = advice_of(message, window)
+    advice = advice_of(message, window, warnings=[each for each in messages if each.is_warning and each != message])
     return Report(
         "memspace",
         answer_of_message(message),
         numbers=numbers_of(message, messages),
         parts=parts_of(source, messages, message, advice, {}),
-        next=(*layout_commands(advice), "hlo help memory"),
+        next=(*dump_commands(source, advice), *layout_commands(advice), "hlo help memory"),
         notes=notes_on(message),
         input={"path": source.name, "line": source.position(message.span.start).line},
     )
@@ -58,7 +64,7 @@ def parts_of(
     return (
         *culprit_facts(message, window_of_culprit(message), matches.get(0)),
         allocations,
-        *advice_passage(advice),
+        *advice_passage(advice, memory_name(message)),
         *_names(message),
         *fill_facts(message),
         messages_table(source, messages, is_main=not allocations.rows),
@@ -87,10 +93,20 @@ def numbers_of(message: OutOfMemory, messages: Sequence[OutOfMemory]) -> dict[st
 
 
 def notes_on(message: OutOfMemory) -> tuple[Diagnostic, ...]:
-    """A note that the message is not a failure."""
+    """Notes that the message is not a failure, or not on the memory of a device."""
     if message.is_warning:
         return (Diagnostic("note", "the message is a warning; the compiler continues"),)
+    if is_host_only(message):
+        return (Diagnostic("note", "host memory is the main memory of the machine, not the memory of an accelerator"),)
     return ()
+
+
+def dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:
+    """The command that explains the text with the dump that is advised."""
+    if not any(isinstance(each, Dump) for each in advice):
+        return ()
+    name = source.name if source.name not in _UNNAMED else "error.txt"
+    return (f"hlo memspace DUMP --oom {quote(name)}",)
 
 
 def layout_commands(advice: Sequence[Advice]) -> tuple[str, ...]:

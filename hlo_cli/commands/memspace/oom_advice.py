@@ -12,6 +12,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     Dump,
     FewerElements,
     FreeBuffers,
+    FreeChunks,
     ListProcesses,
     Narrow,
     RaiseHostLimit,
@@ -23,59 +24,71 @@ from hlo_cli.analysis.out_of_memory.advice import (
     SingleBuffer,
     SmallerBlock,
 )
-from hlo_cli.commands.memspace.oom_names import culprit_name
+from hlo_cli.commands.memspace.oom_names import culprit_name, operation_name
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.text import Passage, Run, Text, line_of
 
-_MAX_CHIPS: Final = 4
-_DUMP: Final = "XLA_FLAGS='--xla_dump_to=DUMP --xla_dump_hlo_as_text'"
+_MOST_PERCENT: Final = 90
+"""The percentage above which sizes read better."""
+_DUMP: Final = "XLA_FLAGS='--xla_dump_to=DUMP --xla_dump_hlo_as_text'."
 
 
-def advice_passage(advice: Sequence[Advice]) -> tuple[Passage, ...]:
-    """The advice as one passage, or nothing."""
+def advice_passage(advice: Sequence[Advice], memory: str) -> tuple[Passage, ...]:
+    """The advice as one passage, or nothing; `memory` is the name of the memory that ran out."""
     if not advice:
         return ()
-    lines: tuple[Text, ...] = tuple((f"{at}. ", *line_of(_words(each))) for at, each in enumerate(advice, 1))
+    lines: tuple[Text, ...] = tuple((f"{at}. ", *line_of(_words(each, memory))) for at, each in enumerate(advice, 1))
     return (Passage("what_to_do", lines, title="What to do"),)
 
 
-def _words(advice: Advice) -> Text:
+def _words(advice: Advice, memory: str) -> Text:
     match advice:
         case Reorder() | Narrow():
             return _smaller_array(advice)
         case SmallerBlock() | SingleBuffer() | RaiseScopedLimit() | FewerElements():
-            return _kernel_words(advice)
-        case FreeBuffers() | Defragment() | RaiseHostLimit() | ListProcesses():
+            return _kernel_words(advice, memory)
+        case FreeBuffers() | FreeChunks() | Defragment() | RaiseHostLimit() | ListProcesses():
             return _runtime_words(advice)
         case Donate(argument_bytes=arguments, output_bytes=output, shared_bytes=shared, saved_bytes=saved):
             return (
-                f"Donate arguments (donate_argnums) to save up to {format_bytes(saved)}: arguments have "
-                f"{format_bytes(arguments)}, results {format_bytes(output)}, of which {format_bytes(shared)} is shared."
+                f"Donate arguments (donate_argnums) to save up to {format_bytes(saved)}: arguments "
+                f"({format_bytes(arguments)}) and results ({format_bytes(output)}) share {format_bytes(shared)}."
             )
-        case Shard(argument_bytes=arguments, available_bytes=available, devices=devices):
-            return (
-                f"Shard the arguments over at least {devices:,} devices: they alone need {format_bytes(arguments)} of "
-                f"{format_bytes(available)}."
-            )
+        case Shard():
+            return _shard(advice)
         case Shrink():
-            return _shrink(advice)
+            return _shrink(advice, memory)
         case Recompute(allocations=kept, size_bytes=size):
+            number = format_count(len(kept), "allocations")
+            verb = "holds" if len(kept) == 1 else "hold"
             return (
-                f"Recompute values with jax.checkpoint: {format_count(len(kept), 'listed allocations')} "
-                f"({format_bytes(size)}) of the forward pass {'is' if len(kept) == 1 else 'are'} kept for the gradient."
+                "Recompute values of the forward pass with jax.checkpoint: "
+                f"{number} ({format_bytes(size)}) {verb} values of it for the gradient."
             )
         case Dump(has_rows=has_rows):
             what = "see when each buffer is live" if has_rows else "see which buffers fill the memory"
-            return f"Dump the program to {what}: set {_DUMP}, then run hlo memspace DUMP --oom error.txt."
+            return f"Dump the program to {what}: {_DUMP}"
+
+
+def _shard(advice: Shard) -> Text:
+    size, available = format_bytes(advice.size_bytes), format_bytes(advice.available_bytes)
+    if (allocation := advice.allocation) is None:
+        return (
+            f"Shard the arguments over at least {advice.devices:,} devices: they alone need {size}, a device has "
+            f"{available}."
+        )
+    reason = f"it alone needs {size}, a device has {available}."
+    name = Run(culprit_name(allocation) or "the array", "name")
+    return "Shard ", name, f" over at least {advice.devices:,} devices, or compute it in parts: {reason}"
 
 
 def _smaller_array(advice: Reorder | Narrow) -> Text:
     before, after = format_bytes(advice.before_bytes), format_bytes(advice.after_bytes)
     saved = format_bytes(advice.saved_bytes)
     if isinstance(advice, Narrow):
-        name = culprit_name(advice.allocation)
+        name = operation_name(advice.allocation) or culprit_name(advice.allocation)
         return ("Compute ", Run(name, "name"), f" in {advice.element_type}: {after} instead of {before}.")
     first = advice.allocations[0]
     order = index_text(advice.layout.minor_to_major)
@@ -96,13 +109,14 @@ def _row_major(shape: ArrayShape, minor_to_major: Sequence[int]) -> str:
     return f"{shape.element_type.name}[{sizes}]"
 
 
-def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | FewerElements) -> Text:
+def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | FewerElements, memory: str) -> Text:
     match advice:
-        case SmallerBlock(window=window, block=block, size_bytes=size):
-            buffers = f" with {format_count(window.buffers, 'buffers')}" if window.buffers > 1 else ""
+        case SmallerBlock(window=window, before=before, block=block, size_bytes=size):
+            what = "scratch operand" if window is None else f"block for {window.role} {window.number}"
+            buffers = f" with {window.buffers} buffers" if window is not None and window.buffers > 1 else ""
             return (
-                f"Use a smaller block for {window.role} {window.number}: {block.to_string(layout=False)} needs "
-                f"{format_bytes(size)}{buffers} (now {window.block.to_string(layout=False)})."
+                f"Use a smaller {what}: {block.to_string(layout=False)} needs {format_bytes(size)}{buffers} (now "
+                f"{before.to_string(layout=False)}); set vmem_limit_bytes above that."
             )
         case SingleBuffer(window=window, size_bytes=size):
             return (
@@ -116,17 +130,21 @@ def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | Fewer
                 f"--xla_tpu_scoped_vmem_limit_kib={advice.limit_kib} (VMEM: {_chips(chips)})."
             )
         case FewerElements(element_type=element, most=most, elements=elements):
-            return (
-                f"Pass at most {most:,} {element} elements (now {elements:,}), for example in several calls; keep the "
-                "rest in HBM."
-            )
+            return f"Keep at most {most:,} {element} elements in {memory} (now {elements:,}), the others in HBM."
 
 
-def _runtime_words(advice: FreeBuffers | Defragment | RaiseHostLimit | ListProcesses) -> Text:
+def _runtime_words(advice: FreeBuffers | FreeChunks | Defragment | RaiseHostLimit | ListProcesses) -> Text:
     match advice:
         case FreeBuffers(size_bytes=size, is_load=is_load):
             before = "loading the program" if is_load else "the allocation"
             return f"Delete at least {format_bytes(size)} of arrays before {before}; jax.live_arrays() lists them."
+        case FreeChunks(size_bytes=size, chunks=chunks):
+            held = (
+                f"; the largest chunks in use are {chunks.count:,} × {format_bytes(chunks.size_bytes)}"
+                if chunks
+                else ""
+            )
+            return f"Free at least {format_bytes(size)}{held}."
         case Defragment():
             return _defragment(advice)
         case ListProcesses(requested_bytes=requested):
@@ -140,11 +158,14 @@ def _runtime_words(advice: FreeBuffers | Defragment | RaiseHostLimit | ListProce
 
 def _defragment(advice: Defragment) -> Text:
     free, requested = format_bytes(advice.free_bytes), format_bytes(advice.requested_bytes)
-    largest = f"; the largest free piece has {format_bytes(advice.largest_bytes)}" if advice.largest_bytes else ""
-    fact = f"Memory is fragmented: {free} is free, but {requested} in one piece is not{largest}."
+    if advice.largest_bytes:
+        largest = format_bytes(advice.largest_bytes)
+        fact = f"{free} is free, but the largest piece has {largest}: memory is fragmented."
+    else:
+        fact = f"{free} is free, but not {requested} in one piece: memory is fragmented or held by other processes."
     if advice.is_tpu:
-        return f"{fact} Load programs and allocate large arrays first, small ones last."
-    return f"{fact} Set TF_GPU_ALLOCATOR=cuda_malloc_async, or in JAX XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async."
+        return f"Load large programs and arrays before small ones. {fact}"
+    return f"Set TF_GPU_ALLOCATOR=cuda_malloc_async (in JAX, XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async). {fact}"
 
 
 def _raise_host_limit(advice: RaiseHostLimit) -> Text:
@@ -158,18 +179,30 @@ def _raise_host_limit(advice: RaiseHostLimit) -> Text:
         case "job":
             return f"Request more memory for the job (--mem){more}, or use less memory on the host."
         case "node":
-            return f"Run fewer or smaller tasks on the node, or use a node with more memory{more and f' than {used}'}."
+            return _use_less_on_node(advice)
         case "machine":
-            return f"Use less memory on the host, or a machine with more{more and f' than {used}'} to spare."
+            return f"Use less memory on the host, or a machine with more memory{more and f' than {used}'}."
 
 
-def _shrink(advice: Shrink) -> Text:
+def _use_less_on_node(advice: RaiseHostLimit) -> Text:
+    larger = f" than {format_bytes(advice.limit_bytes)}" if advice.limit_bytes else ""
+    fewer = f" to save {format_bytes(advice.excess_bytes)}" if advice.excess_bytes and advice.excess_bytes > 0 else ""
+    return f"Run fewer or smaller tasks on the node{fewer}, or use a node with more memory{larger}."
+
+
+def _shrink(advice: Shrink, memory: str) -> Text:
+    if advice.percent > _MOST_PERCENT:
+        left = advice.size_bytes - advice.excess_bytes
+        target = ", the memory limit of the compiler" if advice.is_compiler_limit else ""
+        return f"Shrink {advice.part} from {format_bytes(advice.size_bytes)} to at most {format_bytes(left)}{target}."
     sizes = f"{format_bytes(advice.excess_bytes)} of {format_bytes(advice.size_bytes)}"
     match advice.part:
         case "blocks and scratch":
             return f"Use smaller blocks: blocks and scratch must shrink by {advice.percent}% ({sizes})."
         case "shared memory":
             return f"Use smaller blocks or fewer stages: shared memory must shrink by {advice.percent}% ({sizes})."
+        case "scalars and semaphores":
+            return f"Keep less in {memory}: its use must shrink by {advice.percent}% ({sizes})."
         case part:
             return f"Shrink {part} by {advice.percent}% ({sizes}), for example with a smaller batch."
 
@@ -178,4 +211,4 @@ def _chips(chips: Iterable[tuple[str, int]]) -> str:
     by_size: dict[int, list[str]] = {}
     for name, size in chips:
         by_size.setdefault(size, []).append(name)
-    return ", ".join(f"{format_bytes(size)} on {' and '.join(names[-_MAX_CHIPS:])}" for size, names in by_size.items())
+    return ", ".join(f"{format_bytes(size)} on {' and '.join(names)}" for size, names in by_size.items())

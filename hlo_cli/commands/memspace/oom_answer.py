@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
-from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name, tag_words
+from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, operation_name, tag_words
+from hlo_cli.commands.memspace.oom_other import answer_of_other
 from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, OomAllocation, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_percent
 
@@ -20,9 +21,10 @@ _AVAILABLE: Final[dict[LimitMeaning, str]] = {
 _MOSTLY_PADDING: Final = 0.2
 """The share of padding that is worth a word in the answer."""
 _REQUESTS: Final = frozenset(
-    ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "constant", "cpu", "pytorch")
+    ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "constant", "cpu")
 )
 """Kinds whose size is that of one allocation, not of a program."""
+_KERNELS: Final = frozenset(("tpu-vmem-scoped", "tpu-vmem-stack"))
 
 
 def answer_of_message(message: OutOfMemory) -> str:
@@ -37,12 +39,18 @@ def answer_of_message(message: OutOfMemory) -> str:
         return _rematerialization(message)
     if message.kind == "arguments":
         return f"Arguments and results exceed the memory limit: {_figures(message, 'arguments and results need')}"
+    if not message.is_xla:
+        return answer_of_other(message)
     words = f"Out of {memory_name(message)} {_when(message)}"
     if message.used_bytes is not None:
         words += f": {_figures(message, _subject(message))}"
     elif message.limit_bytes is not None:
-        words += f" ({format_bytes(message.limit_bytes)}); the text does not have the needed size"
-    if message.kind in ("gpu-allocator", "device", "tensorflow"):
+        available = _AVAILABLE[message.limit_meaning].format(format_bytes(message.limit_bytes))
+        words += f": {available.removeprefix('only ')}; the text does not have the needed size"
+    else:
+        kernel = _kernel(message) if message.kind in _KERNELS else ""
+        words += f" of {kernel}; the text does not have the sizes" if kernel else "; the text does not have the sizes"
+    if message.kind in ("gpu-allocator", "device"):
         words += _in_use(message)
     return words + _total(message) + _culprit(message)
 
@@ -59,20 +67,22 @@ def _subject(message: OutOfMemory) -> str:
     failed, kernel = message.failed, _kernel(message)
     if message.kind in _REQUESTS:
         return ""
+    if message.kind == "tpu-sparse-core":
+        return f"{kernel or 'the kernel'} needs"
     if failed is not None:
         purpose = tag_words(failed)
-        of = f" of {kernel}" if kernel and kernel not in purpose else ""
+        of = f" of {kernel}" if kernel and kernel.partition(".")[0] not in purpose else ""
         return f"{purpose}{of} needs" if purpose else f"{kernel or 'one allocation'} needs"
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return f"{kernel or 'the kernel'} needs"
     if message.kind == "gpu-shared-memory":
         return f"{kernel or 'a kernel'} needs"
-    return "the program needs"
+    return "the program needs" if message.kind != "tpu-other" or message.space else "one allocation needs"
 
 
 def _kernel(message: OutOfMemory) -> str:
     culprit = next(iter(message.culprits), None)
-    if culprit is not None and (name := culprit.kernel or culprit_name(culprit)):
+    if culprit is not None and (name := kernel_name(culprit)):
         return name
     return str(message.cause) if message.cause is not None else ""
 
@@ -123,15 +133,21 @@ def _culprit(message: OutOfMemory) -> str:
         return ""
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return ""
-    return f"; the largest allocation is {_named(largest)} ({_size(largest)})"
+    name = _named(largest)
+    return f"; the largest allocation is {name} ({_size(largest)})" if name else f"; the largest has {_size(largest)}"
 
 
 def _named(allocation: OomAllocation) -> str:
+    """The instruction of an allocation, else its opcode and shape, else the last part of its op_name."""
     name = culprit_name(allocation)
     shape = allocation.shape.to_string(layout=False) if allocation.shape is not None else ""
     if allocation.is_entry_parameter or not name:
-        return f"{'argument ' if allocation.is_entry_parameter else ''}{shape}".strip() or "unnamed"
-    return name if allocation.place is not None or not shape else f"{name} {shape}"
+        kind = "argument " if allocation.is_entry_parameter else ""
+        return f"{kind}{shape}".strip() or operation_name(allocation)
+    if allocation.place is not None:
+        return name
+    operation = operation_name(allocation)
+    return f"{name} {shape}".strip() + (f" of {operation}" if operation and operation != name else "")
 
 
 def _size(allocation: OomAllocation) -> str:

@@ -45,7 +45,8 @@ def report_of_message_and_dump(
     space = comparison.space
     chosen = replace(options, oom=None, space=str(space.number) if space is not None else None)
     dumped = report_of_memory(loaded, memory, chosen, argument)
-    advice = _advice(completed(message, space), memory)
+    warnings = [each for each in messages if each.is_warning and each != message]
+    advice = _advice(completed(message, space), memory, warnings)
     return Report(
         "memspace",
         answer_of_message(message) + _peak(memory, space, dumped),
@@ -61,9 +62,10 @@ def report_of_message_and_dump(
     )
 
 
-def _advice(message: OutOfMemory, memory: MemoryAnalysis) -> tuple[Advice, ...]:
+def _advice(message: OutOfMemory, memory: MemoryAnalysis, warnings: Sequence[OutOfMemory]) -> tuple[Advice, ...]:
     """The advice of the message but for dimension orders, which the dump decides better."""
-    found = advice_of(message, window_of_culprit(message), generation=memory.generation, has_dump=True)
+    window = window_of_culprit(message)
+    found = advice_of(message, window, warnings=warnings, generation=memory.generation, has_dump=True)
     return tuple(each for each in found if not isinstance(each, Reorder))
 
 
@@ -117,7 +119,7 @@ def _differences(comparison: DumpComparison, message: OutOfMemory, loaded: Loade
 def _difference_lines(comparison: DumpComparison, message: OutOfMemory) -> Iterator[str]:
     if comparison.other_module:
         named = message.module or message.executable
-        yield f"The text is about {named}, the dump about {comparison.other_module}; select it with --module {named}."
+        yield f"The text has module {named}, the dump {comparison.other_module}; use the dump of {named}."
     if comparison.totals_differ and comparison.message_bytes is not None and comparison.dump_bytes is not None:
         ours, dumped = format_bytes(comparison.message_bytes), format_bytes(comparison.dump_bytes)
         yield f"The program needs {ours} in the text and {dumped} in the dump."

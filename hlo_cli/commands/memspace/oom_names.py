@@ -20,7 +20,7 @@ _MEMORIES: Final[dict[OomKind, str]] = {
     "gpu-allocator": "GPU memory",
     "gpu-buffer-assignment": "GPU memory",
     "gpu-driver": "GPU memory",
-    "gpu-shared-memory": "shared memory of the GPU",
+    "gpu-shared-memory": "GPU shared memory",
     "cpu": "host memory",
     "process": "host memory",
 }
@@ -33,10 +33,14 @@ def memory_name(message: OutOfMemory) -> str:
 
     >>> from hlo_cli.source import Span
     >>> memory_name(OutOfMemory("run", Span(0, 0), "sflag", kind="tpu-other"))
-    'SFLAG'
+    'SFLAG (semaphores)'
     """
+    if message.space == "host":
+        return "pinned host memory" if message.kind == "gpu-driver" else "host memory"
     if (name := _MEMORIES.get(message.kind)) is not None:
         return name
+    if message.space == "sflag":
+        return "SFLAG (semaphores)"
     if message.space:
         return message.space.upper() if len(message.space) <= _LONGEST_ABBREVIATION else message.space
     return {"gpu": "GPU memory", "cpu": "host memory"}.get(message.target or "", "device memory")
@@ -53,6 +57,27 @@ def culprit_name(allocation: OomAllocation) -> str:
     return allocation.kernel or _label(allocation) or allocation.opcode
 
 
+def kernel_name(allocation: OomAllocation) -> str:
+    """The name of the kernel of an allocation, else of its instruction; names of Python functions are left out.
+
+    >>> kernel_name(OomAllocation(8, kernel="jit(f)", label="f.1")), kernel_name(OomAllocation(8, kernel="attention"))
+    ('f.1', 'attention')
+    """
+    if allocation.kernel and not any(mark in allocation.kernel for mark in "(/"):
+        return allocation.kernel
+    return str(allocation.place) if allocation.place is not None else _label(allocation) or allocation.opcode
+
+
+def operation_name(allocation: OomAllocation) -> str:
+    """The last part of an op_name, without parameters; empty if the message has none or its end is missing.
+
+    >>> operation_name(OomAllocation(8, op_name="jit(f)/layer/dot_general[precision=None]"))
+    'dot_general'
+    """
+    name = allocation.op_name.partition("[")[0].rpartition("/")[2]
+    return name if name.isidentifier() else ""
+
+
 def _label(allocation: OomAllocation) -> str:
     """The label of an allocation, if it is a name rather than the text of an instruction."""
     label = allocation.label
@@ -67,7 +92,8 @@ def tag_words(allocation: OomAllocation) -> str:
     """
     if not allocation.tag:
         return ""
-    of = f" of operand {allocation.operand_number}" if allocation.operand_number is not None else ""
-    if allocation.tag == "output window" and allocation.operand_number is not None:
-        of = f" of result {allocation.operand_number}"
-    return f"the {allocation.tag}{of}"
+    if (number := allocation.operand_number) is None:
+        return f"the {allocation.tag}"
+    if allocation.tag.endswith("operand"):
+        return f"the {allocation.tag} {number}"
+    return f"the {allocation.tag} of {'result' if allocation.tag == 'output window' else 'operand'} {number}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.commands.memspace.oom_names import culprit_name
+from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
@@ -17,23 +17,23 @@ from hlo_cli.source import Source
 
 def messages_table(source: Source, messages: Sequence[OutOfMemory], *, is_main: bool) -> Table:
     """One row for each message of a text, with its figures."""
+    rows = tuple(_message_row(source, message) for message in messages)
     columns = (
         Column("kind", "kind"),
-        Column("space", "space"),
-        Column("stage", "stage"),
+        Column("space", "space", person=False),
+        Column("stage", "stage", from_width=120),
         Column("used_bytes", "needed", "bytes"),
         Column("limit_bytes", "available", "bytes"),
         Column("exceeded_by_bytes", "over", "bytes"),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("shape", "shape", "shape", from_width=120),
-        Column("op_name", "op_name", "op_name", from_width=200),
-        Column("module", "module", "name", rank=5),
+        Column("instruction", "instruction", "name", role="name", person=any(row[6] for row in rows)),
+        Column("shape", "shape", "shape", from_width=120, person=any(row[7] for row in rows)),
+        Column("op_name", "op_name", "op_name", from_width=200, person=any(row[8] for row in rows)),
+        Column("module", "module", "name", rank=5, person=any(row[9] for row in rows)),
         Column("executable", "executable", "name", rank=4, from_width=120),
         Column("device", "device", rank=3, from_width=120),
-        Column("repetitions", "times", "count", rank=2),
+        Column("repetitions", "times", "count", rank=2, person=any(row[12] != 1 for row in rows)),
         Column("line", "line", "line"),
     )
-    rows = tuple(_message_row(source, message) for message in messages)
     return Table(
         "messages",
         columns,
@@ -73,13 +73,13 @@ def allocations_table(
 ) -> Table:
     """The allocation that failed, then the listed ones by size; `matches` are names and places in a dump by row."""
     allocations = message.culprits
-    has_tags = any(allocation.tag for allocation in allocations)
+    rows = tuple(_row(each, matches.get(at)) for at, each in enumerate(allocations))
     columns = (
         Column("bytes", "", "bytes", total="sum"),
         Column("logical_bytes", "data", "bytes", total="sum", person=False),
         Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("kind", "kind", rank=6),
-        Column("tag", "tag", rank=7, person=has_tags),
+        Column("kind", "kind", rank=6, person=any(row[3] for row in rows)),
+        Column("tag", "tag", rank=7, person=any(row[4] for row in rows)),
         Column("instruction", "instruction", "name", role="name"),
         Column("shape", "shape", "shape"),
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
@@ -88,7 +88,6 @@ def allocations_table(
         Column("kernel", "kernel", person=False),
         Column("target", "target", person=False),
     )
-    rows = tuple(_row(each, matches.get(at)) for at, each in enumerate(allocations))
     return Table(
         "allocations",
         columns,
@@ -148,23 +147,24 @@ def _culprit_facts(
         yield _fact("size", size)
     if padding:
         yield _fact("padding", padding)
-    operand = "" if allocation.operand_number is None else f" of operand {allocation.operand_number}"
+    operand = "" if allocation.operand_number is None else f" {allocation.operand_number}"
     if window is not None:
         buffers = format_count(window.buffers, "buffers")
         block, whole = (shape.to_string(layout=False) for shape in (window.block, window.whole))
         operand = f" of {window.role} {window.number}"
         yield Fact("block", remark=f"{block} of {whole}, {buffers}")
+    is_shape = name.startswith("[")
     labeled = {
         "kind": allocation.kind,
         "tag": (allocation.tag or allocation.tag_text) + operand,
-        "instruction": name,
-        "kernel": allocation.kernel if allocation.kernel != name else "",
+        "shape without type" if is_shape else "instruction": name,
+        "kernel": allocation.kernel if kernel_name(allocation) == allocation.kernel != name else "",
         "target": allocation.target,
         "shape": str(allocation.shape) if allocation.shape is not None else "",
         "op_name": allocation.op_name,
         "source": source_of(allocation) or place,
     }
-    yield from (Fact(label, remark=text) for label, text in labeled.items() if text)
+    yield from (Fact(label, remark=text, is_whole=True) for label, text in labeled.items() if text)
 
 
 def fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
@@ -173,7 +173,7 @@ def fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
     shared = [MemoryPart("shared", message.output_shared_bytes)] if message.output_shared_bytes else []
     for name, title, facts in (
         ("usage", "Memory usage", _facts((*message.usage, *output, *shared))),
-        ("program", "Program allocations", _facts(message.program) + _fragmentation(message)),
+        ("program", "Program allocations", _facts(_program(message)) + _fragmentation(message)),
         ("assignment", "Buffer assignment", _stats(message)),
         ("allocator", "Allocator", _allocator(message)),
         ("process", "Process", _process(message)),
@@ -182,6 +182,11 @@ def fill_facts(message: OutOfMemory) -> Iterator[Facts | Table]:
             yield Facts(name, facts, title=title)
     if message.chunks:
         yield _chunks_table(message)
+
+
+def _program(message: OutOfMemory) -> tuple[MemoryPart, ...]:
+    """The parts of the program; the size of its output, which some texts list with them, is not one."""
+    return tuple(part for part in message.program if not part.name.lower().startswith("output"))
 
 
 def _facts(parts: Sequence[MemoryPart]) -> tuple[Fact, ...]:
@@ -238,7 +243,7 @@ def _process(message: OutOfMemory) -> tuple[Fact, ...]:
         "reason": process.reason,
         "exit code": str(process.exit_code) if process.exit_code is not None else "",
     }
-    named = tuple(Fact(label, remark=text) for label, text in texts.items() if text)
+    named = tuple(Fact(label, remark=text, is_whole=True) for label, text in texts.items() if text)
     return (*named, *(_fact(name, size) for name, size in sizes.items() if size is not None))
 
 
