@@ -17,6 +17,7 @@ from hlo_cli.source import HloError
 _ANSWERS: Final[dict[PastedKind, str]] = {
     "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
     "slow-operation": "hlo_cli.commands.pasted.slow_operation",
+    "compiler-error": "hlo_cli.commands.pasted.compiler_error",
     "resharding": "hlo_cli.commands.pasted.resharding",
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
