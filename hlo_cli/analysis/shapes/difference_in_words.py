@@ -15,10 +15,9 @@ def shape_differences(expected: Shape, found: Shape, index: ShapeIndex = ()) -> 
     """The elements in which two shapes differ; layouts count only if nothing else differs.
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
-    >>> for index, _, _, words in shape_differences(parse_shape("(f32[2], s32[])"), parse_shape("(f32[3], s32[], u8[])")):
-    ...     print(index, words)
-    (0,) dimension 0 is 3, not 2
-    (2,) an element too many
+    >>> one, other = parse_shape("(f32[2], s32[])"), parse_shape("(f32[3], s32[], u8[])")
+    >>> [(index, words) for index, _, _, words in shape_differences(one, other)]
+    [((0,), 'dimension 0 is 3, not 2'), ((2,), 'an element too many')]
     """
     if isinstance(expected, TupleShape) and isinstance(found, TupleShape):
         for at in range(max(len(expected.elements), len(found.elements))):

@@ -11,6 +11,7 @@ from hlo_cli.commands.pasted.instructions import FoundInstruction
 from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_of
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.shape import ArrayShape, UnknownShape
 
 _STATUSES: Final = {
     "INTERNAL": "INTERNAL means that a check inside of the compiler or runtime failed",
@@ -48,12 +49,26 @@ def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
         if expected == actual:
             return f"{title}: {of} has another layout than its operands give"
         words = f"{title}: {of} is {actual}, but its operands give {expected}"
+        difference = next(shape_differences(*shapes.values()), ((), None, None, ""))
+        words += f" ({difference[3]})" if not difference[0] else ""
         return words if len(words) <= _LONGEST_ANSWER else f"{title}: {_first_difference(error)}"
     if len(shapes) > 1 and (words := _first_difference(error)):
         return f"{title}: {words}"
+    if error.rule.key == "mixed precision" and found:
+        return f"{title}: {name} has {_float_types(found[0])} values"
     if violated := _violated(error):
         return f"{title}: {violated[0].lower() if _is_sentence(violated) else violated[0]}{violated[1:]}"
     return f"{title}: {name}" if name else f"{title}: {error.message[:_LONGEST_ANSWER]}"
+
+
+def _float_types(found: FoundInstruction) -> str:
+    """The floating-point types of the operands; of the result if those are not in the text."""
+    instruction = found.instruction
+    shapes = [instruction.operand_shape(at) for at in range(len(instruction.operands))] or [instruction.shape]
+    if any(isinstance(shape, UnknownShape) for shape in shapes):
+        shapes = [instruction.shape]
+    types = [leaf.element_type for shape in shapes for _, leaf in shape.leaves if isinstance(leaf, ArrayShape)]
+    return " and ".join(dict.fromkeys(str(each) for each in types if each.kind == "float")) or "several"
 
 
 def _is_sentence(words: str) -> bool:
@@ -147,8 +162,8 @@ def _blame(error: CompilerError) -> str:
         )
     if error.failed_after and error.context == "hlo verifier":
         return (
-            f"The pass {error.failed_after} or one before it made a valid program invalid: a bug of XLA, not of the "
-            f"program. To compare, add --xla_disable_hlo_passes={error.failed_after}, or use another release."
+            f"The pass {error.failed_after}, or one of its pipeline, made a valid program invalid: a bug of XLA, not "
+            "of the program. Compare with another release; `hlo diff DIR --passes` lists what each pass changes."
         )
     if error.rule is not None and error.rule.is_program is False and error.context:
         return "XLA's own passes made the program invalid: a bug of XLA, or of the framework that wrote the HLO."

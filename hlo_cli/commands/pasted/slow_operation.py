@@ -97,10 +97,7 @@ def report_of(pasted: PastedText) -> Report:
 def _groups(warnings: Sequence[SlowOperation]) -> list[SlowGroup]:
     found = defaultdict[tuple[str, str], list[SlowOperation]](list)
     for warning in warnings:
-        key = (warning.kind, one_line(warning.operation) or warning.name)
-        if not any(key) and found:
-            key = next(reversed(found))
-        found[key].append(warning)
+        found[warning.kind, one_line(warning.operation) or warning.name].append(warning)
     groups = [_group(text, group) for (_, text), group in found.items()]
     return sorted(groups, key=lambda group: (-(group.evaluations or 0), -(group.seconds or 0), -(group.bytes or 0)))
 

@@ -94,7 +94,8 @@ def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
     """The error without a rule: the last exception of a traceback, else the first line with a status or a check."""
     exceptions = list(_EXCEPTION.finditer(text))
     with_status = [match for match in exceptions if _STATUS.search(match[0])]
-    match = (with_status or exceptions or [None])[-1] or _CHECK.search(text) or _STATUS.search(text)
+    chosen = with_status or exceptions
+    match = chosen[-1] if chosen else _CHECK.search(text) or _STATUS.search(text)
     if match is not None:
         yield _error(text, None, match.start(), match.end(), {}, breaks)
 
