@@ -19,6 +19,7 @@ _ANSWERS: Final[dict[PastedKind, str]] = {
     "slow-operation": "hlo_cli.commands.pasted.slow_operation",
     "compiler-error": "hlo_cli.commands.pasted.compiler_error",
     "resharding": "hlo_cli.commands.pasted.resharding",
+    "diff": "hlo_cli.commands.pasted.diff",
     "shape": "hlo_cli.commands.pasted.shape",
     "layout": "hlo_cli.commands.pasted.layout",
     "sharding": "hlo_cli.commands.pasted.sharding",

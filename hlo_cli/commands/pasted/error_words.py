@@ -49,8 +49,9 @@ def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
         if expected == actual:
             return f"{title}: {of} has another layout than its operands give"
         words = f"{title}: {of} is {actual}, but its operands give {expected}"
-        difference = next(shape_differences(*shapes.values()), ((), None, None, ""))
-        words += f" ({difference[3]})" if not difference[0] else ""
+        one, other = shapes.values()
+        index, _, _, difference = next(shape_differences(one, other), ((), None, None, ""))
+        words += f" ({difference})" if difference and not index else ""
         return words if len(words) <= _LONGEST_ANSWER else f"{title}: {_first_difference(error)}"
     if len(shapes) > 1 and (words := _first_difference(error)):
         return f"{title}: {words}"
