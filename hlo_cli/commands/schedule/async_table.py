@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -63,7 +63,7 @@ def report_of_pairs(
         },
         parts=_parts(table, everything, kinds, _why_nothing(loaded)),
         next=_next(exposed, argument, suggests_chip=times is None and target_of(loaded.module) in ("gpu", "tpu")),
-        notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *notes_of(loaded)),
+        notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 
