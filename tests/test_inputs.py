@@ -309,16 +309,16 @@ def test_encodings_and_line_ends(encoding: str, newline: str) -> None:
         (b"\x7fELF\x02\x01\x01\x00", "an ELF object file"),
         (b"\x89PNG\r\n\x1a\n\x00", "a PNG image"),
         (b"PK\x03\x04\x00", "a zip archive"),
-        (b"\x00\x01\x02", "m.txt is a binary file, not HLO"),
-        (b'module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n  func.func public @main() {', "m.txt is StableHLO (MLIR), not HLO"),
-        (b"#loc = loc(unknown)\nmodule @jit_f {\n", "m.txt is StableHLO (MLIR), not HLO"),
+        (b"\x00\x01\x02", "<stdin> is a binary file, not HLO"),
+        (b'module @jit_f attributes {mhlo.num_partitions = 1 : i32} {\n  func.func public @main() {', "<stdin> is StableHLO (MLIR), not HLO"),
+        (b"#loc = loc(unknown)\nmodule @jit_f {\n", "<stdin> is StableHLO (MLIR), not HLO"),
         (b"; ModuleID = 'x'\n", "LLVM IR"),
         (b"//\n.version 8.3\n.target sm_90a\n", "PTX"),
         (b"BufferAssignment:\nallocation 0: size 4", "a buffer assignment"),
     ],
 )  # fmt: skip
 def test_what_is_not_hlo_is_called_by_its_name(data: bytes, words: str) -> None:
-    assert words in str(error_of(lambda: decode(data, "m.txt")))
+    assert words in str(error_of(lambda: read_inputs(["-"], stdin=io.BytesIO(data))))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

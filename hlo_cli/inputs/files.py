@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import sys
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
-from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.inputs.pasted.strings import bytes_literal
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 STDIN = "<stdin>"
@@ -25,19 +24,6 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"ML\xefR", "MLIR bytecode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
-_FOREIGN: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        lazy_regex(r"^(?:module(?: @\S+)? (?:attributes\b|\{)| *(?:func\.func|\"builtin\.module\"))", re.MULTILINE),
-        "MLIR",
-    ),
-    (lazy_regex(r"\A\s*; ModuleID|^target (?:datalayout|triple) = ", re.MULTILINE), "LLVM IR"),
-    (lazy_regex(r"^\.version \d.*\n\.target sm_", re.MULTILINE), "PTX"),
-    (lazy_regex(r"\ABufferAssignment:"), "a buffer assignment"),
-    (lazy_regex(r"\AHloLiveRange "), "a table of live ranges"),
-    (lazy_regex(r"\A\s*digraph "), "a Graphviz graph"),
-    (lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), "a web page"),
-)
-_AS_HLO = "to create HLO text, use jax.jit(f).lower(x).compile().as_text() or XLA_FLAGS=--xla_dump_to=DIR"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
 AS_TEXT = "to dump text, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
@@ -100,8 +86,8 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
         text = text.replace("\r\n", "\n")
     if not text or text.isspace():
         raise HloError(f"{name} is empty")
-    _refuse_foreign(text[:_HEAD], name)
-    return text
+    literal = bytes_literal(text)
+    return text if literal is None else decode(literal, name, maximum_bytes=maximum_bytes)
 
 
 def missing(path: str) -> HloError:
@@ -147,14 +133,3 @@ def _is_binary(head: bytes, name: str) -> bool:
     if head[:1] != _FIRST_FIELD:
         raise HloError(f"{name} is a binary file, not HLO", hint=AS_TEXT)
     return True
-
-
-def _refuse_foreign(head: str, name: str) -> None:
-    if head.startswith("HloModule ") or re.search(r"^(?:HloModule|ENTRY) ", head, re.MULTILINE):
-        return
-    for pattern, what in _FOREIGN:
-        if not pattern.search(head):
-            continue
-        if what == "MLIR":
-            raise HloError(f"{name} is StableHLO (MLIR), not HLO", hint=_AS_HLO)
-        raise HloError(f"{name} is {what}, not HLO", hint="pass the HLO dump, such as *after_optimizations.txt")

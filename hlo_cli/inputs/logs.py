@@ -20,6 +20,7 @@ _SPECIAL = re.compile(rf"\n(?=[HIWEFDC/*\[1-9])(?:HloModule |// -----|\*\*\* Beg
 _LOG_START = lazy_regex(_LOG_LINE)
 _LATER_LOG_LINE = lazy_regex(rf"\n(?=[IWEFDC\[1-9]){_LOG_LINE}")
 _HEADER = lazy_regex(r"HloModule[ \t]+[^\s,]+[ \t]*(?:,|$)", re.MULTILINE)
+_SENTENCE = lazy_regex(r"HloModule[ \t]+[a-z]+[ \t]+(?!ENTRY)[a-z]+[ \t]+[a-z]")
 _SEPARATOR = "// -----"
 _BEGIN = lazy_regex(r"\*\*\* Begin (\S{1,255}) \*\*\*\n(?=HloModule )")
 _VARYING = lazy_regex(rf"(?P<time>{_TIME}|{_GLOG}|\b\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?)|(?P<blank>[ \t]+)")
@@ -242,7 +243,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
     separators = [*_lines_with(text, _SEPARATOR), len(text)]
     starts = [0, *(text.find("\n", at) + 1 or len(text) for at in separators[:-1])]
     for start, end in zip(starts, separators, strict=True):
-        headers = list(_lines_with(text, "HloModule ", start, end))
+        headers = [at for at in _lines_with(text, "HloModule ", start, end) if not _SENTENCE.match(text, at)]
         yield from pairwise([*(headers or [start]), end])
 
 

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import Final
+
 from hlo_cli.lazy_regex import lazy_regex
 
+_LOOKED_AT: Final = 1 << 16
+_LEAST_MARKED: Final = 0.8
+_HUNK = lazy_regex(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.MULTILINE)
 _HEADER = lazy_regex(r"(?:diff |index |--- |\+\+\+ |@@ |\\ No newline|(?:old|new|deleted|similarity|rename) )")
+
+
+def is_diff(text: str) -> bool:
+    r"""Whether a text is a unified diff, with headers or only with marked lines.
+
+    >>> is_diff("-a = f32[] add(b, c)\n+a = f32[] multiply(b, c)"), is_diff("- one\n- two"), is_diff("@@ -1 +1 @@")
+    (True, False, True)
+    """
+    if _HUNK.search(text):
+        return True
+    lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
+    marks = Counter(line[0] for line in lines)
+    changed = [line for line in lines if line[0] in "+-" and " = " in line]
+    return len(changed) > 1 and marks["+"] + marks["-"] + marks[" "] > _LEAST_MARKED * len(lines)
 
 
 def sides_of(diff: str) -> tuple[str, str]:

@@ -9,20 +9,28 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 
 _NAME = r"[A-Za-z_][\w.\-]*+"
+_SHAPE = r"\([a-z()/]|[a-z][a-z0-9]*+\[|b[ \t]*+\("
 _START = lazy_regex(
-    rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?=[(a-z]))|{_NAME}[ \t]++=[ \t]++(?=[(a-z]))"
+    rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
+    rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}[ \t]++=[ \t]++(?={_SHAPE}))"
 )
-_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}()\n]*+\]")
+_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}().]{0,2000}+\]")
 _OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
 _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")
 _TOKEN = re.compile(r"\"(?:[^\"\\]++|\\.)*+\"|[()\[\]{}]", re.DOTALL)
 _LINE = lazy_regex(
-    rf"^[ \t]*+(?:(?:HloModule[ \t]|ENTRY\b)[^\n]*+|%?{_NAME}[ \t]++(?:\([^\n]*+->[^\n]*+)?\{{[ \t]*+|\}}[^\n]{{0,80}}+)$",
+    rf"^[ \t]*+(?:(?:HloModule[ \t]|ENTRY\b)[^\n]*+|%?{_NAME}[ \t]++(?:\([^\n]*->[^\n]*)?\{{[ \t]*+"
+    rf"|\}}(?:[ \t]*+(?://|,)[^\n]*+)?)[ \t]*+$",
     re.MULTILINE,
 )
 _COMMA_OR_TOKEN = lazy_regex(rf"{_TOKEN.pattern}|,", re.DOTALL)
 _OPENING = "([{"
+_WRAP = lazy_regex(r"(?<=[\w,.\[{%\-])\n(?=[\w.\]},%])")
+_NAMELESS = lazy_regex(
+    r"(?<![\w.\-%=] )(?<![\w.\-%])([a-z][a-z0-9]*+\[[0-9,<=? ]*+\](?:\{[^{}\n]*+\})?+) [a-z][\w\-]*+(?=\()"
+)
+_HEAD = lazy_regex(rf"^[ \t]*+(?:HloModule|ENTRY|%?{_NAME}[ \t]++\()[ \t][^\n]*{{[ \t]*+$", re.MULTILINE)
 _PAIR = {")": "(", "]": "[", "}": "{"}
 _LONGEST = 1 << 20
 _READ_IN_VAIN = 1 << 21
@@ -31,10 +39,11 @@ _READ_IN_VAIN = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """HLO in a text: its offsets, and what closes it if the text ends before its operands do."""
+    """HLO in a text: its offsets, the name that it lacks, and what closes it if its operands are cut."""
 
     start: int
     end: int
+    opening: str = ""
     closing: str = ""
 
 
@@ -45,7 +54,9 @@ def hlo_fragments(text: str) -> list[Fragment]:
     >>> [text[each.start : each.end] for each in hlo_fragments(text)]
     ['%add.1 = f32[2]{0} add(f32[2] %a, %b), metadata={op_name="x"}']
     """
-    found = list(_instructions(text))
+    found = list(_instructions(text)) or list(_nameless(text))
+    if not found and not _HEAD.search(text):
+        return []
     following, last = iter(found), 0
     current = next(following, None)
     lines = list[Fragment]()
@@ -70,9 +81,15 @@ def only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
     """
     parts, at = list[str](), 0
     for each in fragments:
-        parts += (_blank(text[at : each.start]), text[each.start : each.end], each.closing)
+        parts += (_blank(text[at : each.start]), each.opening, _unwrapped(text[each.start : each.end]), each.closing)
         at = each.end
     return "".join(parts) + "\n" * text.count("\n", at)
+
+
+def _unwrapped(text: str) -> str:
+    """An instruction without the line breaks of a terminal inside of its words; they follow it, so that lines stay."""
+    joined = _WRAP.sub("", text)
+    return joined + "\n" * (text.count("\n") - joined.count("\n"))
 
 
 def _blank(text: str) -> str:
@@ -93,7 +110,20 @@ def _instructions(text: str) -> Iterator[Fragment]:
         else:
             at = _last_whole_operand(text, operands)
             failures -= -end - match.start()
-            yield Fragment(match.start(), at, "...)")
+            yield Fragment(match.start(), at, closing="...)")
+
+
+def _nameless(text: str) -> Iterator[Fragment]:
+    """Instructions without a name, such as `f32[2] add(a, b)`, which get one."""
+    failures, at = _READ_IN_VAIN, 0
+    for number, match in enumerate(_NAMELESS.finditer(text), 1):
+        if failures < 0:
+            return
+        end = _closing(text, match.end()) if match.start() >= at else -match.end()
+        failures += min(0, end + match.start())
+        if end > 0:
+            at = _attributes_end(text, end)
+            yield Fragment(match.start(), at, f"instruction.{number} = ")
 
 
 def _operands_at(text: str, match: re.Match[str]) -> int:

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
-from hlo_cli.inputs.pasted.diffs import sides_of
+from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
+from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
-from hlo_cli.inputs.pasted.lines import plain_lines
+from hlo_cli.inputs.pasted.lines import dedented, plain_lines
 from hlo_cli.inputs.pasted.recognize import kind_of
+from hlo_cli.inputs.pasted.relevant import relevant_parts
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import HloError, counted
+from hlo_cli.source import counted
 
-_MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:HloModule|ENTRY)\b")
-_PROTO = lazy_regex(r"(?:^|\n)[ \t]*+(?:hlo_module|hlo|hlo_proto|computations|instructions)[ \t]*+:?[ \t]*+[{<]")
-_STATEMENT = lazy_regex(r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t][^\n]*+", re.MULTILINE)
+_MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:(?i:HloModule)|ENTRY)\b")
+_PROTO = lazy_regex(
+    r"(?:^|[\s:])((?:hlo|hlo_proto)\s*+:?\s*+\{\s*+hlo_module\s*+:?\s*+\{|hlo_module\s*+:?\s*+\{\s*+\w++:"
+    r"|(?:computations|instructions)\s*+:?\s*+\{\s*+(?:name|id|opcode)\s*+:)"
+)
+_INSTRUCTION = lazy_regex(r" = [^\n=]*\(")
+_PROSE = lazy_regex(
+    r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
+    r"|[\w.\-]+ [({])",
+    re.MULTILINE,
+)
+_STATEMENT = lazy_regex(
+    r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.)[^\n]*+", re.MULTILINE
+)
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 
@@ -32,29 +46,41 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     ('a = f32[] add(b, c)', 'skipped 1 line without HLO')
     """
     found = find_modules(text)
-    return found if _MODULE.match(found[0].text) else _read_pasted(text, name)
+    if _MODULE.match(text):
+        return found
+    if not _MODULE.match(found[0].text):
+        return _read_pasted(text, name)
+    return tuple(each if each.file_name else _without_prose(each) for each in found)
 
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
-    plain = plain_lines(text)
+    plain = plain_lines(relevant_parts(text))
     kind = kind_of(plain)
-    if kind == "diff":
+    if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
-    if (inner := _decoded(plain)) is not None:
+    inner = _decoded(plain)
+    if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
         plain, kind = inner, kind_of(inner) or kind
+    plain = dedented(plain)
     found = find_modules(plain)
-    if any(_MODULE.match(each.text) for each in found):
-        return found
+    if _MODULE.match(found[0].text):
+        return tuple(map(_without_prose, found))
     fragments = hlo_fragments(plain)
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo))
-    if _PROTO.search(plain):
-        return (EmbeddedModule(plain),)
+    if (proto := _PROTO.search(plain)) is not None:
+        return (EmbeddedModule(plain[proto.start(1) :], 1 + plain.count("\n", 0, proto.start(1))),)
+    if (error := language_error(plain, name)) is not None:
+        raise error
     if not fragments:
-        raise HloError(f"no HLO found in {name}", hint="run `hlo help dump` to learn how to create a dump")
-    return (_part(plain, fragments),)
+        raise no_hlo_error(plain, name)
+    return (_part(EmbeddedModule(plain), fragments),)
+
+
+def _without_prose(module: EmbeddedModule) -> EmbeddedModule:
+    return _part(module, hlo_fragments(module.text)) if _PROSE.search(module.text) else module
 
 
 def _decoded(text: str) -> str | None:
@@ -66,14 +92,15 @@ def _decoded(text: str) -> str | None:
     return None
 
 
-def _part(text: str, fragments: list[Fragment]) -> EmbeddedModule:
-    """The part of a module in a text; lines between braces are kept, so that errors in them are reported."""
+def _part(module: EmbeddedModule, fragments: list[Fragment]) -> EmbeddedModule:
+    """The HLO in a text; lines that look like instructions are kept, so that errors in them are reported."""
+    text = module.text
     kept = sorted((*fragments, *_statements_between(text, fragments)), key=lambda each: each.start)
     hlo = only_hlo(text, kept)
     lines = zip(text.split("\n"), hlo.split("\n"), strict=True)
     skipped = sum(bool(line.strip()) and not own.strip() for line, own in lines)
     remark = f"skipped {counted(skipped, 'lines')} without HLO" if skipped else None
-    return EmbeddedModule(hlo, remark=remark)
+    return replace(module, text=hlo, remark=remark)
 
 
 def _statements_between(text: str, fragments: list[Fragment]) -> Iterator[Fragment]:

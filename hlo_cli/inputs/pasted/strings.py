@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
 
-_MARK: Final = r"HloModule |ENTRY |RESOURCE_EXHAUSTED|%?[\w.\-]+ = "
 _STRING = lazy_regex(
-    r"""(?:\b[bBuU])?+("(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')""",
+    r"""(?<!\\)("(?:[^"\\\n]|\\.){12,}+"|'(?:[^'\\\n]|\\.){12,}+')""",
     re.DOTALL,
 )
-_WRITTEN_BREAK = re.compile(r"\\n")
 _HLO = lazy_regex(r"(?:^|\n)[ \t]*+(?:HloModule |ENTRY |(?:ROOT )?%?[A-Za-z_][\w.\-]*+ = )|%[\w.\-]++ = ")
+_BYTES = lazy_regex(
+    r"""^(?:[ \t>]|Out\[[0-9]{1,5}\]:)*+(b(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+'))[ \t]*+$""", re.MULTILINE
+)
+_IN_BYTES: Final = ("b'\\n", 'b"\\n', "b'HloModule ", 'b"HloModule ')
+"""How literals of modules begin: a proto's first field, or a text."""
 _LONGEST = 1 << 26
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _ESCAPE = lazy_regex(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -32,6 +36,25 @@ def decoded_strings(text: str) -> str | None:
         return None
     found = [inner for inner in _strings(text) if _HLO.search(inner)]
     return "\n".join(found) if found else None
+
+
+def bytes_literal(text: str) -> bytes | None:
+    """The bytes of the first literal that Python printed on a line of its own, such as a serialized module.
+
+    >>> bytes_literal(f"in:\\n{b'HloModule m'!r}\\n")
+    b'HloModule m'
+    """
+    if text.startswith("HloModule ") or len(text) > _LONGEST or not any(mark in text for mark in _IN_BYTES):
+        return None
+    match = _BYTES.search(text)
+    if match is None:
+        return None
+    from ast import literal_eval  # rarely needed
+
+    with suppress(ValueError, SyntaxError, MemoryError):
+        value = literal_eval(match[1])
+        return value if isinstance(value, bytes) else None
+    return None
 
 
 def unescaped(text: str) -> str:
