@@ -160,7 +160,7 @@ def _notes(group: SlowGroup) -> list[Diagnostic]:
     if group.found is None and group.first.operation:
         notes.append(Diagnostic("note", f"cannot read the instruction: {one_line(group.first.operation)[:200]}"))
     elif group.found is None:
-        notes.append(Diagnostic("note", "there is no HLO instruction in the text"))
+        notes.append(Diagnostic("note", "the text has only a name, not the instruction"))
     threshold = group.first.threshold_seconds or 0
     if group.first.kind == "folding" and threshold > 1:
         earlier = int(threshold).bit_length() - 1

@@ -20,7 +20,7 @@ from hlo_cli.syntax.compiler_files.verifier_rules import VERIFIER_RULES
 
 _STATUS: Final = lazy_regex(
     r"\b(?:(INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN|ABORTED|UNAVAILABLE"
-    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCELLED|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
+    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCELL?ED|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
     r"|(Internal|Invalid ?[Aa]rgument|Unimplemented|Failed ?[Pp]recondition|Not ?[Ff]ound|Unknown))(?= ?: )"
 )
 _CODE: Final = lazy_regex(r"\(code=([0-9]{1,2})\)")

@@ -62,7 +62,7 @@ PROGRAM_RULES: Final = (
         ErrorRule(
             "compile option",
             "A compile option is one that this release and platform knows.",
-            "{option} is not known.",
+            "{option} is unknown.",
             "Flags of libtpu go into LIBTPU_INIT_ARGS, those of XLA into XLA_FLAGS; names change with releases.",
             is_program=True,
         ),
@@ -195,7 +195,7 @@ PROGRAM_RULES: Final = (
             "StableHLO or MLIR",
             "An operation of StableHLO or another MLIR dialect follows the rules of that dialect.",
             "{operation} {why}",
-            "Correct the program that is lowered; there is no HLO yet.",
+            "Correct the program that is lowered; HLO does not exist at this point.",
             is_program=True,
         ),
     ),
