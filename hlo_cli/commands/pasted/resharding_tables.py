@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.full_rematerialization import FullRematerialization
 from hlo_cli.analysis.sharding_tiles import sharding_tiles
+from hlo_cli.commands.pasted.resharding_groups import Resharding
 from hlo_cli.commands.pasted.sharding_words import describe_sharding
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
@@ -16,9 +16,6 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
-
-if TYPE_CHECKING:
-    from hlo_cli.commands.pasted.resharding import Resharding
 
 AnySharding = Sharding | NamedSharding
 

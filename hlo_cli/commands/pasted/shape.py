@@ -8,6 +8,7 @@ from typing import Final
 
 from hlo_cli.commands.layout.shape import report_of_shape
 from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.report import Report
@@ -62,7 +63,8 @@ def shape_text(given: str) -> str:
 def _with_order(match: re.Match[str]) -> str:
     """The sizes and the tiles of a layout without an order of dimensions, as JAX prints it, with the default order."""
     rank = len(match[1].split(",")) if match[1] else 0
-    return f"[{match[1]}]{{{','.join(map(str, reversed(range(rank))))}:{match[2]}"
+    order = index_text(reversed(range(rank))).removesuffix("}")
+    return f"[{match[1]}]{order}:{match[2]}"
 
 
 def _type(word: str) -> str:

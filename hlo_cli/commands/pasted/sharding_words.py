@@ -93,9 +93,9 @@ def _meaning(role: str, text: str, tiles: ShardingTiles) -> tuple[str, str]:
         case "list":
             return "devices", "the device of each tile, row-major over the tiles"
         case "copies":
-            return "copies", f"the last tile dimension is no dimension of the array: {tiles.copies:,} devices per part"
+            return "copies", f"the last tile dimension counts the devices with the same part: {tiles.copies:,}"
         case "kinds":
-            return "subgroups", f"the last tile dimensions are no dimensions of the array: {tiles.copies:,} per part"
+            return "subgroups", f"the last tile dimensions count the devices with the same part: {tiles.copies:,}"
         case "mesh":
             return "mesh", f"{format_count(tiles.devices or 0, 'devices')} in a grid with named axes"
         case "axes":

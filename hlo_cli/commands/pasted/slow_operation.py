@@ -97,10 +97,7 @@ def report_of(pasted: PastedText) -> Report:
 def _groups(warnings: Sequence[SlowOperation]) -> list[SlowGroup]:
     found = defaultdict[tuple[str, str], list[SlowOperation]](list)
     for warning in warnings:
-        key = (warning.kind, one_line(warning.operation) or warning.name)
-        if not any(key) and found:
-            key = next(reversed(found))
-        found[key].append(warning)
+        found[warning.kind, one_line(warning.operation) or warning.name].append(warning)
     groups = [_group(text, group) for (_, text), group in found.items()]
     return sorted(groups, key=lambda group: (-(group.evaluations or 0), -(group.seconds or 0), -(group.bytes or 0)))
 
@@ -163,7 +160,7 @@ def _notes(group: SlowGroup) -> list[Diagnostic]:
     if group.found is None and group.first.operation:
         notes.append(Diagnostic("note", f"cannot read the instruction: {one_line(group.first.operation)[:200]}"))
     elif group.found is None:
-        notes.append(Diagnostic("note", "there is no HLO instruction in the text"))
+        notes.append(Diagnostic("note", "the text has only a name, not the instruction"))
     threshold = group.first.threshold_seconds or 0
     if group.first.kind == "folding" and threshold > 1:
         earlier = int(threshold).bit_length() - 1
