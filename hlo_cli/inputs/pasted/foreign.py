@@ -47,12 +47,12 @@ LANGUAGES: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("a Graphviz graph", lazy_regex(r"\A\s*(?:strict )?digraph ", re.IGNORECASE), _DUMP),
     ("a web page", lazy_regex(r"\A\s*<(?:!doctype )?html", re.IGNORECASE), _DUMP),
     ("a PyTorch/XLA IR graph", lazy_regex(r"^ *%\w+ = [^\n=]*\b(?:xla|aten|prim)::\w+\(", re.MULTILINE), _TORCH),
-    ("a TensorFlow GraphDef", lazy_regex(r"^node \{\s*name:", re.MULTILINE), _TENSORFLOW),
+    ("a TensorFlow GraphDef", lazy_regex(r"^node \{\s{0,20}name:", re.MULTILINE), _TENSORFLOW),
     ("a profiler trace in JSON", lazy_regex(r"\"traceEvents\""), _TRACE),
     ("memory statistics", lazy_regex(r"CompiledMemoryStats\("), "pass compiled.as_text(), and run `hlo memspace`"),
     (
         "a list of XLA flags",
-        lazy_regex(r"^\s*--?xla_\w+=|^\s*xla_\w+: ", re.MULTILINE),
+        lazy_regex(r"^[ \t]*--?xla_\w+=|^[ \t]*xla_\w+: ", re.MULTILINE),
         "run `hlo help dump` for the flags that write dumps",
     ),
     ("an NCCL log", lazy_regex(r"NCCL (?:INFO|WARN)"), _DUMP),
@@ -68,7 +68,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     ("C++ source code", lazy_regex(r"^(?:#include |namespace |TEST_F\()", re.MULTILINE), _DUMP),
     ("JSON", lazy_regex(r"\A\s*[\[{]\s*(?:[\[{\"]|\d)"), _DUMP),
 )
-_TRACEBACK: Final = lazy_regex(r"^[^\n]*Traceback \(most recent call last\)", re.MULTILINE)
+_TRACEBACK: Final = "Traceback (most recent call last)"
 _RAISED: Final = lazy_regex(
     r"^[ |]{0,8}+((?:\w+\.)*+[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit)\b[^\n]{0,200}+)", re.MULTILINE
 )
@@ -81,7 +81,7 @@ def language_error(text: str, name: str) -> HloError | None:
     error: <stdin> is a jaxpr, not HLO
     """
     head = text[:_LOOKED_AT]
-    if _TRACEBACK.search(head):
+    if _TRACEBACK in head:
         return None
     return next((_error(name, what, hint) for what, pattern, hint in LANGUAGES if pattern.search(head)), None)
 
@@ -93,7 +93,7 @@ def no_hlo_error(text: str, name: str) -> HloError:
     error: no HLO found in <stdin>, a Python traceback: ValueError: no x
     """
     head = text[:_LOOKED_AT]
-    if _TRACEBACK.search(head):
+    if _TRACEBACK in head:
         raised = list(_RAISED.finditer(text))
         message = f": {raised[-1][1].strip()}" if raised else ""
         return HloError(f"no HLO found in {name}, a Python traceback{message}", hint=_JAX)

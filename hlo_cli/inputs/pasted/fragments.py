@@ -9,11 +9,12 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 
 _NAME = r"[A-Za-z_][\w.\-]*+"
+_SHAPE = r"\([a-z()/]|[a-z][a-z0-9]*+\[|b[ \t]*+\("
 _START = lazy_regex(
     rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
-    rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?=[(a-z]))|{_NAME}[ \t]++=[ \t]++(?=[(a-z]))"
+    rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}[ \t]++=[ \t]++(?={_SHAPE}))"
 )
-_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}()]{0,2000}+\]")
+_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}().]{0,2000}+\]")
 _OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
 _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")
@@ -29,6 +30,7 @@ _WRAP = lazy_regex(r"(?<=[\w,.\[{%\-])\n(?=[\w.\]},%])")
 _NAMELESS = lazy_regex(
     r"(?<![\w.\-%=] )(?<![\w.\-%])([a-z][a-z0-9]*+\[[0-9,<=? ]*+\](?:\{[^{}\n]*+\})?+) [a-z][\w\-]*+(?=\()"
 )
+_HEAD = lazy_regex(rf"^[ \t]*+(?:HloModule|ENTRY|%?{_NAME}[ \t]++\()[ \t][^\n]*{{[ \t]*+$", re.MULTILINE)
 _PAIR = {")": "(", "]": "[", "}": "{"}
 _LONGEST = 1 << 20
 _READ_IN_VAIN = 1 << 21
@@ -53,6 +55,8 @@ def hlo_fragments(text: str) -> list[Fragment]:
     ['%add.1 = f32[2]{0} add(f32[2] %a, %b), metadata={op_name="x"}']
     """
     found = list(_instructions(text)) or list(_nameless(text))
+    if not found and not _HEAD.search(text):
+        return []
     following, last = iter(found), 0
     current = next(following, None)
     lines = list[Fragment]()
@@ -111,9 +115,12 @@ def _instructions(text: str) -> Iterator[Fragment]:
 
 def _nameless(text: str) -> Iterator[Fragment]:
     """Instructions without a name, such as `f32[2] add(a, b)`, which get one."""
-    at = 0
+    failures, at = _READ_IN_VAIN, 0
     for number, match in enumerate(_NAMELESS.finditer(text), 1):
-        end = _closing(text, match.end()) if match.start() >= at else -1
+        if failures < 0:
+            return
+        end = _closing(text, match.end()) if match.start() >= at else -match.end()
+        failures += min(0, end + match.start())
         if end > 0:
             at = _attributes_end(text, end)
             yield Fragment(match.start(), at, f"instruction.{number} = ")

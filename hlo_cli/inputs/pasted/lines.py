@@ -9,18 +9,19 @@ from typing import Final
 from hlo_cli.lazy_regex import lazy_regex
 
 _COLOR: Final = r"\x1b\[[0-9;]*+[A-Za-z]"
-_PREFIX = re.compile(
-    rf"(?:{_COLOR}|[IWEF][0-9]{{4,8}} [0-9:.]{{8,20}} +[0-9]++ [^\s\]]++\] ?"
+_PREFIX = lazy_regex(
+    rf"^(?:{_COLOR}|[IWEF][0-9]{{4,8}} [0-9:.]{{8,20}} +[0-9]++ [^\s\]]++\] ?"
     r"|\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]{8,20}(?:Z|[+-][0-9:]{4,5})?"
     r"(?:\]|: [IWEF] (?: *[0-9]++ )?[^\s\]]++\])? ?"
     r"|[IWEF] [\w./-]++:[0-9]++\] ?|(?:INFO|WARNING|ERROR|DEBUG)(?::[\w.]{0,40}+)?: ?"
-    r"|[ ]{2,8}\|[ ]|\((?:[\w. -]+ )?pid=[^)\n]{0,80}\) ?|\[rank[0-9]++\]: ?)*+"
+    r"|[ ]{2,8}\|[ ]|\((?:[\w. -]{1,80} )?pid=[^)\n]{0,80}\) ?|\[rank[0-9]++\]: ?)++",
+    re.MULTILINE,
 )
-_SUFFIX = lazy_regex(rf"(?: *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$")
-_LINE = re.compile(r"[^\n]*+")
+_SUFFIX = lazy_regex(rf"(?:(?<! ) *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$", re.MULTILINE)
 _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
-_QUOTE = lazy_regex(r"(?:[ ]{0,3}>[ ]?)++")
+_QUOTE = lazy_regex(r"^(?:[ ]{0,3}>[ ]?)++", re.MULTILINE)
+_LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_QUOTED = 0.5
 _RAW_STRING = lazy_regex(r"^[^\n]{0,200}?R\"[a-z]{0,16}\((?=[ \t]*+HloModule )", re.MULTILINE)
 _INDENTED_HEADER = lazy_regex(r"^([ \t]++)HloModule [^\n]*+$", re.MULTILINE)
@@ -37,7 +38,8 @@ def plain_lines(text: str) -> str:
     text = _without_quote_marks(text)
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
-    return "\n".join(map(_plain, text.split("\n")))
+    text = _PREFIX.sub("", text)
+    return _SUFFIX.sub("", text) if any(mark in text for mark in ("[repeated ", "\x1b", "\r")) else text
 
 
 def dedented(text: str) -> str:
@@ -51,16 +53,9 @@ def dedented(text: str) -> str:
     return text if header is None else text.replace(f"\n{header[1]}", "\n")
 
 
-def _plain(line: str) -> str:
-    prefix = _PREFIX.match(line)
-    rest = line[prefix.end() :] if prefix else line
-    return _SUFFIX.sub("", rest) if rest and rest[-1] in "]m\r" else rest
-
-
 def _without_quote_marks(text: str) -> str:
     """The text without the `>` of quotes, if most of its lines have one."""
-    lines = text.split("\n")
-    marked = sum(line.lstrip(" ").startswith(">") for line in lines)
-    if not marked or marked < _LEAST_QUOTED * sum(bool(line.strip()) for line in lines):
+    if not (text.startswith(">") or "\n>" in text or "\n >" in text):
         return text
-    return "\n".join(line[match.end() :] if (match := _QUOTE.match(line)) else line for line in lines)
+    is_quoted = len(_QUOTE.findall(text)) >= _LEAST_QUOTED * len(_LINE.findall(text))
+    return _QUOTE.sub("", text) if is_quoted else text

@@ -13,6 +13,7 @@ from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines
 from hlo_cli.inputs.pasted.recognize import kind_of
+from hlo_cli.inputs.pasted.relevant import relevant_parts
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.lazy_regex import lazy_regex
@@ -29,7 +30,9 @@ _PROSE = lazy_regex(
     r"|[\w.\-]+ [({])",
     re.MULTILINE,
 )
-_STATEMENT = lazy_regex(r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t][^\n]*+", re.MULTILINE)
+_STATEMENT = lazy_regex(
+    r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.)[^\n]*+", re.MULTILINE
+)
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 
@@ -51,7 +54,7 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
-    plain = plain_lines(text)
+    plain = plain_lines(relevant_parts(text))
     kind = kind_of(plain)
     if kind is None and is_diff(plain):
         old, new = sides_of(plain)

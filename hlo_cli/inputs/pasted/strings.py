@@ -10,7 +10,7 @@ from typing import Final
 from hlo_cli.lazy_regex import lazy_regex
 
 _STRING = lazy_regex(
-    r"""(?:\b[bBuU])?+("(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')""",
+    r"""(?<!\\)("(?:[^"\\\n]|\\.){12,}+"|'(?:[^'\\\n]|\\.){12,}+')""",
     re.DOTALL,
 )
 _HLO = lazy_regex(r"(?:^|\n)[ \t]*+(?:HloModule |ENTRY |(?:ROOT )?%?[A-Za-z_][\w.\-]*+ = )|%[\w.\-]++ = ")
