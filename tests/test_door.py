@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -57,6 +58,8 @@ def piped(*arguments: str, text: bytes) -> subprocess.CompletedProcess[str]:
         (["--draw", "bf16[8]"], ["layout", "--draw", "bf16[8]"]),
         (["--json", "--top", "2", str(TEXT)], ["parse", "--json", "--top", "2", str(TEXT)]),
         (["a = f32[8]{0} add(b, c)"], ["parse", "--explain", "a = f32[8]{0} add(b, c)"]),
+        (["torch.float16[8]"], ["layout", "torch.float16[8]"]),
+        (["tensor<8x128xbf16>"], ["layout", "tensor<8x128xbf16>"]),
         (["f32[8]{0} add(b, c)"], ["parse", "--explain", "f32[8]{0} add(b, c)"]),
         ([f"{DUMP}:k3.1"], ["parse", str(DUMP), "--explain", "k3.1"]),
         ([f"{DUMP}:k3.1{{0}}"], ["layout", f"{DUMP}:k3.1{{0}}"]),
@@ -116,6 +119,8 @@ def test_a_text_as_an_argument(hlo: Callable[..., Answer]) -> None:
         ("hlo101", "run `hlo lint --explain HLO101`"),
         ("all-gather", "to list these instructions, run `hlo parse DUMP --where 'opcode == all-gather'`"),
         ("v6e", "run `hlo help chips` to list the data of all chips"),
+        ("torch.float16", "for a shape of this type, run `hlo layout 'f16[8,128]'`"),
+        ("bf16", "for a shape of this type, run `hlo layout 'bf16[8,128]'`"),
         ("exposed", "run `hlo help glossary exposed`"),
         ("qwxz", "run `hlo --help` to list all commands"),
     ],
@@ -303,3 +308,51 @@ def test_a_socket_with_content() -> None:
             HLO, stdin=theirs.fileno(), capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT
         )
     assert done.stdout.startswith("#padded_bytes")
+
+
+@pytest.fixture
+def many_modules(tmp_path: Path) -> Path:
+    """A directory of dumps of 500 modules; module 77 has few instructions and the largest arrays."""
+    folder = tmp_path / "my dumps"
+    folder.mkdir()
+    for number in range(500):
+        name, size = f"jit_f_{number}", 4_000_000 if number == 77 else 8 + number
+        chain = "".join(f"  x{at + 1} = f32[{size}] negate(x{at})\n" for at in range(1 if number == 77 else number % 9))
+        text = f"HloModule {name}\n\nENTRY e {{\n  x0 = f32[{size}] parameter(0)\n{chain}  ROOT r = f32[] constant(0)\n}}\n"
+        (folder / f"module_{number:04d}.{name}.cpu_after_optimizations.txt").write_text(text)
+    return folder
+
+
+def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answer]) -> None:
+    """The module with the most bytes of values is first, and the next command selects it."""
+    code, out, _ = hlo(str(many_modules), "--format", "screen", "--top", "5")
+    first = out.splitlines()[0]
+    assert (code, first.split(":")[0], "jit_f_77 is the largest" in out.replace("\n", " ")) == (0, "500 modules", True)
+    lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
+    assert lines == [f"hlo parse '{many_modules}' --module jit_f_77", f"hlo memspace '{many_modules}'"]
+    code, out, _ = hlo(*shlex.split(lines[0])[1:], "--format", "screen")
+    assert (code, out.split(":")[0]) == (0, "jit_f_77")
+
+
+def test_rows_are_sorted_by_the_bytes_of_values(many_modules: Path, hlo: Callable[..., Answer]) -> None:
+    _, out, _ = hlo(str(many_modules))
+    header, *rows = [line.split("\t") for line in out.splitlines()]
+    sizes = [int(row[header.index("padded_bytes")]) for row in rows]
+    assert (len(rows), sizes) == (500, sorted(sizes, reverse=True))
+
+
+def test_two_dumps_name_the_comparison(hlo: Callable[..., Answer]) -> None:
+    other = FIXTURES / "tpu" / "v5e_conv"
+    _, out, _ = hlo(str(DUMP), str(other), "--format", "screen")
+    assert f"next: hlo diff {DUMP} {other}\n" in out
+
+
+@pytest.mark.parametrize("dump", [DUMP, FIXTURES / "tpu" / "v5e_collectives", FIXTURES / "cpu" / "names"])
+def test_a_dump_names_the_other_questions(dump: Path, hlo: Callable[..., Answer]) -> None:
+    """Every next command of the summary can be run as it stands."""
+    _, out, _ = hlo(str(dump), "--format", "screen")
+    lines = [line.removeprefix("next:").strip() for line in out[out.index("next: ") :].splitlines()]
+    assert 3 <= len(lines) <= 4
+    assert {"memspace", "layout", "lint"} <= {line.split()[1] for line in lines}
+    for line in lines:
+        assert hlo(*shlex.split(line)[1:])[0] in (0, 1)

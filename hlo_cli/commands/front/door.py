@@ -48,7 +48,7 @@ def _command_for(word: str) -> list[str] | None:
     """The words that stand for one input: a command and its arguments; None for a word that is no input."""
     if word == "-" or os.path.exists(word) or _matches_files(word):
         return ["parse", word]
-    if is_hlo_text(word) and not {"[", "("}.isdisjoint(word):
+    if is_hlo_text(word) and not {"[", "(", "<"}.isdisjoint(word):
         return ["parse", "--explain", word] if _OPERATION.search(word) else ["layout", word]
     dump, colon, name = word.rpartition(":")
     if colon and name and os.path.exists(dump):

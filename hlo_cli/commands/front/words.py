@@ -8,6 +8,8 @@ from contextlib import suppress
 from shlex import quote
 from typing import Final
 
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.unknown_choice import choice_hint
 from hlo_cli.source import HloError, did_you_mean
@@ -42,9 +44,11 @@ def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
     from hlo_cli.inputs.input import glob_paths
 
     glob_paths(word)  # raises its error for a pattern that matches no file
-    if _FILE.fullmatch(word):
+    type_name = word if word in PRIMITIVE_TYPES else xla_type(word)
+    if _FILE.fullmatch(word) and type_name is None:
         return _missing_file(word)
-    return HloError(f"unknown command '{word}'", hint=_hint_for(word, tuple(commands)))
+    hint = f"for a shape of this type, run `hlo layout '{type_name}[8,128]'`" if type_name else None
+    return HloError(f"unknown command '{word}'", hint=hint or _hint_for(word, tuple(commands)))
 
 
 def _missing_file(path: str) -> HloError:

@@ -24,6 +24,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.scanning.suggestions import check_types
 from hlo_cli.syntax.text.parser import parse_module
 
 _DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))
@@ -56,6 +57,7 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
     >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
     'Adds two arrays: 1,024 bf16 elements, 2 KiB in VMEM, no padding'
     """
+    check_types(text)
     module = parse_module(Source("instruction", text), infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)

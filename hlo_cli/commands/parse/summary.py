@@ -12,6 +12,8 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
@@ -64,10 +66,19 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
             _signature(module),
             _opcode_table(opcodes),
         ),
-        next=(f"hlo layout {argument}", f"hlo parse {argument} --tree") if argument and argument != "-" else (),
+        next=_next(argument, opcodes) if argument and argument != "-" else (),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
+
+
+def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
+    """The commands that answer the other questions about a module."""
+    if any(opcode.endswith("-start") or opcode in COLLECTIVES for opcode in opcodes):
+        further = f"hlo schedule {argument}"
+    else:
+        further = f"hlo fuse {argument}" if opcodes[FUSION] else f"hlo parse {argument} --tree"
+    return f"hlo memspace {argument}", f"hlo layout {argument}", further, f"hlo lint {argument}"
 
 
 def _answer(module: Module, target: str | None) -> str:

@@ -57,11 +57,17 @@ def is_named_element(name: str) -> bool:
 
 
 def _begins_with_a_type(argument: str) -> bool:
-    """Whether an element type and a bracket come first, as in an unclosed shape."""
-    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-
+    """Whether an element type and a bracket come first, as in an unclosed shape or one with a framework's type."""
     word, bracket, _ = argument.partition("[")
-    return bool(bracket) and word.strip().lower() in PRIMITIVE_TYPES
+    if not bracket and "<" not in argument:
+        return False
+    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    from hlo_cli.ir.type_names import foreign_type, xla_type
+
+    found = foreign_type(argument) if "<" in argument else None
+    if found is not None and not argument[: found[0]].strip():
+        return True
+    return bool(bracket) and (word.strip().lower() in PRIMITIVE_TYPES or xla_type(word.strip()) is not None)
 
 
 def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
