@@ -84,8 +84,9 @@ def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
 def _answer(module: Module, target: str | None) -> str:
     order = "scheduled" if module.is_scheduled else "unscheduled"
     kind = f"{order} {target.upper()} module" if target else f"{order} module"
-    computations = format_count(len(module.computations), "computations")
-    return f"{module.name}: {kind} with {format_count(module.instruction_count, 'instructions')} in {computations}"
+    count = format_count(module.instruction_count, "instructions")
+    size = f"{count} in {format_count(len(module.computations), 'computations')}"
+    return f"Part of a module: {size}" if module.is_part else f"{module.name}: {kind} with {size}"
 
 
 def _facts(
@@ -96,7 +97,7 @@ def _facts(
     alias = len(module.input_output_alias)
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
-        _sizes("arguments", module, parameters, ""),
+        _sizes("inputs" if module.is_part else "arguments", module, parameters, ""),
         _sizes(
             "results", module, results, f"{alias:,} {'aliases' if alias == 1 else 'alias'} an argument" if alias else ""
         ),
