@@ -272,7 +272,7 @@ def test_the_name_of_what_is_truncated() -> None:
     ("text", "rows"),
     [
         (f"{P}\n{N}", ["%p = f32[4]{0} parameter(0)", "ROOT %n = f32[4]{0} negate(%p)"]),
-        (f"computations {{ {P} {N} }}", ["%p = f32[4]{0} parameter(0)", "%n = f32[4]{0} negate(%p)"]),
+        (f"computations {{ name: 'e' {P} {N} }}", ["%p = f32[4]{0} parameter(0)", "%n = f32[4]{0} negate(%p)"]),
         (P.removeprefix("instructions {").removesuffix("}"), ["ROOT %p = f32[4]{0} parameter(0)"]),
         (N, ["%operand.1 = parameter(0)", "ROOT %n = f32[4]{0} negate(%operand.1)"]),
         (
@@ -292,6 +292,8 @@ def test_parts_of_a_module(text: str, rows: list[str]) -> None:
     expected = sorted(row.removeprefix("ROOT ") for row in rows)
     assert len(found) == len(expected)
     assert all(row.startswith(start) for row, start in zip(found, expected, strict=True)), found
+    name = "e" if text.startswith("computations") else "entry_computation"
+    assert (module.name, module.entry.name) == (f"module_{name}", name)
     assert module.errors == ()
 
 
