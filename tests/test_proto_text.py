@@ -307,6 +307,14 @@ def test_the_end_of_a_module() -> None:
     assert str(error) == "m.pbtxt:1:57: error: unmatched '}'; the beginning of the message may be missing"
 
 
+def test_replica_groups_in_protos_of_2024() -> None:
+    groups = "iota_replica_group_list { num_replica_groups: 2 num_devices_per_group: 4 iota_reshape_dims: 8 }"
+    text = N.replace("negate", "all-gather").replace("id: 2", f"id: 2 collective_device_list {{ {groups} }}")
+    root = module_of(f"{P} {text}").entry.root
+    assert root is not None
+    assert root.attribute("replica_groups") == "[2,4]<=[8]"
+
+
 def test_strictly() -> None:
     assert str(read_module(Source("m.pbtxt", MODULE), strict=True)) == str(module_of(MODULE))
     with pytest.raises(HloError, match="unexpected end of input"):
