@@ -417,6 +417,12 @@ def test_deep_nesting_is_an_error() -> None:
     assert "messages are nested too deeply (limit 200)" in error
 
 
+def test_many_brackets_are_refused_soon() -> None:
+    with soon(0.5):
+        module = module_of(f"{P} {'} ' * 1_000_000}")
+    assert len(module.errors) == 1
+
+
 def test_large_texts_are_read_soon() -> None:
     data = max(PROTOS, key=lambda path: path.stat().st_size).read_bytes()
     text = Style().text(tree_of("HloProto", data))
