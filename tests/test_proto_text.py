@@ -272,7 +272,7 @@ def test_the_name_of_what_is_truncated() -> None:
     ("text", "rows"),
     [
         (f"{P}\n{N}", ["%p = f32[4]{0} parameter(0)", "ROOT %n = f32[4]{0} negate(%p)"]),
-        (f"computations {{ {P} {N} }}", ["%p = f32[4]{0} parameter(0)", "%n = f32[4]{0} negate(%p)"]),
+        (f"computations {{ name: 'e' {P} {N} }}", ["%p = f32[4]{0} parameter(0)", "%n = f32[4]{0} negate(%p)"]),
         (P.removeprefix("instructions {").removesuffix("}"), ["ROOT %p = f32[4]{0} parameter(0)"]),
         (N, ["%operand.1 = parameter(0)", "ROOT %n = f32[4]{0} negate(%operand.1)"]),
         (
@@ -292,6 +292,8 @@ def test_parts_of_a_module(text: str, rows: list[str]) -> None:
     expected = sorted(row.removeprefix("ROOT ") for row in rows)
     assert len(found) == len(expected)
     assert all(row.startswith(start) for row, start in zip(found, expected, strict=True)), found
+    name = "e" if text.startswith("computations") else "entry_computation"
+    assert (module.name, module.entry.name) == (f"module_{name}", name)
     assert module.errors == ()
 
 
@@ -303,6 +305,14 @@ def test_the_end_of_a_module() -> None:
     assert [row.split(" = ")[1] for row in rows_of(module)] == ["parameter(0)", "f32[4]{0} negate(%operand.1)"]
     [error] = module.errors
     assert str(error) == "m.pbtxt:1:57: error: unmatched '}'; the beginning of the message may be missing"
+
+
+def test_replica_groups_in_protos_of_2024() -> None:
+    groups = "iota_replica_group_list { num_replica_groups: 2 num_devices_per_group: 4 iota_reshape_dims: 8 }"
+    text = N.replace("negate", "all-gather").replace("id: 2", f"id: 2 collective_device_list {{ {groups} }}")
+    root = module_of(f"{P} {text}").entry.root
+    assert root is not None
+    assert root.attribute("replica_groups") == "[2,4]<=[8]"
 
 
 def test_strictly() -> None:
@@ -405,6 +415,12 @@ def test_deep_nesting_is_an_error() -> None:
     deep = MODULE.replace("dimensions: 4", "tuple_shapes { " * 300 + "} " * 300)
     [error] = errors_of(deep)
     assert "messages are nested too deeply (limit 200)" in error
+
+
+def test_many_brackets_are_refused_soon() -> None:
+    with soon(0.5):
+        module = module_of(f"{P} {'} ' * 1_000_000}")
+    assert len(module.errors) == 1
 
 
 def test_large_texts_are_read_soon() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.omitted_shapes import Infer
 from hlo_cli.syntax.text.parser import parse_module
+
+_LOOKED_AT: Final = 1 << 16
+_PROTO_WORDS: Final = ("computations", "instructions", "opcode", "hlo_module", "hloModule")
+"""Names of fields of which every recognized proto text has one."""
 
 
 def read_module(
@@ -38,7 +44,8 @@ def read_module(
 
 
 def _is_proto_text(text: str) -> bool:
-    if text.startswith("HloModule"):
+    """Whether to read a text as a proto; costs nothing for most dumps."""
+    if text.startswith("HloModule") or not any(word in text[:_LOOKED_AT] for word in _PROTO_WORDS):
         return False
     from hlo_cli.syntax.proto_text.recognize import looks_like_proto_text
 

@@ -141,7 +141,7 @@ NamedShardingProto 2:mesh:MeshProto 3:dim_shardings:*DimensionSharding 4:replica
   5:unreduced_axes:*AxisRefProto 6:metadata:*OpMetadata 7:manual_axes:*AxisRefProto 8:reduction_op:ReductionOpProto
 DimensionSharding 1:axes:*AxisRefProto 2:is_closed:bool
 ReplicaGroup 1:replica_ids:*int
-CollectiveDeviceListProto 1:replica_groups:*ReplicaGroup
+CollectiveDeviceListProto 1:replica_groups:*ReplicaGroup 2:iota_replica_group_list:IotaReplicaGroupListProto
 IotaReplicaGroupListProto 1:num_replica_groups:int 2:num_devices_per_group:int 3:iota_reshape_dims:*int
   4:iota_transpose_perm:*int
 MeshAxesReplicaGroupListProto 1:mesh:MeshProto 2:axes:*AxisRefProto

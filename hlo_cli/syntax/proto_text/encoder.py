@@ -59,6 +59,7 @@ class _Encoder:
         self.blocks = Blocks(source.text)
         self.rest: tuple[Diagnostic, ...] = ()
         self.is_json = self.is_partial = False
+        self.unmatched = 0
         self.stack: list[Frame] = []
 
     def run(self, start: int) -> Encoded:
@@ -210,8 +211,11 @@ class _Encoder:
             raise tokens.fail(f"expected '{frame.closer}', found '{mark}'", *place)
         else:
             if not self.is_partial:
-                self.is_partial = True
                 tokens.report(f"unmatched '{mark}'; the beginning of the message may be missing", *place)
+            self.is_partial = True
+            self.unmatched += 1
+            if self.unmatched > _MOST_NESTED:
+                raise Stop
             kind = outermost_kind(self.text, tokens.at)
             self.stack[0] = parent_of(frame) or Frame(None, kind, "")
 

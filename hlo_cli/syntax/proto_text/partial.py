@@ -14,6 +14,8 @@ from hlo_cli.syntax.proto.wire import Field, all_bytes, field, packed_field, rea
 
 _INSTRUCTIONS, _ROOT = (fields_of("HloComputationProto")[name].number for name in ("instructions", "root_id"))
 _COMPUTATIONS, _SCHEDULE = (fields_of("HloModuleProto")[name].number for name in ("computations", "schedule"))
+_NAME: Final = fields_of("HloModuleProto")["name"].number
+"""The number of the name, in computations too."""
 _HOLDERS: Final = {"HloSnapshot": "hlo", "HloProto": "hlo_module"}
 _LOCAL: Final = (1 << 32) - 1
 """The bits of an id that number an instruction in its computation."""
@@ -36,14 +38,24 @@ def completed(kind: str, data: bytes) -> bytes:
     if kind == KIND:
         kind, data = "HloComputationProto", field(_INSTRUCTIONS, data)
     if kind == "HloComputationProto":
-        return field(_COMPUTATIONS, _computation(data, is_lone=True))
+        if not Message(kind, data).has("name"):
+            data += field(_NAME, b"entry_computation")
+        return _named(field(_COMPUTATIONS, _computation(data, is_lone=True)))
     parts = []
     for number, value in read_fields(data):
         if number == _COMPUTATIONS and isinstance(value, bytes):
             value = _computation(value, is_lone=False)
         if number != _SCHEDULE:
             parts.append(field(number, value))  # no field of a module is of fixed width
-    return b"".join(parts)
+    return _named(b"".join(parts))
+
+
+def _named(data: bytes) -> bytes:
+    """A module with a name; as in text, one without is named after its last computation."""
+    module = Message("HloModuleProto", data)
+    if module.has("name") or not module.has("computations"):
+        return data
+    return data + field(_NAME, b"module_" + module.messages("computations")[-1].data("name"))
 
 
 def _computation(data: bytes, *, is_lone: bool) -> bytes:
