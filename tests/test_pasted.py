@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import compiler_messages
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.inputs.pasted.text import PastedKind, PastedTextError
@@ -79,6 +80,13 @@ def test_places_are_those_of_the_pasted_text() -> None:
         [error] = module_of(text).errors
         assert error.position is not None
         assert "%missing" in text.split("\n")[error.position.line - 1]
+
+
+@pytest.mark.parametrize("wrapping", ["fence", "quote", "glog", "repr", "colors", "windows"])
+def test_a_proto_in_text_form(wrapping: str) -> None:
+    module = module_of(WRAPPINGS[wrapping](compiler_messages.PROTO))
+    assert (module.name, module.entry.name, [each.name for each in module.instructions]) == ("m", "e", ["p"])
+    assert module.errors == ()
 
 
 def test_an_instruction_in_a_sentence() -> None:

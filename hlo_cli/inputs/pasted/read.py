@@ -77,6 +77,10 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
+    if kind is None and _PROTO.search(plain):
+        quoted = plain.strip()
+        is_literal = quoted[0] in "'\"" and quoted[-1] == quoted[0] and "\n" not in quoted
+        return (EmbeddedModule(unescaped(quoted[1:-1]) if is_literal else plain),)
     inner = _decoded(text) or _decoded(plain)
     if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
         plain, kind = plain_lines(inner), kind_of(inner) or kind
@@ -88,8 +92,6 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo))
-    if (proto := _PROTO.search(plain)) is not None:
-        return (EmbeddedModule(plain[proto.start(1) :], 1 + plain.count("\n", 0, proto.start(1))),)
     if (error := language_error(plain, name)) is not None:
         raise error
     if not fragments:
