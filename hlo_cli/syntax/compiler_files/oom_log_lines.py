@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -60,6 +60,7 @@ _MARGIN = re.compile(
 _LEAST_WIDTH: Final = 16
 _MOST_BLANKS: Final = 2
 _MOST_LONGER: Final = 2
+_MOST_LINES: Final = 100_000
 _SNIPPET: Final = 12
 
 
@@ -102,7 +103,7 @@ def without_prefixes(text: str, start: int = 0, end: int | None = None) -> LogTe
     >>> log.text, log.span(0, 9)
     ('no memory\nleft\n', Span(start=39, end=48))
     """
-    lines = _without_margins(_decoded(text, start, len(text) if end is None else end))
+    lines = _without_margins(islice(_decoded(text, start, len(text) if end is None else end), _MOST_LINES))
     pieces, starts, origins, ends, at = [], [], [], [], 0
     for line in _joined(lines):
         piece = line.text if line.joins else line.text + "\n"
