@@ -52,7 +52,7 @@ def only(text: str) -> OutOfMemory:
         (others.OTHER_KERNEL, "linux-oom-killer", 14692352 * KIB, 16 * GIB, "limit", None),
         (others.OTHER_KUBERNETES, "kubernetes", None, None, "", None),
         (others.OTHER_SLURM, "slurm", None, None, "", None),
-        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "limit", 0.6 * GIB),
+        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "capacity", 0.6 * GIB),
     ],
 )
 def test_kinds_and_figures(
