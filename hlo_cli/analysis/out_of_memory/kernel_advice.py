@@ -84,7 +84,9 @@ def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     yield Shrink("blocks and scratch", used, used - limit)
 
 
-def element_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[FewerElements | Shrink]:
+def element_advice(
+    message: OutOfMemory, failed: OomAllocation | None, window: KernelWindow | None
+) -> Iterator[FewerElements | Shrink]:
     """The number of 32-bit words that a small memory holds beside what else is there, or the share to shrink by."""
     used, limit, over = message.used_bytes, message.limit_bytes, message.exceeded_by_bytes
     if not used or not limit:
@@ -99,7 +101,9 @@ def element_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterat
     name = shape.element_type.name if has_words and isinstance(shape, ArrayShape) else "32-bit"
     most = (limit - max(used - size, 0)) // _WORD_BYTES
     if most > 0:
-        yield FewerElements(failed, name, most, size // _WORD_BYTES)
+        words = size // _WORD_BYTES
+        data = words if window is None else min(window.buffers * window.block.elements, words)
+        yield FewerElements(failed, name, most, words, data)
     else:
         yield Shrink("scalars and semaphores", used, used - limit)
 

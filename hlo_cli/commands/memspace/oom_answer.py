@@ -71,7 +71,7 @@ def _subject(message: OutOfMemory) -> str:
         return f"{kernel or 'the kernel'} needs"
     if failed is not None:
         purpose = tag_words(failed)
-        of = f" of {kernel}" if kernel and kernel.partition(".")[0] not in purpose else ""
+        of = f" of {kernel}" if kernel and kernel not in purpose.split() else ""
         return f"{purpose}{of} needs" if purpose else f"{kernel or 'one allocation'} needs"
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return f"{kernel or 'the kernel'} needs"
