@@ -16,6 +16,7 @@ from hlo_cli.syntax.compiler_files.oom_processes import memory_users, process_li
 from hlo_cli.syntax.compiler_files.oom_records import (
     record_after,
     retold_allocation,
+    retold_kernel,
     sparse_core_allocation,
     stack_allocation,
     tensor_allocation,
@@ -162,8 +163,10 @@ def _failed(
         tensor = tensor_allocation(groups.get("dimensions", ""), groups.get("type", ""), shapes)
         kernel = _REQUIRED.search(details.squeezed.text, max(0, found.start - _NEAR), found.start)
         return (replace(tensor, label=kernel[1]) if kernel else tensor), space
-    if found.head.kind == "tpu-sparse-core" and (allocation := sparse_core_allocation(found, details, shapes)):
+    if found.head.kind == "tpu-sparse-core" and (allocation := sparse_core_allocation(found, details, places, shapes)):
         return allocation, space
+    if found.head.is_weak and found.head.kind == "tpu-vmem-scoped":
+        return retold_kernel(details, found.size("used"), places), space
     if found.head.kind in _ONLY_CULPRIT:
         return OomAllocation(found.size("used"), label=_ONLY_CULPRIT[found.head.kind]), space
     return None, space
@@ -206,7 +209,7 @@ def _module(found: FoundHead, details: Details) -> str:
     if name is None:
         return ""
     rest = _REST_OF_MODULE.match(source, name.end()) if not name[1].endswith(".") else None
-    return (name[1] + (rest[1] if rest else "")).rstrip(".")
+    return (name[1] + (rest[1] if rest else "")).partition(".See")[0].rstrip(".")
 
 
 def _stack_label(found: FoundHead, stack_end: int | None, details: Details) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Final
 
 from hlo_cli.ir.compiler_files.out_of_memory import OOM_REQUESTS, OutOfMemory
@@ -59,9 +59,15 @@ def _joined(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None:
         return _with_allocator(first, second)
     if first.kind in OOM_REQUESTS and second.kind in OOM_REQUESTS and _is_same(first, second):
         return _with_details(first, second)
+    if first.kind == second.kind and first.target == "tpu" and _figures(first) == _figures(second) != (None, None):
+        return _with_details(first, second)
     if first.kind == second.kind and first.process is not None and second.process is not None:
         return _with_process(first, second)
     return None
+
+
+def _figures(message: OutOfMemory) -> tuple[int | None, int | None]:
+    return message.used_bytes, message.limit_bytes
 
 
 def _is_same(first: OutOfMemory, second: OutOfMemory) -> bool:
@@ -94,22 +100,17 @@ def _with_details(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None
     """Two reports of one request; None if both have details and they differ."""
     if second.allocations and first.allocations and second.allocations != first.allocations:
         return None
+    if first.cause is not None and second.cause is not None and first.cause != second.cause:
+        return None
     whole, other = (second, first) if second.allocations or second.stats else (first, second)
+    missing = {
+        field.name: getattr(other, field.name)
+        for field in fields(OutOfMemory)
+        if getattr(whole, field.name) in (None, "", ())
+    }
     kind = whole.kind if whole.kind != "device" else other.kind
-    return replace(
-        whole,
-        span=min(first.span, second.span, key=lambda span: span.start),
-        target=whole.target or other.target,
-        kind=kind,
-        executable=whole.executable or other.executable,
-        device=whole.device or other.device,
-        chunks=whole.chunks or other.chunks,
-        allocator=whole.allocator or other.allocator,
-        limit_bytes=other.limit_bytes if whole.limit_bytes is None else whole.limit_bytes,
-        limit_meaning=whole.limit_meaning or other.limit_meaning,
-        free_bytes=other.free_bytes if whole.free_bytes is None else whole.free_bytes,
-        repetitions=first.repetitions + second.repetitions,
-    )
+    span = min(first.span, second.span, key=lambda span: span.start)
+    return replace(whole, **missing, kind=kind, span=span, repetitions=first.repetitions + second.repetitions)
 
 
 def _with_process(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None:

@@ -74,7 +74,7 @@ def custom_kernel(name: str, target: str, op_name: str) -> str:
     'kernel'
     """
     path = op_name.split("/")
-    if len(path) > 1 and path[-1].startswith("pallas_call"):
+    if len(path) > 1 and path[-1].startswith("pallas_call") and "(" not in path[-2]:
         return path[-2]
     return _NUMBERED.sub("", name) if target in _KERNELS else ""
 

@@ -40,7 +40,8 @@ _PREFIX = re.compile(
     r"|\[[0-9]{1,4},[0-9]{1,5}\]<std(?:out|err)>:[ ]?|[0-9]{1,5}:(?:[ ]|$)|[\w.-]{1,80}[ \t]{1,20}\|(?:[ ]|$)"
     r"|(?:worker|host|node|task|rank)[-_ ]?[0-9]{1,5}(?::|[ ]\|)(?:[ ]|$))++"
 )
-_OPENS_LINE = re.compile(r"\s*(?:[0-9]{1,4}\. |={8}|Size: |Shape: |Operator: |XLA [Ll]abel: |Traceback )")
+_OPENS_LINE = re.compile(r"\s*(?:[0-9]{1,4}\. |={8}|Size: |Shape: |Operator: |XLA [Ll]abel: |Traceback |See )")
+_USUAL_WIDTHS: Final = (80, 100, 120, 132, 160, 200)
 _MARGIN = re.compile(
     r"[ \t]*(?=[^ \t]{0,120}[0-9|\[(])(?![^ \t]{0,120}(?:[Ss]ize|%))[\w.\-/@\[\]():|,]{1,120}(?<=[|:\])])[ \t]{1,8}"
 )
@@ -163,18 +164,25 @@ def _joined(lines: Sequence[_Line]) -> Iterator[_Line]:
     """The lines without log prefixes; a line that fills the width of the terminal has no line break after it."""
     sizes = Counter(len(line.text.expandtabs()) for line in lines)
     width = max(sizes, default=0)
-    is_wrapped = width >= _LEAST_WIDTH and sizes[width] >= _MOST_BLANKS
-    was_joined = False
+    is_wrapped = width >= _LEAST_WIDTH and (sizes[width] >= _MOST_BLANKS or width in _USUAL_WIDTHS)
+    whole: list[_Line] = []
     for number, line in enumerate(lines):
-        prefix = None if was_joined else _PREFIX.match(line.text)
-        cut = _cut(line, prefix)
-        after = lines[number + 1].text if number + 1 < len(lines) else ""
-        was_joined = bool(
-            is_wrapped
-            and after
-            and len(line.text.expandtabs()) == width
-            and not _PREFIX.match(after)
-            and not _OPENS_LINE.match(after)
-        )
-        text = cut.text if was_joined else _SUFFIX.sub("", cut.text).rstrip("\r")
-        yield _Line(text, cut.origin, cut.end, was_joined)
+        whole.append(line)
+        after = lines[number + 1].text if is_wrapped and number + 1 < len(lines) else ""
+        is_full = after and len(line.text.expandtabs()) == width
+        if not is_full or _PREFIX.match(after) or _OPENS_LINE.match(after):
+            yield from _without_prefix(whole)
+            whole = []
+
+
+def _without_prefix(pieces: Sequence[_Line]) -> Iterator[_Line]:
+    """The pieces of one line without its prefix and suffix; all but the last piece join the next one."""
+    text = pieces[0].text if len(pieces) == 1 else "".join(piece.text for piece in pieces)
+    prefix = _PREFIX.match(text)
+    skipped = prefix.end() if prefix else 0
+    for piece in pieces[:-1]:
+        if skipped < len(piece.text):
+            yield _Line(piece.text[skipped:], piece.origin + skipped, piece.end, joins=True)
+        skipped = max(skipped - len(piece.text), 0)
+    last = pieces[-1]
+    yield _Line(_SUFFIX.sub("", last.text[skipped:]), last.origin + skipped, last.end)

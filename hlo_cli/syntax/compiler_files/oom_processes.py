@@ -19,6 +19,7 @@ _KILLED = re.compile(r"line [0-9]{1,6}:\s{1,9}([0-9]{1,9}) Killed\s{1,60}(\S{1,2
 _USERS = re.compile(r"PID\s{1,20}MEM\(GB\)\s{1,20}COMMAND\s*\n")
 _USER = re.compile(r"[ \t]*([0-9]{1,9})[ \t]{1,20}([0-9]{1,9}\.[0-9]{1,6})[ \t]{1,20}([^\n]{1,500})(?:\n|\Z)")
 _NEAR: Final = 3000
+_LONGEST_REASON: Final = 60
 
 
 def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
@@ -57,9 +58,19 @@ def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
         sum(resident) if resident else found.size("resident"),
         found.size("anonymous"),
         group,
-        groups.get("reason", "") or ("CONSTRAINT_MEMCG" if "group" in groups else ""),
+        _reason(found, squeezed),
         int(exit_code[1]) if exit_code and is_container else None,
     )
+
+
+def _reason(found: FoundHead, squeezed: Squeezed) -> str:
+    """The word of the reporter: of the message, or the whole of a sign that is only a word."""
+    if reason := found.groups.get("reason"):
+        return reason
+    if "group" in found.groups:
+        return "CONSTRAINT_MEMCG"
+    words = squeezed.words(found.start, found.end) if found.head.is_weak else ""
+    return words if len(words) <= _LONGEST_REASON else ""
 
 
 def process_limit(found: FoundHead, squeezed: Squeezed) -> int | None:

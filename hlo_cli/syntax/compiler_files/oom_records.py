@@ -33,16 +33,18 @@ _TENSORFLOW_TYPES: Final = {
     **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
 }
+_END_OF_STRING = re.compile(r"""\\*["'][}\])\\"']{0,20}\s*\Z""")
 _LONGEST: Final = 6000
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _ALLOCATION = re.compile(r"#allocation[0-9]{1,9}")
-_ALLOCA = re.compile(r"Hlo-Op:([\w.:\-]{1,200}?):error")
+_ALLOCA = re.compile(r"(?:Hlo-Op:|pipeline\.)([\w.\-]{1,200}?)((?::[0-9]{1,9}){1,2}):error")
 _WORDS = re.compile(r"memref<((?:[0-9]{1,12}x){1,8})([a-z]{1,4}[0-9]{1,3})")
 _SHAPE_RETOLD = re.compile(r'op_name="([^"]{1,2000})"(?:source_file="[^"]{0,500}")?(?:source_line=[0-9]{1,9})?Shape:')
 _LARGEST = re.compile(
     r"[Ll]argest (?:\w{1,20} )?(?:allocations?|temporar(?:y|ies)|buffers?)\b"
     r"(?P<text>[^\n]{0,300}(?:\n(?![ \t]*\n)[^\n]{0,300}){0,4})"
 )
+_REQUESTS = re.compile(r"(?<![\w.])([A-Za-z]\w{0,200}_\w{1,200})`? (?:requested|requests|requires|needs) ")
 _RETOLD_SIZE = re.compile(r"(?<![\w.])([0-9]{1,6}(?:\.[0-9]{1,6})?) ?([KMGT])i?B?\b")
 _RETOLD_NAME = re.compile(r"label(?:l?ed)? [`'\"]?%?([a-zA-Z][\w.\-]{0,200})")
 _RETOLD_OP_NAME = re.compile(r"\b((?:jit|pjit|pmap)\([\w\-<>.]{0,100}\)/[\w()/.\-\[\]=,]{1,600})")
@@ -114,6 +116,8 @@ def stack_allocation(label: str, size_bytes: int | None, places: Places, shapes:
     >>> str(allocation.place), str(allocation.shape), allocation.opcode, allocation.kernel
     ('k.1', 'f32[8]{0}', 'custom-call', 'k')
     """
+    if label.count('"') % 2 or sum(map(label.count, "([{")) != sum(map(label.count, ")]}")):
+        label = _END_OF_STRING.sub("", label)
     name, opcode, shape, target = label_parts("".join(label.split()))
     op_name = found[1] if (found := _OP_NAME.search(label)) else ""
     file = _SOURCE_FILE.search(label)
@@ -166,17 +170,33 @@ def tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAll
     return OomAllocation(shape.logical_bytes if isinstance(shape, ArrayShape) else None, shape)
 
 
-def sparse_core_allocation(found: FoundHead, details: Details, shapes: Shapes) -> OomAllocation | None:
+def sparse_core_allocation(found: FoundHead, details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
     """The allocation on a SparseCore that did not fit: its size in words and its type in the compiler's dialect."""
     text, end = details.squeezed.text, min(details.end, details.start + _LONGEST)
     size = found.size("request")
-    if size is None:
+    if size is None and "memref.alloca" not in text[max(0, found.start - _RETOLD_WITHIN) : found.start]:
         return None
     kind = _WORDS.search(text, details.start, end)
     where = _ALLOCA.search(text, max(0, found.start - _RETOLD_WITHIN), found.start)
     shape = f"{_mlir_type(kind[2])}[{kind[1].rstrip('x').replace('x', ',')}]" if kind else ""
-    label = f"memref.alloca ({where[1]})" if where else "memref.alloca"
-    return OomAllocation(size, shapes.of(shape) if shape else None, label=label)
+    label = f"memref.alloca ({where[1]}{where[2]})" if where else "memref.alloca"
+    place = places.of(where[1]) if where else None
+    return OomAllocation(size, shapes.of(shape) if shape else None, label=label, place=place)
+
+
+def retold_kernel(details: Details, size_bytes: int | None, places: Places) -> OomAllocation | None:
+    """The kernel that a person names as the one that requests too much.
+
+    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> retold_kernel(details_of("CompileTimeScopedVmemOom; `my_kernel` requested 17M"), None, Places(None)).label
+    'my_kernel'
+    """
+    source = details.squeezed.source
+    begin = details.squeezed.origin(details.start)
+    found = _REQUESTS.search(source, begin, min(begin + _RETOLD_WITHIN, details.squeezed.end_origin(details.end)))
+    if found is None:
+        return None
+    return OomAllocation(size_bytes, label=found[1], place=places.of(found[1]), kind="scoped", kernel=found[1])
 
 
 def retold_allocation(details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
