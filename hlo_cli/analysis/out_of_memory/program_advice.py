@@ -23,6 +23,8 @@ _FORWARD: Final = "jvp("
 _BACKWARD: Final = "transpose("
 _MAIN_MEMORY: Final = 1 << 30
 """A size that only the main memory of a device has."""
+SCRATCH: Final = "scratch operand"
+"""The tag of memory that a kernel declares for itself."""
 _CUSTOM_CALL: Final = "custom-call"
 
 
@@ -39,7 +41,7 @@ def needed_bytes(message: OutOfMemory) -> int:
 def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
     """Other dimension orders for listed allocations with padding, those of one shape together, the most saving first.
 
-    Layouts of custom kernels are left out, because the compiler does not choose them.
+    Layouts of custom kernels are left out, because the compiler does not choose them, but for scratch operands.
     """
     groups: dict[ArrayShape, list[OomAllocation]] = {}
     for allocation in message.culprits:
@@ -117,11 +119,15 @@ def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
 
 
 def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
-    """The shape of an allocation whose layout the compiler chose, if it is the shape of the whole allocation."""
+    """The shape of an allocation whose layout can be changed, if it is the shape of the whole allocation.
+
+    The compiler chose it, or it is that of a kernel's scratch operand, which the program declares.
+    """
     shape = allocation.shape
-    if not isinstance(shape, ArrayShape) or shape.problem is not None or allocation.target or allocation.tag_text:
+    if not isinstance(shape, ArrayShape) or shape.problem is not None or not shape.layout.tiles:
         return None
-    if allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or not shape.layout.tiles:
+    is_fixed = allocation.target or allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or allocation.tag
+    if is_fixed and allocation.tag != SCRATCH:
         return None
     size = shape.padded_bytes
     if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > _SIZE_TOLERANCE * size:

@@ -24,7 +24,8 @@ from hlo_cli.analysis.out_of_memory.advice import (
     SingleBuffer,
     SmallerBlock,
 )
-from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, operation_name
+from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
+from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, kernel_name, operation_name
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
@@ -96,6 +97,9 @@ def _smaller_array(advice: Reorder | Narrow) -> Text:
     more = f" and {others:,} more of that shape" if others else ""
     shape = _row_major(first.shape, advice.layout.minor_to_major) if isinstance(first.shape, ArrayShape) else ""
     name = culprit_name(first) or "the array"
+    if first.tag == SCRATCH:
+        of = f" of {kernel}" if (kernel := kernel_name(first)) else ""
+        return f"Declare the scratch operand{of} as {shape}: {after} instead of {before} (saves {saved})."
     return (
         "Store ",
         Run(name, "name"),
