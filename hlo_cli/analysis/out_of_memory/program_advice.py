@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import Final
 
 from hlo_cli.analysis.layout.default_order import best_order
@@ -49,10 +50,10 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
             groups.setdefault(shape, []).append(allocation)
     found: list[Reorder] = []
     for shape, alike in groups.items():
-        if (better := best_order(shape, generation=generation)) is not None:
+        best = _best_with_its_tiles(shape) if alike[0].tag == SCRATCH else _best(shape, generation)
+        if best is not None and best.layout.minor_to_major != shape.layout.minor_to_major:
             before = sum(each.size_bytes or shape.padded_bytes for each in alike)
-            after = len(alike) * better.padded_bytes
-            found.append(Reorder(tuple(alike), better.layout, before, after))
+            found.append(Reorder(tuple(alike), best.layout, before, len(alike) * best.padded_bytes))
     least = _MIN_SAVING * needed_bytes(message)
     yield from sorted((each for each in found if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
 
@@ -116,6 +117,20 @@ def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
     size = sum(each.size_bytes or 0 for each in kept)
     if kept and size >= _MIN_SAVING * needed_bytes(message):
         yield Recompute(kept, size)
+
+
+def _best(shape: ArrayShape, generation: str) -> ArrayShape | None:
+    """The shape in the dimension order with the fewest bytes under the compiler's default tiles."""
+    better = best_order(shape, generation=generation)
+    return replace(shape, layout=better.layout) if better is not None else None
+
+
+def _best_with_its_tiles(shape: ArrayShape) -> ArrayShape | None:
+    """The shape in the dimension order with the fewest bytes under its own tiles, which a kernel determines."""
+    order = shape.layout.minor_to_major
+    orders = ((a, b, *(d for d in order if d not in (a, b))) for a, b in permutations(order, 2))
+    shapes = (replace(shape, layout=replace(shape.layout, minor_to_major=each)) for each in orders)
+    return min(shapes, key=lambda each: each.padded_bytes, default=None)
 
 
 def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
