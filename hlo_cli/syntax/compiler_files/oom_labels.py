@@ -11,7 +11,7 @@ _NAME = re.compile(r"(?:ROOT)?%?([\w.\-]{1,400}+)=")
 _ARRAY = re.compile(r"[a-z][a-z0-9]{0,20}+\[[^\]\[]{0,400}\](?:\{[^{}]{0,200}\})?")
 _OPCODE = re.compile(r"([a-z][a-z0-9\-]{0,60}+)\(")
 _ONLY_OPCODE = re.compile(r"[a-z][a-z0-9-]{0,60}")
-_ONLY_NAME = re.compile(r"%([\w.\-]{1,400}?)(?:\.\.\.|…)?")
+_ONLY_NAME = re.compile(r"%([\w.\-]{1,400}?)(?:\.\.\.|…)")
 _TARGET = re.compile(r'custom_call_target="([^"]{1,200})"')
 _NUMBERED = re.compile(r"\.[0-9]{1,9}\Z")
 _KERNELS: Final = ("tpu_custom_call", "mosaic_gpu", "mosaic_gpu_v2", "triton_kernel_call", "__gpu$xla.gpu.triton")
@@ -57,7 +57,7 @@ def label_parts(text: str) -> tuple[str, str, str, str]:
     named = _NAME.match(text)
     if named is None:
         if found := _ONLY_NAME.fullmatch(text):
-            return found[1].rstrip("."), "", "", ""
+            return found[1], "", "", ""
         return "", text if _ONLY_OPCODE.fullmatch(text) else "", "", ""
     end = shape_end(text, named.end(), len(text))
     opcode = _OPCODE.match(text, end)

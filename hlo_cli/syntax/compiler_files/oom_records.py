@@ -21,7 +21,7 @@ _TAG = re.compile(r"tag=['\"]([^'\"]{0,4000})")
 _HOST = re.compile(r"::(%?[\w.\-]{1,60})=(\w[\w.]{0,60})\[")
 _KIND = re.compile(r"\bkind:(\w{1,30})")
 _OPERAND = re.compile(r"/\*?operand([0-9]{1,6})\*?/")
-_LABEL_END = re.compile(r"\s::\s+([^\s\[\]]{1,400})")
+_LABEL_END = re.compile(r"\s::\s+([\w.\-<>$/]{1,400})")
 _TENSORFLOW_TYPES: Final = {
     "float": "f32",
     "double": "f64",
