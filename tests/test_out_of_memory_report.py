@@ -78,9 +78,9 @@ def hbm(*listed: str, used: str = "20.00G", over: str = "4.25G", **parts: str) -
     return TPU_HBM_LIST.format(used=used, over=over, rows="".join(listed), **given)
 
 
-def row(number: int, size: str, shape: str, *, op_name: str = "jit(f)/mul", unpadded: str = "1.00G") -> str:
+def row(number: int, size: str, shape: str, *, op_name: str = "jit(f)/mul", unpadded: str = "") -> str:
     return ROW.format(
-        number=number, size=size, shape=shape, op_name=op_name, unpadded=unpadded, name=f"fusion.{number}"
+        number=number, size=size, shape=shape, op_name=op_name, unpadded=unpadded or size, name=f"fusion.{number}"
     )
 
 
