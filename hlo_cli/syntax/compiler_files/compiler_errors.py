@@ -16,11 +16,12 @@ from typing import Final
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.compiler_files.program_rules import PROGRAM_RULES
+from hlo_cli.syntax.compiler_files.shape_rules import SHAPE_RULES
 from hlo_cli.syntax.compiler_files.verifier_rules import VERIFIER_RULES
 
 _STATUS: Final = lazy_regex(
     r"\b(?:(INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN|ABORTED|UNAVAILABLE"
-    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCELL?ED|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
+    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCEL\w{2,3}|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
     r"|(Internal|Invalid ?[Aa]rgument|Unimplemented|Failed ?[Pp]recondition|Not ?[Ff]ound|Unknown))(?= ?: )"
 )
 _CODE: Final = lazy_regex(r"\(code=([0-9]{1,2})\)")
@@ -32,8 +33,9 @@ _FAILED_AFTER: Final = lazy_regex(r"Failed after ([\w\-.]++)")
 _RAISED: Final = lazy_regex(r"(?:RET_CHECK failure \(|\b)([\w./\-]{1,200}\.(?:cc|h|cu)):([0-9]++)(?:\)|\])")
 _CHECK: Final = lazy_regex(r"(?:RET_CHECK failure \([^)\n]{1,300}\)|Check failed:) ([^\n]{1,600})")
 _EXCEPTION: Final = lazy_regex(
-    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]*+(?:Error|Exception|errors?_impl\.\w++)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
+    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]{0,120}?(?:Error|Exception)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
 )
+_LAST_LINE: Final = lazy_regex(r"\S[^\n]{0,2000}+(?=\s*+\Z)")
 _FRAME: Final = lazy_regex(r"^\s*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
 _LIBRARIES: Final = ("site-packages", "dist-packages", "<frozen", "/lib/python")
 _MOST: Final = 1 << 19
@@ -81,7 +83,9 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
 
 @cache
 def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
-    return tuple((re.compile(_spaced(pattern)), rule) for pattern, rule in (*VERIFIER_RULES, *PROGRAM_RULES))
+    return tuple(
+        (re.compile(_spaced(pattern)), rule) for pattern, rule in (*VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
+    )
 
 
 def _spaced(pattern: str) -> str:
@@ -96,6 +100,7 @@ def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
     with_status = [match for match in exceptions if _STATUS.search(match[0])]
     chosen = with_status or exceptions
     match = chosen[-1] if chosen else _CHECK.search(text) or _STATUS.search(text)
+    match = match or _LAST_LINE.search(text)
     if match is not None:
         yield _error(text, None, match.start(), match.end(), {}, breaks)
 
