@@ -19,7 +19,7 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_files.compiler_errors import parse_compiler_errors
+from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
 
 _ERRORS: Final = (
     Column("status", "status"),
@@ -44,11 +44,12 @@ _LONGEST_MESSAGE: Final = 300
 def report_of(pasted: PastedText) -> Report:
     """The report on the first error of a text whose meaning is known, or on its most telling line."""
     errors = parse_compiler_errors(pasted.text)
-    found = instructions_in(pasted.text)
+    text = essential_text(pasted.text)
+    found = instructions_in(text)
     if not errors:
         raise HloError(f"{pasted.name} is empty", hint="paste the complete message")
     first = errors[0]
-    named = _names_in(pasted.text)
+    named = _names_in(text)
     paragraphs = paragraphs_on(first, named)
     parts: list[Part] = [Passage("error", paragraphs)] if paragraphs else []
     if (table := differences_table(first)) is not None:

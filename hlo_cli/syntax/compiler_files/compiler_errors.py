@@ -35,12 +35,16 @@ _CHECK: Final = lazy_regex(r"(?:RET_CHECK failure \([^)\n]{1,300}\)|Check failed
 _EXCEPTION: Final = lazy_regex(
     r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]{0,120}?(?:Error|Exception)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
 )
-_LAST_LINE: Final = lazy_regex(r"\S[^\n]{0,2000}+(?=\s*+\Z)")
-_FRAME: Final = lazy_regex(r"^\s*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
+_FRAME: Final = lazy_regex(r"^[ \t]*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
 _LIBRARIES: Final = ("site-packages", "dist-packages", "<frozen", "/lib/python")
-_MOST: Final = 1 << 19
-_MOST_ERRORS: Final = 40
-_BEFORE: Final = 4000
+_MARK: Final = re.compile(
+    r"INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN:|Check failed|RET_CHECK|rror\b"
+    r"|Expected |must |disallowed|Unbounded|halted|Halted|No such"
+)
+_WINDOW: Final = 1 << 14
+_LEAD: Final = 1 << 12
+_MOST_ERRORS: Final = 10
+_BEFORE: Final = 2000
 
 
 def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
@@ -53,7 +57,7 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     >>> found.raised_at, found.condition
     ('xla/a/b.cc:7', 'x < 3 too many')
     """
-    text = text[:_MOST]
+    text = essential_text(text)
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     found = dict[tuple[str, tuple[str, ...]], CompilerError]()
     for rule, match in _matches(text):
@@ -63,6 +67,29 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
         found.setdefault(key, error)
     return tuple(found.values()) or tuple(_unknown(text, breaks))
+
+
+def essential_text(text: str) -> str:
+    """The text around its first and last message; of the rest of a long text, only the line breaks remain.
+
+    >>> essential_text("a\\n" * 50_000 + "Check failed: x").strip()[-15:]
+    'Check failed: x'
+    """
+    if len(text) <= 2 * _WINDOW:
+        return text
+    first = _MARK.search(text)
+    start = max(0, (first.start() if first else 0) - _LEAD)
+    last = start
+    for last_match in _MARK.finditer(text):
+        last = last_match.start()
+    end = min(len(text), start + _WINDOW)
+    tail = max(end, last - _LEAD)
+    parts = (_breaks(text[:start]), text[start:end], _breaks(text[end:tail]), text[tail : tail + _WINDOW])
+    return "".join(parts)
+
+
+def _breaks(text: str) -> str:
+    return "\n" * text.count("\n")
 
 
 def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
@@ -100,9 +127,10 @@ def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
     with_status = [match for match in exceptions if _STATUS.search(match[0])]
     chosen = with_status or exceptions
     match = chosen[-1] if chosen else _CHECK.search(text) or _STATUS.search(text)
-    match = match or _LAST_LINE.search(text)
     if match is not None:
         yield _error(text, None, match.start(), match.end(), {}, breaks)
+    elif end := len(text.rstrip()):
+        yield _error(text, None, text.rfind("\n", 0, end) + 1, end, {}, breaks)
 
 
 def _error(

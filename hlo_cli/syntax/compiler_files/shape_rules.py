@@ -59,7 +59,7 @@ _FAMILIES: Final = (
     (
         (
             r"Gather op |Slice size at index|Offset dimension \d++ in gather|Output window dimensions in gather"
-            r"|Invalid [\w ]{1,40} set in gather op|[\w ]{1,60} in gather op"
+            r"|Invalid \w++ set in gather op|in gather op"
         ),
         "gather",
         "The slice sizes of a gather fit its operand, and its dimension lists are sorted, unique, and in range.",
@@ -67,7 +67,7 @@ _FAMILIES: Final = (
     (
         (
             r"Scatter op |Scatter index leaf|Bounds of the (?:scatter|window) dimensions of updates|Invalid scatter_"
-            r"|Invalid [\w ]{1,40} set in scatter op"
+            r"|Invalid \w++ set in scatter op"
         ),
         "scatter",
         "The updates of a scatter have the sizes of its indices and windows, which fit its operand.",
