@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+PART_MARK: Final = "// part of a module"
+"""The comment after the header of a printed part, which is read as a part again; XLA skips it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -39,6 +42,8 @@ class Module:
     `header` has every header attribute as text in order, and `header_value` returns the value of one; those that
     analyses need have fields or properties of their own.
     `stack_tables` is the text of the tables after it. Slow and rarely needed parts are read on demand.
+    `is_part` is true if the text lacks lines of a computation, or computations that others call: operands that are not
+    in it are parameters at the front of their computation, and instructions that call a missing computation call none.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
@@ -59,6 +64,7 @@ class Module:
     is_cut_apart: Callable[[Module], bool] | None = None
     read_header_value: Callable[[str, str], AttributeValue] | None = None
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
+    is_part: bool = False
 
     @cached_property
     def stack_frames(self) -> StackFrames:
@@ -226,7 +232,8 @@ class Module:
         """The module's text in chunks, for writing without holding it all in memory."""
         from hlo_cli.ir.printer import print_computation
 
-        yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n"
+        mark = f"{PART_MARK}\n\n" if self.is_part else ""
+        yield ", ".join((f"HloModule {self.name}", *map(str, self.header))) + "\n\n" + mark
         if self.stack_tables:
             yield self.stack_tables + "\n\n\n"
         for computation in self.computations:

@@ -46,10 +46,11 @@ def lint_module(
 
 
 def _satisfied(context: LintContext) -> tuple[Needs, ...]:
-    """The values of `Rule.needs` that the text satisfies: fewer if parts are omitted or could not be read."""
+    """The values of `Rule.needs` that the text satisfies: fewer for a part of a module, or after errors."""
     if context.omissions:
         return ("text",)
-    return ("text", "instructions") if context.module.errors else ("text", "instructions", "module")
+    is_whole = not (context.module.errors or context.module.is_part)
+    return ("text", "instructions") if not is_whole else ("text", "instructions", "module")
 
 
 def _is_shown(severity: Severity, settings: LintSettings) -> bool:

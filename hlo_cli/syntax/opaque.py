@@ -18,7 +18,7 @@ Further checks of XLA's verifier, of shapes above all, belong to lint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
@@ -73,10 +73,12 @@ def set_aside(
     computations: Sequence[Computation],
     *,
     are_calls_whole: bool = True,
+    unresolved: Container[Instruction] = (),
 ) -> tuple[Opaque, ...]:
     """Makes malformed instructions of a module opaque; only `suspects` and callers of computations are checked.
 
-    Unless `are_calls_whole`, the number of called computations and of their parameters is not checked.
+    Unless `are_calls_whole`, the number of called computations and of their parameters is not checked; it is not for
+    `unresolved` callers, whose computations are not in the text.
 
     >>> from hlo_cli import parse_module
     >>> root = parse_module("ENTRY e { ROOT b = f32[8] bitcast() }").entry.root
@@ -86,7 +88,11 @@ def set_aside(
     callers = list(callers)
     broken = dict.fromkeys((*suspects, *(_may_be_broken(callers) if are_calls_whole else ())))
     found = [Opaque(instruction, problem) for instruction in broken if (problem := problem_with(instruction))]
-    found = [each for each in found if are_calls_whole or each.problem.code not in (CALLED, NOT_CALLED)]
+    found = [
+        each
+        for each in found
+        if (are_calls_whole and each.instruction not in unresolved) or each.problem.code not in (CALLED, NOT_CALLED)
+    ]
     found += [Opaque(*circular) for circular in _calls_in_circles(callers, computations)]
     for instruction, _ in found:
         instruction.opcode = instruction.written_opcode + OPAQUE

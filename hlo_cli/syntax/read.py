@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo_cli.ir.module import Module
-from hlo_cli.source import Source
+from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.omitted_shapes import Infer
 from hlo_cli.syntax.text.parser import parse_module
 
@@ -13,6 +13,8 @@ def read_module(
 ) -> Module:
     """The module in a source, or in the bytes of a proto of that name; with `strict`, as XLA's parser accepts it.
 
+    A source may hold a proto as text.
+
     `infer` returns the shapes that a text omits; protos omit none.
 
     A proto has no lines, so nothing in its module has a span; in strict mode its printed text is read.
@@ -20,9 +22,24 @@ def read_module(
     >>> read_module(Source("m.txt", "HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")).name
     'm'
     """
-    if proto is None:
+    if proto is None and not _is_proto_text(source.text):
         return parse_module(source, strict=strict, infer=infer)
-    from hlo_cli.syntax.proto.read import read_proto
+    if proto is None:
+        from hlo_cli.syntax.proto_text.read import read_proto_text
 
-    module = read_proto(proto, source)
+        module = read_proto_text(source)
+        if strict and module.errors:
+            raise HloError.of(module.errors)
+    else:
+        from hlo_cli.syntax.proto.read import read_proto
+
+        module = read_proto(proto, source)
     return parse_module(Source(source.name, str(module)), strict=True, infer=infer) if strict else module
+
+
+def _is_proto_text(text: str) -> bool:
+    if text.startswith("HloModule"):
+        return False
+    from hlo_cli.syntax.proto_text.recognize import looks_like_proto_text
+
+    return looks_like_proto_text(text)

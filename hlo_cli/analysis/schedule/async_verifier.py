@@ -56,7 +56,7 @@ def verify_async(module: Module, pairs: AsyncPairs | None = None) -> Iterator[Di
     """Yields the violations in a module, each with the code of its rule; `pairs` are the module's pairs if known.
 
     A warning applies to some XLA releases, a note only to older ones. Modules with syntax errors, without operands,
-    or with ambiguous names are not checked.
+    or with ambiguous names, and parts of modules, are not checked.
 
     >>> from hlo_cli import parse_module
     >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0) ROOT s = (f32[4], f32[4], u32[]) copy-start(p) }"
@@ -76,7 +76,7 @@ def async_problems(module: Module, pairs: AsyncPairs | None = None) -> Iterator[
     [('s', 'async-no-done')]
     """
     found = pairs or async_pairs(module)
-    if module.errors or not _is_checkable(found):
+    if module.errors or module.is_part or not _is_checkable(found):
         return
     for problem, code in _problems(module, found).items():
         yield problem._replace(code=code)

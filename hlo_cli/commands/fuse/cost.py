@@ -10,7 +10,7 @@ from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
 from hlo_cli.dataclass import dataclass
@@ -86,7 +86,7 @@ def report_of_costs(
         },
         parts=(table,) if table.rows else (no_rows, table),
         next=_next(found, chosen, argument),
-        notes=(*passed_over, *notes_of(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
+        notes=(*passed_over, *program_notes(loaded), *notes_on_costs(loaded, timing, counts_loops=True)),
         input=input_facts(loaded),
     )
 

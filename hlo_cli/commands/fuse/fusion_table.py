@@ -15,7 +15,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.commands.fuse.kernel_kinds import kernel_kinds_table, kernels_table
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.fuse.source_locations import Origins
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -71,7 +71,7 @@ def report_of_fusions(
         numbers={**_numbers(found, within), **model_of(timing)},
         parts=_parts(found, everything, table),
         next=_next(found, table, argument),
-        notes=(*notes_of(loaded), *_notes(found)),
+        notes=(*program_notes(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
 

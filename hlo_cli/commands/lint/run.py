@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.ir.assertion import Expectation
+
+_PART: Final = "this is part of a module; rules that require the whole module are skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +129,5 @@ class _ModuleLinter:
 
             verdicts, outcomes = evaluate(module, given, self.expectations)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
-        return _ModuleResult(tuple(each.excerpt() for each in found), outcomes, given.notes, module.instruction_count)
+        notes = (*given.notes, _PART) if module.is_part else given.notes
+        return _ModuleResult(tuple(each.excerpt() for each in found), outcomes, notes, module.instruction_count)

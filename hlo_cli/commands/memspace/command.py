@@ -135,25 +135,23 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     single = about_one(given)
     options = memspace_options(given)
     if options.oom is not None and not inputs:
-        return write_report(_report_of_error(options.oom, None), output)
+        return write_report(_report_of_error(options.oom), output)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.each import memspace_each
 
         return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
-    if options.oom is not None:
-        return write_report(_report_of_error(options.oom, loaded), output)
     report = _report(loaded, options, reading.command_line(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report_of_error(path: str, loaded: Loaded | None) -> Report:
+def _report_of_error(path: str) -> Report:
     from hlo_cli.commands.memspace.oom import report_of_message
     from hlo_cli.inputs.compiler_files import read_plain
 
-    return report_of_message(read_plain(path), loaded)
+    return report_of_message(read_plain(path))
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
@@ -170,6 +168,11 @@ def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:
             )
         return report_of_comparison(loaded, estimate, assignment)
     memory = compiler_memory(loaded, chip=options.chip, release=options.release)
+    if options.oom is not None:
+        from hlo_cli.commands.memspace.oom_dump import report_of_message_and_dump
+        from hlo_cli.inputs.compiler_files import read_plain
+
+        return report_of_message_and_dump(read_plain(options.oom), loaded, memory, options, argument)
     if options.value is not None:
         from hlo_cli.commands.memspace.value import report_of_value
 

@@ -9,7 +9,7 @@ from hlo_cli.analysis.memory.compiler_memory import assigned_values, compiled_me
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.commands.shared.compiler_memory import compiler_live_ranges
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 from hlo_cli.ir.compiler_files.live_ranges import DumpedLiveRanges
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -38,7 +38,7 @@ def report_of_comparison(loaded: Loaded, memory: MemoryAnalysis, assignment: Buf
             "compiler_peak_step": UNKNOWN if ranges is None else ranges.peak_time,
         },
         parts=(_totals_table(totals), _values_table(differing), _live_ranges_table(differing_ranges or ())),
-        notes=notes_of(loaded),
+        notes=program_notes(loaded),
         input=input_facts(loaded),
     )
 

@@ -15,7 +15,7 @@ from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, totals_table
 from hlo_cli.commands.shared.chips import mismatch
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
@@ -51,7 +51,7 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
         numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
         parts=_parts(memory, spaces, fit, options, step, is_verdict=is_verdict),
         next=_next(memory, spaces, argument),
-        notes=(*_notes(memory, chip), *notes_of(loaded)),
+        notes=(*_notes(memory, chip), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
@@ -38,7 +38,7 @@ def report_of_traffic(loaded: Loaded, memory: MemoryAnalysis, where: str | None)
             "values_in_several_spaces": len({transfer.source for transfer in transfers}),
         },
         parts=parts if transfers else (checked, table),
-        notes=notes_of(loaded),
+        notes=program_notes(loaded),
         input=input_facts(loaded),
     )
 

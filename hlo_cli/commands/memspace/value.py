@@ -11,7 +11,7 @@ from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow, dataflow_of
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ShapeIndex
 from hlo_cli.report.cell import Row
@@ -50,7 +50,7 @@ def report_of_value(loaded: Loaded, memory: MemoryAnalysis, name: str) -> Report
             _aliases_table(memory, value),
             _same_memory_table(memory, value),
         ),
-        notes=notes_of(loaded),
+        notes=program_notes(loaded),
         input=input_facts(loaded),
     )
 

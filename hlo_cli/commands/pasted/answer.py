@@ -16,6 +16,14 @@ from hlo_cli.source import HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
     "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
+    "slow-operation": "hlo_cli.commands.pasted.slow_operation",
+    "compiler-error": "hlo_cli.commands.pasted.compiler_error",
+    "resharding": "hlo_cli.commands.pasted.resharding",
+    "diff": "hlo_cli.commands.pasted.diff",
+    "shape": "hlo_cli.commands.pasted.shape",
+    "layout": "hlo_cli.commands.pasted.layout",
+    "sharding": "hlo_cli.commands.pasted.sharding",
+    "replica-groups": "hlo_cli.commands.pasted.replica_groups",
 }
 """The module whose function `report_of` answers each kind; it is imported on use."""
 

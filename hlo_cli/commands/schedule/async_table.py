@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -67,7 +67,7 @@ def report_of_pairs(
         },
         parts=_parts(table, everything, kinds, _why_nothing(loaded)),
         next=_next(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
-        notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *notes_of(loaded)),
+        notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 

@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.critical_path import CriticalPath, critical_path
 from hlo_cli.commands.shared.chips import time_model, time_notes
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.report.cell import UNKNOWN, Row
@@ -70,7 +70,7 @@ def report_of_path(
             **({"unknown": len(unknown), "time_model": time_model(timed)} if timed else {}),
         },
         parts=(everything if where is None else rows_where(where, everything),),
-        notes=(*(time_notes(timed, loaded.module) if timed else ()), *_unknown_notes(unknown), *notes_of(loaded)),
+        notes=(*(time_notes(timed, loaded.module) if timed else ()), *_unknown_notes(unknown), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 

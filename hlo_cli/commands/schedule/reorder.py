@@ -12,7 +12,7 @@ from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.messages import is_or_are
 from hlo_cli.commands.schedule.moved_blocks import moved_table
 from hlo_cli.commands.shared.chips import time_model, time_notes
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.memory_space import space_name
@@ -78,7 +78,7 @@ def report_of_reordering(
             *_notes(overlap, new, goal, throughput),
             *_unknown_notes(exposures),
             *(Diagnostic("note", words) for words in copies_note(new.copies)),
-            *notes_of(loaded),
+            *program_notes(loaded),
         ),
         input=input_facts(loaded),
     )

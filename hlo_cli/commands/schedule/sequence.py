@@ -17,7 +17,7 @@ from hlo_cli.commands.schedule.time import execution_in_words, step_numbers
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.cost_columns import with_costs
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -77,7 +77,7 @@ def report_of_steps(
         notes=(
             *order_notes(overlap),
             *(time_notes(times.throughput, loaded.module) if times else ()),
-            *notes_of(loaded),
+            *program_notes(loaded),
         ),
         input=input_facts(loaded),
     )

@@ -11,6 +11,7 @@ from hlo_cli.commands.shared.selection import Many, one_or_many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import UnknownShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import Diagnostic, HloError
@@ -53,8 +54,13 @@ def read_one(chosen: Input, reading: InputOptions) -> Loaded:
 def check_running(module: Module) -> None:
     """Raises HloError for reports on the whole program if the text ends before its entry computation does.
 
-    Live ranges and overlap need the entry; in a truncated text the last computation may be any.
+    Live ranges and overlap need the entry; in a truncated text the last computation may be any. A part of a module is
+    reported on as far as it goes (`program_notes`), unless no shape in it is known.
     """
+    if module.is_part:
+        if all(instruction.shape == UnknownShape() for instruction in module.entry.instructions):
+            raise HloError(f"the shapes of {module.entry.name} are not in this text")
+        return
     if module.errors and (module.entry.root is None or "ENTRY" not in module.source.text):
         cut = Diagnostic("error", "the entry computation is incomplete, so the schedule is unknown")
         raise HloError.of((cut, *module.errors))
@@ -73,6 +79,19 @@ def input_facts(loaded: Loaded) -> dict[str, Cell]:
 def notes_of(loaded: Loaded) -> tuple[Diagnostic, ...]:
     """Notes on the reading: which module was selected, and which parts were kept as text."""
     return (*(Diagnostic("note", note) for note in loaded.input.notes), *loaded.module.notes)
+
+
+def program_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
+    """Notes of a report on the whole program: those on the reading, after one that the text is part of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.inputs.input import Input
+    >>> part = parse_module("a = f32[8] negate(p)\nROOT b = f32[8] negate(a)")
+    >>> program_notes(Loaded(part, Input(part.source, None)))[0].message
+    'this is part of a module; live ranges and the schedule end where the text ends'
+    """
+    words = "this is part of a module; live ranges and the schedule end where the text ends"
+    return (*((Diagnostic("note", words),) if loaded.module.is_part else ()), *notes_of(loaded))
 
 
 def what_was_read(module: Module) -> str:

@@ -185,3 +185,15 @@ Transpose TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT
 TriState unspecified true false
 """
 """The words of every enumeration in HLO text, counted from 0."""
+
+ENUM_PREFIXES: Final = {"Algorithm": "ALG_", "ConvolutionKind": "CONVOLUTION_KIND_", "TriState": "TRI_STATE_"}
+"""What protos write before the words of an enumeration."""
+
+IRREGULAR_NAMES: Final = {
+    "AliasKind": {"UNDEFINED_ALIAS": "UNDEFINED"},
+    "PrimitiveType": {"PRIMITIVE_TYPE_INVALID": "INVALID", "OPAQUE_TYPE": "OPAQUE"},
+}
+"""The names in protos that differ from the words."""
+
+RENAMED_FIELDS: Final = {"HloModuleProto": {"program_shape": "host_program_shape"}}
+"""Fields that older versions of XLA called differently."""

@@ -30,10 +30,11 @@ def next_statement(text: str, start: int, end: int) -> int | None:
     return match.start() if match else None
 
 
-def next_computation(text: str, start: int) -> int:
-    """The start of the next computation; the end of the text if there is none."""
-    match = _NEXT_COMPUTATION.search(text, start)
-    return match.end() if match else len(text)
+def next_computation(text: str, start: int, end: int | None = None) -> int:
+    """The start of the next computation before `end`, by default the end of the text; `end` if there is none."""
+    end = len(text) if end is None else end
+    match = _NEXT_COMPUTATION.search(text, start, end)
+    return match.end() if match else end
 
 
 def unreadable_names(text: str, start: int, end: int) -> set[str]:

@@ -23,7 +23,7 @@ from hlo_cli.syntax.scanning.shapes import plain_shape, read_shape
 from hlo_cli.syntax.scanning.suggestions import ONE_RESULT, defined_below
 from hlo_cli.syntax.text.instruction_parser import ParsedInstruction, ParsedOperand, read_operands
 from hlo_cli.syntax.text.kinds import CALLER, FREE, KIND_OF, PARAMETER, holds
-from hlo_cli.syntax.text.lines import LineReader, Row
+from hlo_cli.syntax.text.lines import LineReader, NotLineStructured, Row
 from hlo_cli.syntax.text.notes import Notes
 from hlo_cli.syntax.values.text_reader import WrittenReader
 
@@ -49,10 +49,12 @@ class Builder:
 
     `failed` are names of unreadable instructions, `lost` those of unreadable computations: using one of them is not a
     second error. `nameless` is true if computations were printed without names, so that calls cannot be linked;
-    `is_single` if the text is one instruction, whose computations are elsewhere. `cut` is a truncated computation: only
-    a marked root counts. `elements` are the operand indices of computations with any. `shapeless` are the instructions
-    without a shape in the text, callees before their callers. `suspects` may be malformed (`opaque.py`), as may
-    `callers`; all instructions may if a shape `is_oversized`. `is_elided` is true if operands were omitted.
+    `is_single` if the text is one instruction, and `is_open` if it has no header: called computations may be elsewhere,
+    and `unresolved` instructions call such. `made` are the parameters made for operands that the current computation
+    lacks, as `incomplete` ones do. `cut` is a truncated computation: only a marked root counts. `elements` are the
+    operand indices of computations with any. `shapeless` are the instructions without a shape in the text, callees
+    before their callers. `suspects` may be malformed (`opaque.py`), as may `callers`; all instructions may if a shape
+    `is_oversized`. `is_elided` is true if operands were omitted.
     """
 
     source: Source
@@ -69,6 +71,10 @@ class Builder:
     notes: Notes = field(init=False)
     nameless: bool = False
     is_single: bool = False
+    is_open: bool = False
+    unresolved: set[Instruction] = field(default_factory=set)
+    made: dict[Instruction, Span] = field(default_factory=dict)
+    incomplete: set[Computation] = field(default_factory=set)
     cut: Computation | None = None
     copies: dict[str, int] = field(default_factory=dict)
     elements: dict[Computation, dict[int, tuple[ShapeIndex, ...]]] = field(default_factory=dict)
@@ -78,7 +84,7 @@ class Builder:
 
     def from_rows(self, computation: Computation, rows: Sequence[Row], start: int, end: int) -> None:
         """Fills a computation with the rows between two offsets of the source."""
-        reader = computation.reader = LineReader(self.source, start, end, rows)
+        reader = computation.reader = self._lines(start, end, rows)
         named: Named = {}
         parameters: list[tuple[int, Instruction]] = []
         suspects: list[Instruction] = []
@@ -128,12 +134,11 @@ class Builder:
                     raise NotLineStructured
                 root = instruction
             named[name] = instruction
-        instructions = list(named.values())
-        if len(instructions) != len(rows):
+        if len(named) != len(rows) + len(self.made):
             raise NotLineStructured
         self.suspects += suspects
         self.callers += callers
-        _finish(computation, instructions, parameters, root)
+        self._finish(computation, list(named.values()), parameters, root)
 
     def from_statements(self, computation: Computation, statements: Sequence[ParsedInstruction]) -> None:
         """Fills a computation with statements that were read one by one."""
@@ -149,9 +154,26 @@ class Builder:
                     self.report("duplicate ROOT in this computation", statement.start, statement.start + 4, ONE_RESULT)
                 root = instruction
         parameters = [(_number(i.text.argument), i) for i in instructions if i.opcode == opcodes.PARAMETER]
-        _finish(computation, instructions, parameters, root)
+        self._finish(computation, instructions, parameters, root)
         if computation is self.cut:
             computation.root = root
+
+    def _lines(self, start: int, end: int, rows: Sequence[Row]) -> LineReader:
+        return LineReader(self.source, start, end, rows)
+
+    def _finish(
+        self,
+        computation: Computation,
+        instructions: list[Instruction],
+        parameters: list[tuple[int, Instruction]],
+        root: Instruction | None,
+    ) -> None:
+        """Sets the instructions of a computation, with its parameters in the order of their numbers."""
+        computation.instructions = tuple(instructions)
+        computation.root = root if root is not None else (instructions[-1] if instructions else None)
+        if len(parameters) > 1:
+            parameters.sort(key=itemgetter(0))
+        computation.parameters = tuple([instruction for _, instruction in parameters])
 
     @property
     def is_full(self) -> bool:
@@ -270,24 +292,7 @@ class Builder:
         if hint is None and close is not None and (span := named[close].span) is not None:
             hint = f"did you mean '{close}' (line {self.source.position(span.start).line})?"
         what = f"undefined operand '{operand.name}'" if operand.name else "unnamed operand"
-        self.report(f"{what} in {computation.name}", operand.span.start, operand.span.end, hint)
-
-
-class NotLineStructured(Exception):
-    """A body that looks like rows contains something that only the exact path reads."""
-
-
-def _finish(
-    computation: Computation,
-    instructions: list[Instruction],
-    parameters: list[tuple[int, Instruction]],
-    root: Instruction | None,
-) -> None:
-    computation.instructions = tuple(instructions)
-    computation.root = root if root is not None else (instructions[-1] if instructions else None)
-    if len(parameters) > 1:
-        parameters.sort(key=itemgetter(0))
-    computation.parameters = tuple([instruction for _, instruction in parameters])
+        self.report(f"{what} in {computation.name}".removesuffix(" in "), operand.span.start, operand.span.end, hint)
 
 
 def _number(argument: str) -> int:

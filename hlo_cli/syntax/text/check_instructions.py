@@ -34,7 +34,8 @@ _WAITS: Final = "control-predecessors="
 
 def note_instructions(module: Module, notes: Notes) -> None:
     """Notes problems in all computations. A line or a body with an error gets no further notes."""
-    _note_entry(module, notes)
+    if not module.is_part:
+        _note_entry(module, notes)
     errors = [error.span for error in module.read_errors if error.span is not None]
     literals: dict[tuple[Shape, str], tuple[str, int] | None] = {}
     are_printed = any(instruction.operands for instruction in module.instructions)
@@ -49,9 +50,10 @@ def note_instructions(module: Module, notes: Notes) -> None:
             if instruction.written_opcode == opcodes.CONSTANT:
                 _note_literal(instruction, literals, notes)
         _note_elements(computation, notes)
-        _note_numbers(computation, notes, is_whole=is_whole)
-        _note_waits(computation, notes)
-        if is_whole:
+        _note_numbers(computation, notes, is_whole=is_whole and not module.is_part)
+        if not module.is_part:
+            _note_waits(computation, notes)
+        if is_whole and not module.is_part:
             _note_root(computation, notes)
 
 

@@ -18,15 +18,15 @@ _NOTED_LATER: Final = frozenset((OPERAND_COUNT, ELEMENT_INDEX, NOT_CALLED, "miss
 def close_gate(builder: Builder, computations: Sequence[Computation]) -> None:
     """Makes malformed instructions opaque, with a note each; a line with an error gets no further notes.
 
-    Calls are not checked where a text omits operands or names, nor for a single instruction, so that fusions stay
-    fusions. Nothing is checked in a text without any operands.
+    Calls are not checked where a text omits operands or names, nor where the called computations are not in it, so
+    that fusions stay fusions. Nothing is checked in a text without any operands.
     """
     suspects, is_whole = builder.suspects, not (builder.nameless or builder.is_single)
     if builder.is_oversized:
         suspects = [instruction for computation in computations for instruction in computation.instructions]
     if builder.is_elided or (suspects and is_printed_without_operands(computations)):
         suspects, is_whole = [], False
-    found = set_aside(suspects, builder.callers, computations, are_calls_whole=is_whole)
+    found = set_aside(suspects, builder.callers, computations, are_calls_whole=is_whole, unresolved=builder.unresolved)
     wrong = {error.position.line for error in builder.diagnostics if error.position is not None} if found else set()
     for opaque in found:
         span, code = opaque.instruction.span or Span(0, 0), opaque.problem.code

@@ -35,6 +35,10 @@ Row = tuple[str, str, str, str, str, str]
 _QUOTED: Final = r"(?:\"[^\"\\\n]*+(?:\\[^\n][^\"\\\n]*+)*+\"|'[^'\\\n]*+(?:\\[^\n][^'\\\n]*+)*+')"
 
 
+class NotLineStructured(Exception):
+    """A body that looks like rows contains something that only the exact path reads."""
+
+
 def _nested(depth: int) -> str:
     """The pattern of text between parentheses that close on the same line, up to a depth."""
     plain = r"[^()\"'\n]*+"

@@ -16,7 +16,8 @@ _NAMED = lazy_regex(r"(?:ROOT[ \t\n\r]++)?%?[A-Za-z_][A-Za-z0-9_.\-]*+[ \t\n\r]*
 
 
 def read_single_instruction(scanner: Scanner) -> list[ParsedInstruction]:
-    """The instruction, as the root after one parameter for each operand that it names."""
+    """The instruction, as the root after one parameter for each operand that it names; a comma after it is ignored."""
+    scanner.end = len(scanner.text.rstrip().removesuffix(","))
     statement = ParsedInstruction(scanner.skip(), is_root=True)
     if _NAMED.match(scanner.text, scanner.pos):
         scanner.accept_word("ROOT")

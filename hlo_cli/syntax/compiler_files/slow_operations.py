@@ -1,0 +1,87 @@
+"""Reader of the warnings about slow operations of the compiler.
+
+Mirrors `SlowOperationAlarm` of xla/service/slow_operation_alarm.cc, and its messages in
+xla/hlo/transforms/simplifiers/hlo_constant_folding.cc and xla/service/gpu/autotuning/conv_algorithm_picker.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from typing import Final
+
+from hlo_cli.ir.compiler_files.slow_operation import SlowKind, SlowOperation
+from hlo_cli.lazy_regex import lazy_regex
+
+_MESSAGE: Final = lazy_regex(
+    r"(?:operation took (?P<took>[0-9][0-9hmsu\u00b5n.]*+)\s*+(?:\*{3,}+\s*+)?)?+"
+    r"(?:Constant folding an instruction is taking > (?P<folding>[0-9][0-9hms.]*+):"
+    r"|\[(?:Compiling module )?(?P<module>[^\]\n]{0,1000}+)\] (?:Very s|S)low compile\?"
+    r"|(?P<slow>Very slow compile\?)|(?P<debug>Slow compile\?)|Trying algorithm (?P<algorithm>[^\n]{0,80}?) for )"
+    r"|operation took (?P<only>[0-9][0-9hmsu\u00b5n.]*+)"
+)
+_MODULE: Final = lazy_regex(r"[^\n]*+\n(?:[^\n]*+\n)?Compiling module (\S++)")
+_NAME_ONLY: Final = lazy_regex(r"\s*+([\w.\-]++) \(displaying the full instruction")
+_FOLDING_END: Final = lazy_regex(r"\n\s*+\n|This isn't necessarily|XLA was built without|\Z")
+_TRIAL_END: Final = lazy_regex(r" is taking a while|\n|\Z")
+_TRIAL_START: Final = re.compile(r"(?:(conv|dot|gemm|fusion|custom-call)\s++(?=[%(\[a-z]))?+")
+_BLANK: Final = re.compile(r"\s*+")
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
+_DURATION: Final = lazy_regex(r"([0-9]++(?:\.[0-9]++)?+)(h|ms|m|us|\u00b5s|ns|s)")
+
+
+def parse_slow_operations(text: str) -> tuple[SlowOperation, ...]:
+    """The warnings in a text, in order.
+
+    >>> text = "Constant folding an instruction is taking > 2s:\\n\\n  %a = f32[] add(b, c)\\n"
+    >>> [found] = parse_slow_operations(text)
+    >>> found.kind, found.operation, found.threshold_seconds
+    ('folding', '%a = f32[] add(b, c)', 2.0)
+    >>> text = "The operation took 2m12.5s\\n***\\n[Compiling module jit_f] Very slow compile?"
+    >>> [found] = parse_slow_operations(text)
+    >>> found.kind, found.name, found.seconds
+    ('compilation', 'jit_f', 132.5)
+    """
+    breaks = [match.start() for match in re.finditer(r"\n", text)]
+    found = list[SlowOperation]()
+    for match in _MESSAGE.finditer(text):
+        found.append(_operation(text, match, bisect(breaks, match.start()) + 1))
+    return tuple(found)
+
+
+def seconds_of(text: str) -> float | None:
+    """A duration as absl prints it, in seconds; None for other text.
+
+    >>> seconds_of("1h2m3.5s"), seconds_of("15ms"), seconds_of("soon")
+    (3723.5, 0.015, None)
+    """
+    found = _DURATION.findall(text)
+    return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
+
+
+def _operation(text: str, match: re.Match[str], line: int) -> SlowOperation:
+    took = seconds_of(match["took"] or match["only"] or "")
+    if match["folding"]:
+        return _folding(text, match, took, line)
+    if match["algorithm"]:
+        start = match.end()
+        start = (_TRIAL_START.match(text, start) or match).end()
+        end = _TRIAL_END.search(text, start)
+        operation = text[start : end.start() if end else len(text)].strip()
+        return SlowOperation("autotuning", operation, "", None, took, match["algorithm"], line)
+    is_debug = text.startswith("XLA was built without", match.end() + 2) or match["debug"] is not None
+    kind: SlowKind = "unoptimized build" if is_debug else "compilation"
+    below = _MODULE.match(text, match.end()) if match["slow"] else None
+    name = (match["module"] or (below[1] if below else "")).removeprefix("Compiling module ")
+    return SlowOperation(kind, "", name, 10.0 if is_debug else 120.0, took, "", line)
+
+
+def _folding(text: str, match: re.Match[str], took: float | None, line: int) -> SlowOperation:
+    threshold = seconds_of(match["folding"])
+    blank = _BLANK.match(text, match.end())
+    start = blank.end() if blank else match.end()
+    if (named := _NAME_ONLY.match(text, start)) is not None:
+        return SlowOperation("folding", "", named[1], threshold, took, "", line)
+    end = _FOLDING_END.search(text, start)
+    operation = text[start : end.start() if end else len(text)].strip()
+    return SlowOperation("folding", operation, "", threshold, took, "", line)

@@ -1,0 +1,179 @@
+"""Shardings in the forms that people paste: as in HLO, as the Python objects of JAX print them, and as in Shardy."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes.mesh import AxisRef, IotaTransform, Mesh, MeshAxis
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
+from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.sharding import TileAssignment as Tiles
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import HloError
+from hlo_cli.syntax.attributes.row import Kind
+from hlo_cli.syntax.values.attribute_values import read_value_text
+
+_PREFIX: Final = lazy_regex(r"(?:\w{0,20}+[.:])?+(?:xla_)?+sharding\w{0,20}+[ \t]*+[=:][ \t]*+[\"']?+|[\"']?+")
+_ELIDED: Final = lazy_regex(
+    r"(\{devices=\[([0-9]{1,9}(?:,[0-9]{1,9})*+)\])[0-9,]*+(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})[0-9,]*+"
+)
+_MESH_SIZES: Final = lazy_regex(r"\(?['\"](\w++)['\"](?:: |, |=)([0-9]{1,9})\)?")
+_MESH_ARRAY: Final = lazy_regex(
+    r"device_ids=(?:array\()?+(\[[\[\]0-9,\s]*+)(?:, dtype=\w++)?+\)?+,\s*+axis_names=\(([^)]*+)\)"
+)
+_SPEC: Final = lazy_regex(r"\b(?:PartitionSpec|P)\(((?:\([^()\n]*+\)|[^()=\n])*+)(=?+)")
+_SDY: Final = lazy_regex(r"<(?:@\w++|mesh<\[([^\]]*+)\][^>]*+>), (\[[^\]]*+\])")
+_SDY_AXIS: Final = lazy_regex(r"\"(\w++)\"(?:=([0-9]{1,9})|:\(([0-9]{1,9})\)([0-9]{1,9}))?+")
+_SDY_DIMENSION: Final = lazy_regex(r"\{([^}]*+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSharding:
+    """A sharding as given. Without the sizes of the axes there is no `sharding`, only the axes of each dimension."""
+
+    sharding: AnySharding | None
+    axes: tuple[tuple[str, ...], ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def read_given_sharding(text: str) -> GivenSharding:
+    """The sharding in a text; HloError if there is none.
+
+    >>> given = read_given_sharding("NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(None, ('y', 'x')))")
+    >>> print(given.sharding)
+    {mesh['x'=2,'y'=4], [{}, {'y', 'x'}]}
+    >>> read_given_sharding("P('x', None)").axes
+    (('x',), ())
+    """
+    given = text.strip().rstrip(",;.")
+    prefix = _PREFIX.match(given)
+    given = (given[prefix.end() :] if prefix else given).rstrip("\"'")
+    if "sdy.sharding" in text or given.startswith("<"):
+        return _shardy(given)
+    if not given.startswith("{"):
+        if "{" in given and "GSPMDSharding" in given:
+            return read_given_sharding(given[given.index("{") : given.rindex("}") + 1])
+        return _python(given)
+    given, remarks = _with_all_devices(given)
+    value = read_value_text(Kind.SHARDING, given)
+    if not isinstance(value, Sharding | NamedSharding | TupleSharding):
+        value, more = _of_tiles(given)
+        remarks += more
+    return GivenSharding(value, remarks=remarks)
+
+
+def _of_tiles(text: str) -> tuple[Sharding, tuple[str, ...]]:
+    """A sharding that XLA does not read, by its tiles alone; HloError if it has none."""
+    tiles = re.search(r"devices=\[([0-9]{1,9}(?:,[0-9]{1,9})*+)\]", text)
+    if tiles is None:
+        raise HloError(f"cannot read the sharding {text}", hint="a sharding is such as {devices=[2,4]<=[8]}")
+    sizes = tuple(map(int, tiles[1].split(",")))
+    sharding = Sharding(
+        ShardingType.TILED,
+        Tiles(sizes, IotaTransform((_product(sizes),))),
+        replicate_on_last_tile_dim="last_tile_dim_replicate" in text,
+    )
+    return sharding, ("XLA does not read the list of devices; using 0, 1, 2, and so on",)
+
+
+def _with_all_devices(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with an elided list of devices replaced by the devices in ascending order."""
+    if (match := _ELIDED.match(text)) is None:
+        return text, ()
+    count = _product(map(int, match[2].split(",")))
+    whole = f"{match[1]}<=[{count}]{text[match.end() :]}"
+    return whole, ("the list of devices is elided; using 0, 1, 2, and so on",)
+
+
+def _python(text: str) -> GivenSharding:
+    if text.startswith("SingleDeviceSharding"):
+        device = re.search(r"id=([0-9]{1,9})", text)
+        return GivenSharding(Sharding(ShardingType.MAXIMAL, device=int(device[1]) if device else 0))
+    spec = _SPEC.search(text)
+    if spec is None:
+        raise HloError("expected a sharding such as {devices=[2,4]<=[8]} or a PartitionSpec")
+    arguments = spec[1].rpartition(",")[0] if spec[2] else spec[1]
+    axes = _spec_axes(arguments.rstrip(", "))
+    mesh = _python_mesh(text[: spec.start()])
+    known = {axis.name for axis in mesh.axes} if mesh else set()
+    if mesh is None or not all(name in known for names in axes for name in names):
+        return GivenSharding(None, axes)
+    dimensions = tuple(DimensionSharding(tuple(map(AxisRef, names))) for names in axes)
+    return GivenSharding(_checked(NamedSharding(mesh, dimensions)), axes)
+
+
+def _spec_axes(arguments: str) -> tuple[tuple[str, ...], ...]:
+    """The axes of each dimension in the arguments of a PartitionSpec."""
+    try:
+        found = ast.literal_eval(f"({arguments.replace('UNCONSTRAINED', 'None')},)") if arguments.strip() else ()
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise HloError(f"cannot read PartitionSpec({arguments})") from error
+    return tuple(
+        (each,) if isinstance(each, str) else tuple(map(str, each)) if isinstance(each, tuple) else () for each in found
+    )
+
+
+def _python_mesh(text: str) -> Mesh | None:
+    if (listed := _MESH_ARRAY.search(text)) is not None:
+        names = re.findall(r"['\"](\w+)['\"]", listed[2])
+        try:
+            sizes, devices = _array(json.loads(listed[1].rstrip(", \n")))
+        except (ValueError, RecursionError):
+            return None
+        if len(sizes) != len(names):
+            return None
+        is_plain = devices == tuple(range(len(devices)))
+        axes = tuple(map(MeshAxis, names, sizes))
+        return Mesh(axes, None if is_plain else devices)
+    found = _MESH_SIZES.findall(text)
+    return Mesh(tuple(MeshAxis(name, int(size)) for name, size in found)) if found else None
+
+
+def _array(value: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes and the numbers of nested lists."""
+    if not isinstance(value, list):
+        return (), (int(str(value)),)
+    inner = [_array(each) for each in value]
+    return (len(value), *inner[0][0]), tuple(number for _, numbers in inner for number in numbers)
+
+
+def _shardy(text: str) -> GivenSharding:
+    match = _SDY.search(text)
+    if match is None:
+        raise HloError('expected a sharding such as #sdy.sharding<@mesh, [{"x"}, {}]>')
+    dimensions = tuple(
+        DimensionSharding(
+            tuple(
+                AxisRef(name, int(pre), int(size)) if size else AxisRef(name)
+                for name, _, pre, size in _SDY_AXIS.findall(listed)
+            ),
+            is_closed="?" not in listed,
+        )
+        for listed in _SDY_DIMENSION.findall(match[2])
+    )
+    axes = tuple(tuple(axis.name for axis in dimension.axes) for dimension in dimensions)
+    if match[1] is None:
+        return GivenSharding(None, axes)
+    mesh = Mesh(tuple(MeshAxis(name, int(size)) for name, size, _, _ in _SDY_AXIS.findall(match[1]) if size))
+    known = {axis.name for axis in mesh.axes}
+    if not all(name in known for names in axes for name in names):
+        return GivenSharding(None, axes)
+    return GivenSharding(_checked(NamedSharding(mesh, dimensions)), axes)
+
+
+def _checked(sharding: NamedSharding) -> NamedSharding:
+    if (problem := sharding.problem) is not None:
+        raise HloError(f"{sharding}: {problem}")
+    return sharding
+
+
+def _product(sizes: Sequence[int] | map[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
