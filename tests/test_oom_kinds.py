@@ -52,7 +52,7 @@ def only(text: str) -> OutOfMemory:
         (others.OTHER_KERNEL, "linux-oom-killer", 14692352 * KIB, 16 * GIB, "limit", None),
         (others.OTHER_KUBERNETES, "kubernetes", None, None, "", None),
         (others.OTHER_SLURM, "slurm", None, None, "", None),
-        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "limit", 0.6 * GIB),
+        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "capacity", 0.6 * GIB),
     ],
 )
 def test_kinds_and_figures(
@@ -102,6 +102,15 @@ def test_purposes_of_failed_allocations(text: str, tag: str, operand: int | None
     assert (culprit.tag, culprit.operand_number, str(culprit.place)) == (tag, operand, place)
 
 
+def test_the_window_of_an_operand() -> None:
+    [culprit] = only(others.TPU_WINDOW).culprits
+    assert (str(culprit.shape), str(culprit.window), culprit.buffering) == (
+        "u8[268435456]{0}",
+        "f32[4096,8192]{1,0}",
+        2,
+    )
+
+
 def test_the_allocation_of_a_sparse_core() -> None:
     message = only(others.TPU_SPARSE_CORE_NUMBER)
     [culprit] = message.culprits
@@ -134,6 +143,14 @@ def test_the_allocator_of_a_gpu() -> None:
         peak_reserved_bytes=0,
         largest_free_block_bytes=4 * GIB,
     )
+
+
+def test_the_allocator_of_another_framework() -> None:
+    old, new = only(others.OTHER_TORCH_OLD), only(others.OTHER_TORCH)
+    assert old.allocator is not None
+    assert (old.device, old.allocator.limit_bytes, old.reserved_bytes) == ("0", 4 * GIB, round(2.99 * GIB))
+    assert new.allocator == AllocatorStats(limit_bytes=round(39.5 * GIB))
+    assert new.device == "1"
 
 
 def test_processes_that_were_killed() -> None:

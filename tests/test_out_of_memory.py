@@ -216,7 +216,7 @@ def test_other_texts_are_rejected(text: str) -> None:
 
 def test_damaged_messages_are_read_as_far_as_they_go() -> None:
     chance = random.Random(5)
-    for _ in range(300):
+    for _ in range(100):
         start, length = chance.randrange(len(ALL)), chance.randrange(1, 400)
         damaged = ALL[:start] + ALL[start + length :]
         assert 13 <= len(read(damaged)) <= 19
@@ -237,6 +237,17 @@ def test_damaged_messages_are_read_as_far_as_they_go() -> None:
         " \n",
         "Total hbm usage >= 1G:\n\n",
         "\x1b[0m",
+        "oom ",
+        "a ",
+        "Tag:",
+        "Chunks of size 1 totalling ",
+        "Limit: 1\n",
+        "Attempting to allocate 1G",
+        'op_name="',
+        "largest allocation f32[1",
+        "Killed process 1 (",
+        "2026-01-02 10:11:12 ",
+        "a/b:1] ",
     ],
 )
 def test_reading_needs_linear_time(part: str) -> None:

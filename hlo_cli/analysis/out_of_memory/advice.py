@@ -128,12 +128,16 @@ class RaiseScopedLimit:
 
 @dataclass(frozen=True, slots=True)
 class FewerElements:
-    """An array in a small memory, and the number of its elements that fit beside what else is there."""
+    """An array in a small memory, and the number of its elements that fit beside what else is there.
+
+    `elements` counts padding, `data_elements` does not.
+    """
 
     allocation: OomAllocation
     element_type: str
     most: int
     elements: int
+    data_elements: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from hlo_cli.ir.shape import ArrayShape, Shape, subshape
 
 _TOLERANCE: Final = 0.02
 """Maximum relative difference of sizes that agree; those in messages are rounded."""
+_CODE: Final = ("overlays",)
+"""Parts of a program that hold no values."""
+_SCOPED: Final = "scoped"
 _TOTAL_TOLERANCE: Final = 0.05
 _SPACES: Final[dict[OomKind, str]] = {
     "tpu-vmem": "VMEM",
@@ -72,25 +75,50 @@ class DumpComparison:
         return not (self.other_module or self.missing or self.totals_differ or any(m.differs for m in self.matches))
 
 
-def compare(message: OutOfMemory, memory: MemoryAnalysis) -> DumpComparison:
-    """Compares a message whose instructions were resolved in the module of a dump with the dump."""
+def compare(message: OutOfMemory, memory: MemoryAnalysis, *, is_optimized: bool) -> DumpComparison:
+    """Compares a message whose instructions were resolved in the module of a dump with the dump.
+
+    Totals and sizes of programs that are not optimized yet are not compared.
+    """
     name = _SPACES.get(message.kind, "")
     space = next((each for each in memory.spaces if each.name == name), None) if name else memory.space(0)
     module, named = memory.module.name, message.module or message.executable
-    total = message.stats.total_bytes if message.stats is not None else message.used_bytes
-    has_total = message.kind in _PROGRAM_TOTALS and space is not None and not message.failed
+    ours, dumped = _totals(message, memory, space) if is_optimized and space is not None else (None, None)
     return DumpComparison(
-        space,
-        tuple(_matched(each, memory) for each in message.culprits),
-        total if has_total else None,
-        (allocated_bytes(memory, space) or space.peak_bytes) if has_total and space is not None else None,
+        space if message.space != "host" else None,
+        tuple(_matched(each, memory, is_optimized=is_optimized) for each in message.culprits),
+        ours,
+        dumped,
         module if named and not _is_same(named, module) else "",
     )
 
 
-def _matched(allocation: OomAllocation, memory: MemoryAnalysis) -> MatchedAllocation:
+def _totals(message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[int | None, int | None]:
+    """The size of the program in the message and in the dump.
+
+    Where a message has the program, its arguments, and its output, the total is their sum less what is shared; if it
+    counts no arguments and no output, temporary values are compared.
+    """
+    if message.kind not in _PROGRAM_TOTALS or message.failed is not None:
+        return None, None
+    total = allocated_bytes(memory, space) or space.peak_bytes
+    if message.stats is not None:
+        return message.stats.total_bytes, total
+    if not message.usage:
+        return message.used_bytes, total
+    parts = {part.name: part.size_bytes for part in message.usage}
+    program, arguments, output = parts.get("program"), parts.get("arguments"), message.output_bytes
+    if program is None or arguments is None or output is None:
+        return None, None
+    program -= sum(part.size_bytes or 0 for part in message.program if part.name in _CODE)
+    if not arguments and not output:
+        return program, space.totals.temporaries + space.totals.constants
+    return program + arguments + output - (message.output_shared_bytes or 0), total
+
+
+def _matched(allocation: OomAllocation, memory: MemoryAnalysis, *, is_optimized: bool) -> MatchedAllocation:
     candidates = candidate_instructions(allocation, memory.module)
-    sizes = {_bytes_of(allocation, each, memory) for each in candidates}
+    sizes = {_bytes_of(allocation, each, memory) for each in candidates} if is_optimized else set()
     return MatchedAllocation(allocation, candidates, next(iter(sizes)) if len(sizes) == 1 else None)
 
 
@@ -98,7 +126,7 @@ def _bytes_of(allocation: OomAllocation, instruction: Instruction, memory: Memor
     """The bytes of the value that an allocation names; of a tuple without an index, the array of the same type."""
     index = allocation.place.shape_index if allocation.place is not None else ()
     shape = subshape(instruction.shape, index)
-    if allocation.tag:
+    if allocation.kind == _SCOPED or (allocation.tag and not allocation.tag.startswith("output of")):
         return None
     values = [value for value in memory.values_of(instruction) if value.index[: len(index)] == index]
     exact = next((value for value in values if value.index == index and isinstance(shape, ArrayShape)), None)

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.hardware.default_tiles import LANES, SUBLANES, WORD_BITS
 from hlo_cli.analysis.out_of_memory.advice import FewerElements, RaiseScopedLimit, Shrink, SingleBuffer, SmallerBlock
+from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.memory_space import TpuMemorySpace
@@ -18,7 +19,6 @@ _MIB: Final = 1 << 20
 _ROUNDING: Final = _MIB // 200
 """Half of the last digit of a size in MiB with two decimals."""
 _WORD_BYTES: Final = WORD_BITS // 8
-_SCRATCH: Final = "scratch operand"
 
 
 def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer]:
@@ -61,7 +61,7 @@ def scratch_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterat
     used, limit = message.used_bytes, message.limit_bytes
     if not used or not limit or used <= limit:
         return
-    shape = failed.shape if failed is not None and failed.tag == _SCRATCH else None
+    shape = failed.shape if failed is not None and failed.tag == SCRATCH else None
     if isinstance(shape, ArrayShape) and (found := smaller_block(shape, used, limit)) is not None:
         yield SmallerBlock(None, shape, *found)
     else:
@@ -84,7 +84,9 @@ def scoped_advice(message: OutOfMemory) -> Iterator[RaiseScopedLimit | Shrink]:
     yield Shrink("blocks and scratch", used, used - limit)
 
 
-def element_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterator[FewerElements | Shrink]:
+def element_advice(
+    message: OutOfMemory, failed: OomAllocation | None, window: KernelWindow | None
+) -> Iterator[FewerElements | Shrink]:
     """The number of 32-bit words that a small memory holds beside what else is there, or the share to shrink by."""
     used, limit, over = message.used_bytes, message.limit_bytes, message.exceeded_by_bytes
     if not used or not limit:
@@ -99,7 +101,9 @@ def element_advice(message: OutOfMemory, failed: OomAllocation | None) -> Iterat
     name = shape.element_type.name if has_words and isinstance(shape, ArrayShape) else "32-bit"
     most = (limit - max(used - size, 0)) // _WORD_BYTES
     if most > 0:
-        yield FewerElements(failed, name, most, size // _WORD_BYTES)
+        words = size // _WORD_BYTES
+        data = words if window is None else min(window.buffers * window.block.elements, words)
+        yield FewerElements(failed, name, most, words, data)
     else:
         yield Shrink("scalars and semaphores", used, used - limit)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import Final
 
 from hlo_cli.analysis.layout.default_order import best_order
@@ -23,6 +24,8 @@ _FORWARD: Final = "jvp("
 _BACKWARD: Final = "transpose("
 _MAIN_MEMORY: Final = 1 << 30
 """A size that only the main memory of a device has."""
+SCRATCH: Final = "scratch operand"
+"""The tag of memory that a kernel declares for itself."""
 _CUSTOM_CALL: Final = "custom-call"
 
 
@@ -39,7 +42,7 @@ def needed_bytes(message: OutOfMemory) -> int:
 def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
     """Other dimension orders for listed allocations with padding, those of one shape together, the most saving first.
 
-    Layouts of custom kernels are left out, because the compiler does not choose them.
+    Layouts of custom kernels are left out, because the compiler does not choose them, but for scratch operands.
     """
     groups: dict[ArrayShape, list[OomAllocation]] = {}
     for allocation in message.culprits:
@@ -47,10 +50,10 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
             groups.setdefault(shape, []).append(allocation)
     found: list[Reorder] = []
     for shape, alike in groups.items():
-        if (better := best_order(shape, generation=generation)) is not None:
+        best = _best_with_its_tiles(shape) if alike[0].tag == SCRATCH else _best(shape, generation)
+        if best is not None and best.layout.minor_to_major != shape.layout.minor_to_major:
             before = sum(each.size_bytes or shape.padded_bytes for each in alike)
-            after = len(alike) * better.padded_bytes
-            found.append(Reorder(tuple(alike), better.layout, before, after))
+            found.append(Reorder(tuple(alike), best.layout, before, len(alike) * best.padded_bytes))
     least = _MIN_SAVING * needed_bytes(message)
     yield from sorted((each for each in found if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
 
@@ -116,12 +119,30 @@ def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
         yield Recompute(kept, size)
 
 
+def _best(shape: ArrayShape, generation: str) -> ArrayShape | None:
+    """The shape in the dimension order with the fewest bytes under the compiler's default tiles."""
+    better = best_order(shape, generation=generation)
+    return replace(shape, layout=better.layout) if better is not None else None
+
+
+def _best_with_its_tiles(shape: ArrayShape) -> ArrayShape | None:
+    """The shape in the dimension order with the fewest bytes under its own tiles, which a kernel determines."""
+    order = shape.layout.minor_to_major
+    orders = ((a, b, *(d for d in order if d not in (a, b))) for a, b in permutations(order, 2))
+    shapes = (replace(shape, layout=replace(shape.layout, minor_to_major=each)) for each in orders)
+    return min(shapes, key=lambda each: each.padded_bytes, default=None)
+
+
 def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
-    """The shape of an allocation whose layout the compiler chose, if it is the shape of the whole allocation."""
+    """The shape of an allocation whose layout can be changed, if it is the shape of the whole allocation.
+
+    The compiler chose it, or it is that of a kernel's scratch operand, which the program declares.
+    """
     shape = allocation.shape
-    if not isinstance(shape, ArrayShape) or shape.problem is not None or allocation.target or allocation.tag_text:
+    if not isinstance(shape, ArrayShape) or shape.problem is not None or not shape.layout.tiles:
         return None
-    if allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or not shape.layout.tiles:
+    is_fixed = allocation.target or allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or allocation.tag
+    if is_fixed and allocation.tag != SCRATCH:
         return None
     size = shape.padded_bytes
     if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > _SIZE_TOLERANCE * size:

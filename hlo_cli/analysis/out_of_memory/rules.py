@@ -88,8 +88,9 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
     elif window is not None and kind not in _SMALL_MEMORIES:
         yield from block_advice(message, window)
     elif kind in _SMALL_MEMORIES and (kind != "tpu-other" or message.space):
-        yield from element_advice(message, message.failed)
+        yield from element_advice(message, message.failed, window)
     elif kind == "tpu-vmem":
+        yield from list(reorder_advice(message, generation))[:_MOST_REORDERED]
         yield from scratch_advice(message, message.failed)
     elif kind == "gpu-shared-memory":
         yield from shared_memory_advice(message)

@@ -117,4 +117,4 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
         notes = (*notes, Diagnostic("note", words))
     report = report_of_diff(comparison, before, after, view, arguments)
     errors = (*before.module.errors, *after.module.errors)
-    return replace(report, notes=notes), view.differs(comparison), errors
+    return replace(report, notes=(*notes, *report.notes)), view.differs(comparison), errors

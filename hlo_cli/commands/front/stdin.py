@@ -108,7 +108,7 @@ class _WatchedInput(io.RawIOBase):
         self._descriptor = descriptor
         self._dots = dots
         self._clock = monotonic
-        self._began = monotonic()
+        self._began = 0.0
         self._noted = 0.0
         self._text = ""
         self._count = 0
@@ -124,6 +124,7 @@ class _WatchedInput(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Reads what has arrived, after a wait for it; 0 at the end."""
         data = memoryview(buffer).cast("B")
+        self._began = self._began or self._clock()
         try:
             while not _is_ready(self._descriptor, self._pause):
                 self._note()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
 from hlo_cli.analysis.out_of_memory.rules import advice_of
 from hlo_cli.commands.memspace.oom_advice import advice_passage
@@ -15,6 +16,8 @@ from hlo_cli.commands.memspace.oom_other import is_host_only
 from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
@@ -112,7 +115,10 @@ def dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:
 def layout_commands(advice: Sequence[Advice]) -> tuple[str, ...]:
     """The command that lists the dimension orders of the first array to reorder."""
     shapes = [each.allocations[0].shape for each in advice if isinstance(each, Reorder)]
-    return (f"hlo layout '{shapes[0].to_string(layout=False)}' --for v5e",) if shapes and shapes[0] is not None else ()
+    if not shapes or not isinstance(shape := shapes[0], ArrayShape):
+        return ()
+    order = index_text(shape.layout.minor_to_major)
+    return (f"hlo layout '{shape.to_string(layout=False)}{order}' --for {USUAL_TPU}",)
 
 
 def _names(message: OutOfMemory) -> tuple[Facts, ...]:

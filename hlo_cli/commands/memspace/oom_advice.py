@@ -24,10 +24,11 @@ from hlo_cli.analysis.out_of_memory.advice import (
     SingleBuffer,
     SmallerBlock,
 )
-from hlo_cli.commands.memspace.oom_names import culprit_name, operation_name
+from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
+from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, kernel_name, operation_name
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
-from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.text import Passage, Run, Text, line_of
 
 _MOST_PERCENT: Final = 90
@@ -57,7 +58,7 @@ def _words(advice: Advice, memory: str) -> Text:
                 f"({format_bytes(arguments)}) and results ({format_bytes(output)}) share {format_bytes(shared)}."
             )
         case Shard():
-            return _shard(advice)
+            return _shard(advice, memory)
         case Shrink():
             return _shrink(advice, memory)
         case Recompute(allocations=kept, size_bytes=size):
@@ -72,14 +73,14 @@ def _words(advice: Advice, memory: str) -> Text:
             return f"Dump the program to {what}: {_DUMP}"
 
 
-def _shard(advice: Shard) -> Text:
+def _shard(advice: Shard, memory: str) -> Text:
     size, available = format_bytes(advice.size_bytes), format_bytes(advice.available_bytes)
     if (allocation := advice.allocation) is None:
         return (
-            f"Shard the arguments over at least {advice.devices:,} devices: they alone need {size}, a device has "
+            f"Shard the arguments over at least {advice.devices:,} devices: they alone need {size}, {memory} has "
             f"{available}."
         )
-    reason = f"it alone needs {size}, a device has {available}."
+    reason = f"it alone needs {size}, {memory} has {available}."
     name = Run(culprit_name(allocation) or "the array", "name")
     return "Shard ", name, f" over at least {advice.devices:,} devices, or compute it in parts: {reason}"
 
@@ -96,6 +97,9 @@ def _smaller_array(advice: Reorder | Narrow) -> Text:
     more = f" and {others:,} more of that shape" if others else ""
     shape = _row_major(first.shape, advice.layout.minor_to_major) if isinstance(first.shape, ArrayShape) else ""
     name = culprit_name(first) or "the array"
+    if first.tag == SCRATCH:
+        of = f" of {kernel}" if (kernel := kernel_name(first)) else ""
+        return f"Declare the scratch operand{of} as {shape}: {after} instead of {before} (saves {saved})."
     return (
         "Store ",
         Run(name, "name"),
@@ -129,8 +133,17 @@ def _kernel_words(advice: SmallerBlock | SingleBuffer | RaiseScopedLimit | Fewer
                 f"Raise the limit to {format_bytes(limit)}: {kernel}LIBTPU_INIT_ARGS="
                 f"--xla_tpu_scoped_vmem_limit_kib={advice.limit_kib} (VMEM: {_chips(chips)})."
             )
-        case FewerElements(element_type=element, most=most, elements=elements):
-            return f"Keep at most {most:,} {element} elements in {memory} (now {elements:,}), the others in HBM."
+        case FewerElements():
+            return _fewer_elements(advice, memory)
+
+
+def _fewer_elements(advice: FewerElements, memory: str) -> Text:
+    if memory == SEMAPHORES:
+        return f"Use at most {advice.most:,} semaphores (now {advice.elements:,})."
+    padding = advice.elements - advice.data_elements
+    share = f", {format_percent(padding / advice.elements)}% of them padding" if padding else ""
+    now = f"now {advice.elements:,}{share}"
+    return f"Keep at most {advice.most:,} {advice.element_type} elements in {memory} ({now}), the others in HBM."
 
 
 def _runtime_words(advice: FreeBuffers | FreeChunks | Defragment | RaiseHostLimit | ListProcesses) -> Text:
@@ -211,4 +224,10 @@ def _chips(chips: Iterable[tuple[str, int]]) -> str:
     by_size: dict[int, list[str]] = {}
     for name, size in chips:
         by_size.setdefault(size, []).append(name)
-    return ", ".join(f"{format_bytes(size)} on {' and '.join(names)}" for size, names in by_size.items())
+    return ", ".join(f"{format_bytes(size)} on {_joined(names)}" for size, names in by_size.items())
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Names as in a sentence, with a serial comma."""
+    *most, last = names
+    return f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}" if most else last

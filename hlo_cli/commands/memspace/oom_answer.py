@@ -38,7 +38,7 @@ def answer_of_message(message: OutOfMemory) -> str:
     if message.kind == "rematerialization":
         return _rematerialization(message)
     if message.kind == "arguments":
-        return f"Arguments and results exceed the memory limit: {_figures(message, 'arguments and results need')}"
+        return _figures(message, "Arguments and results need")
     if not message.is_xla:
         return answer_of_other(message)
     words = f"Out of {memory_name(message)} {_when(message)}"
@@ -71,7 +71,7 @@ def _subject(message: OutOfMemory) -> str:
         return f"{kernel or 'the kernel'} needs"
     if failed is not None:
         purpose = tag_words(failed)
-        of = f" of {kernel}" if kernel and kernel.partition(".")[0] not in purpose else ""
+        of = f" of {kernel}" if kernel and kernel not in purpose.split() else ""
         return f"{purpose}{of} needs" if purpose else f"{kernel or 'one allocation'} needs"
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return f"{kernel or 'the kernel'} needs"
@@ -97,7 +97,8 @@ def _figures(message: OutOfMemory, subject: str) -> str:
     available = _AVAILABLE[message.limit_meaning].format(format_bytes(limit))
     if over is not None and over > 0:
         if needed == format_bytes(limit):
-            return f"{subject or 'the request needs'} {format_bytes(over)} more than the {needed} {_is(message)}"
+            more = f"{format_bytes(over)} more than the {format_bytes(limit)} {_is(message)}"
+            return f"{subject} {more}" if subject else f"{needed} requested, {more}"
         return f"{needs} but {available} ({format_bytes(over)} over)"
     if used > limit:
         return f"{needs} but {available} ({format_bytes(used - limit)} over)"

@@ -10,6 +10,7 @@ from hlo_cli.analysis.out_of_memory.advice import Advice, Reorder
 from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAllocation, compare, differing
 from hlo_cli.analysis.out_of_memory.dump_message import completed
 from hlo_cli.analysis.out_of_memory.rules import advice_of
+from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.oom import (
     layout_commands,
     notes_on,
@@ -21,18 +22,38 @@ from hlo_cli.commands.memspace.oom_answer import answer_of_message
 from hlo_cli.commands.memspace.oom_names import culprit_name
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.shared.load import Loaded, input_facts
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.load import Loaded, input_facts, load_one
 from hlo_cli.commands.shared.memory_timeline import step_label
+from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
-from hlo_cli.source import Source
+from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 
 _MAX_NAMES = 3
 """Number of instructions named in a sentence."""
+
+
+def load_dump(
+    source: Source, inputs: Sequence[str], reading: InputOptions, options: Sequence[str]
+) -> tuple[Loaded, str]:
+    """The dump of a message, and the arguments that name it; of several modules, the one that the message names.
+
+    `options` are the given options that require a single module.
+    """
+    message = newest(parse_out_of_memory(source))
+    named = message.module or message.executable
+    try:
+        return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
+    except HloError:
+        if not named or reading.module is not None:
+            raise
+    reading = replace(reading, module=named)
+    return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
 
 
 def report_of_message_and_dump(
@@ -41,20 +62,21 @@ def report_of_message_and_dump(
     """The answer to a message, its allocations with their instructions in a dump, the dump's peak, and differences."""
     messages = parse_out_of_memory(source, loaded.module)
     message = newest(messages)
-    comparison = compare(message, memory)
+    comparison = compare(message, memory, is_optimized=stage_of(loaded) == "optimized")
     space = comparison.space
     chosen = replace(options, oom=None, space=str(space.number) if space is not None else None)
     dumped = report_of_memory(loaded, memory, chosen, argument)
+    supporting = dumped.parts if space is not None else ()
     warnings = [each for each in messages if each.is_warning and each != message]
     advice = _advice(completed(message, space), memory, warnings)
     return Report(
         "memspace",
-        answer_of_message(message) + _peak(memory, space, dumped),
+        answer_of_message(message) + _peak(memory, space, stage_of(loaded)),
         numbers={**numbers_of(message, messages), **_numbers(comparison), **dumped.numbers},
         parts=(
             *parts_of(source, messages, message, advice, _names(comparison, loaded)),
             *_differences(comparison, message, loaded),
-            *(_supporting(part) for part in dumped.parts),
+            *(_supporting(part) for part in supporting),
         ),
         next=(*dumped.next, *layout_commands(advice)),
         notes=(*notes_on(message), *dumped.notes),
@@ -74,13 +96,14 @@ def _supporting(part: Part) -> Part:
     return replace(part, main=False) if part.kind == "table" else part
 
 
-def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage | None, dumped: Report) -> str:
+def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage | None, stage: ProgramStage) -> str:
     if space is None:
-        return "; the dump has no values in that memory" if memory.spaces else ""
+        return ""
     live = space.live_at(space.peak)
-    largest = f", mostly {live[0]} ({format_bytes(live[0].padded_bytes)})" if live else ""
+    largest = f"; the largest value is {live[0]} ({format_bytes(live[0].padded_bytes)})" if live else ""
     at = step_label(memory, space.peak)
-    return f". In the dump, {space.name} usage peaks at {format_bytes(space.peak_bytes)} at {at}{largest}"
+    of = "" if stage == "optimized" else f" ({stage})"
+    return f". In the dump{of}, {space.name} usage peaks at {format_bytes(space.peak_bytes)} at {at}{largest}"
 
 
 def _names(comparison: DumpComparison, loaded: Loaded) -> dict[int, tuple[str, str]]:

@@ -26,6 +26,8 @@ _MEMORIES: Final[dict[OomKind, str]] = {
 }
 _LONGEST_ABBREVIATION: Final = 5
 _LONGEST_LABEL: Final = 100
+SEMAPHORES: Final = "SFLAG (semaphores)"
+"""The name of the memory of semaphores."""
 
 
 def memory_name(message: OutOfMemory) -> str:
@@ -40,7 +42,7 @@ def memory_name(message: OutOfMemory) -> str:
     if (name := _MEMORIES.get(message.kind)) is not None:
         return name
     if message.space == "sflag":
-        return "SFLAG (semaphores)"
+        return SEMAPHORES
     if message.space:
         return message.space.upper() if len(message.space) <= _LONGEST_ABBREVIATION else message.space
     return {"gpu": "GPU memory", "cpu": "host memory"}.get(message.target or "", "device memory")
@@ -94,6 +96,6 @@ def tag_words(allocation: OomAllocation) -> str:
         return ""
     if (number := allocation.operand_number) is None:
         return f"the {allocation.tag}"
-    if allocation.tag.endswith("operand"):
-        return f"the {allocation.tag} {number}"
-    return f"the {allocation.tag} of {'result' if allocation.tag == 'output window' else 'operand'} {number}"
+    if allocation.tag.endswith("window"):
+        return f"the {allocation.tag} of {'result' if allocation.tag.startswith('output') else 'operand'} {number}"
+    return f"the {allocation.tag} {number}"

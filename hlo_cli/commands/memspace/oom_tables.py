@@ -154,10 +154,11 @@ def _culprit_facts(
         operand = f" of {window.role} {window.number}"
         yield Fact("block", remark=f"{block} of {whole}, {buffers}")
     is_shape = name.startswith("[")
+    is_instruction = allocation.place is not None or bool(allocation.opcode) or match is not None
     labeled = {
         "kind": allocation.kind,
         "tag": (allocation.tag or allocation.tag_text) + operand,
-        "shape without type" if is_shape else "instruction": name,
+        "shape without type" if is_shape else "instruction" if is_instruction else "name": name,
         "kernel": allocation.kernel if kernel_name(allocation) == allocation.kernel != name else "",
         "target": allocation.target,
         "shape": str(allocation.shape) if allocation.shape is not None else "",

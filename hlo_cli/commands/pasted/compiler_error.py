@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.shapes.comparison import shape_difference
+from hlo_cli.commands.layout.tables import shapes_table
 from hlo_cli.commands.pasted.error_words import advice_on, answer_to, paragraphs_on
 from hlo_cli.commands.pasted.instructions import FoundInstruction, explained_parts, instructions_in
-from hlo_cli.commands.pasted.shape_differences import differences_table
+from hlo_cli.commands.pasted.shape_differences import differences_table, shapes_in
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.lazy_regex import lazy_regex
@@ -17,12 +19,13 @@ from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.compiler_files.compiler_errors import parse_compiler_errors
+from hlo_cli.syntax.compiler_files.compiler_errors import essential_text, parse_compiler_errors
 
 _ERRORS: Final = (
     Column("status", "status"),
     Column("rule", "rule"),
-    Column("message", "message"),
+    Column("violation", "violation"),
+    Column("message", "message", person=False),
     Column("context", "context", person=False),
     Column("pass", "pass"),
     Column("raised_at", "raised at", "source"),
@@ -41,14 +44,18 @@ _LONGEST_MESSAGE: Final = 300
 def report_of(pasted: PastedText) -> Report:
     """The report on the first error of a text whose meaning is known, or on its most telling line."""
     errors = parse_compiler_errors(pasted.text)
-    found = instructions_in(pasted.text)
-    if not errors and not found:
-        raise HloError(f"no error message found in {pasted.name}", hint="paste the complete message")
-    first = errors[0] if errors else CompilerError(None, "", {}, 1)
-    named = _names_in(pasted.text)
-    parts: list[Part] = [Passage("error", paragraphs_on(first, named))]
+    text = essential_text(pasted.text)
+    found = instructions_in(text)
+    if not errors:
+        raise HloError(f"{pasted.name} is empty", hint="paste the complete message")
+    first = errors[0]
+    named = _names_in(text)
+    paragraphs = paragraphs_on(first, named)
+    parts: list[Part] = [Passage("error", paragraphs)] if paragraphs else []
     if (table := differences_table(first)) is not None:
         parts.append(table)
+    elif not found and (shapes := shapes_in(first.message)):
+        parts.append(replace(shapes_table(shapes), main=False))
     parts += explained_parts(found)
     parts.append(_errors_table(errors, found, person=len(errors) > 1))
     parts.append(Passage("advice", advice_on(first, found, named)))
@@ -94,6 +101,7 @@ def _errors_table(errors: Sequence[CompilerError], found: Sequence[FoundInstruct
         (
             error.status or None,
             error.rule.key if error.rule else None,
+            answer_to(error, found),
             error.message[:_LONGEST_MESSAGE],
             error.context or None,
             error.failed_after or None,

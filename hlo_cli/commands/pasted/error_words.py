@@ -119,7 +119,7 @@ def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, 
     paragraphs = list[str]()
     if error.rule is not None:
         paragraphs.append(error.rule.rule)
-    elif error.message:
+    elif len(error.message) > _LONGEST_ANSWER:
         paragraphs.append(f"The message: {error.message}")
     if operation := error.fields.get("operation_text"):
         paragraphs.append(f"The operation: {operation}")
@@ -137,7 +137,7 @@ def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, 
     names = [f"{_ROLES[role]} {name}" for role, name in named.items() if role in _ROLES]
     if names:
         paragraphs.append(f"The message names the {' and the '.join(dict.fromkeys(names))}.")
-    return tuple(paragraphs) or ("The text holds instructions, but no message that is known.",)
+    return tuple(paragraphs)
 
 
 def advice_on(error: CompilerError, found: Sequence[FoundInstruction], named: Mapping[str, str]) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.shapes.difference_in_words import shape_differences
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import Shape, UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
@@ -22,6 +24,8 @@ _COLUMNS: Final = (
     Column("found", "found", "shape"),
     Column("difference", "difference"),
 )
+_SHAPE: Final = lazy_regex(r"(?<![\w.])[a-z][a-z0-9]{0,15}\[[0-9,<=?]{0,400}+\](?:\{[^{}\n]{1,200}+\})?+")
+_MOST_SHAPES: Final = 20
 _TITLES: Final = {
     "actual": "text",
     "first": "branch 0",
@@ -60,6 +64,23 @@ def shapes_of(error: CompilerError) -> dict[str, Shape]:
         if not isinstance(shape, UnknownShape):
             found[field] = shape
     return found
+
+
+def shapes_in(message: str) -> list[Shape]:
+    """The distinct array shapes in a message, in order.
+
+    >>> [str(shape) for shape in shapes_in("got f32[2,3] and bf16[<=8]{0}, not f32[2,3] or x[1]")]
+    ['f32[2,3]{1,0}', 'bf16[<=8]{0}']
+    """
+    found = dict[str, Shape]()
+    for match in islice(_SHAPE.finditer(message), _MOST_SHAPES):
+        try:
+            shape = parse_shape(match[0])
+        except HloError:
+            continue
+        if not isinstance(shape, UnknownShape):
+            found.setdefault(match[0], shape)
+    return list(found.values())
 
 
 def expected_of(shapes: dict[str, Shape]) -> str:

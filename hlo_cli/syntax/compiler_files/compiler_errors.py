@@ -16,11 +16,12 @@ from typing import Final
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.syntax.compiler_files.program_rules import PROGRAM_RULES
+from hlo_cli.syntax.compiler_files.shape_rules import SHAPE_RULES
 from hlo_cli.syntax.compiler_files.verifier_rules import VERIFIER_RULES
 
 _STATUS: Final = lazy_regex(
     r"\b(?:(INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN|ABORTED|UNAVAILABLE"
-    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCELL?ED|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
+    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCEL\w{2,3}|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
     r"|(Internal|Invalid ?[Aa]rgument|Unimplemented|Failed ?[Pp]recondition|Not ?[Ff]ound|Unknown))(?= ?: )"
 )
 _CODE: Final = lazy_regex(r"\(code=([0-9]{1,2})\)")
@@ -32,13 +33,18 @@ _FAILED_AFTER: Final = lazy_regex(r"Failed after ([\w\-.]++)")
 _RAISED: Final = lazy_regex(r"(?:RET_CHECK failure \(|\b)([\w./\-]{1,200}\.(?:cc|h|cu)):([0-9]++)(?:\)|\])")
 _CHECK: Final = lazy_regex(r"(?:RET_CHECK failure \([^)\n]{1,300}\)|Check failed:) ([^\n]{1,600})")
 _EXCEPTION: Final = lazy_regex(
-    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]*+(?:Error|Exception|errors?_impl\.\w++)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
+    r"^[ \t]*+(?:E   )?+(?:\*\* \()?+[\w.]{0,120}?(?:Error|Exception)\b\)?+:? [^\n]{1,2000}", re.MULTILINE
 )
-_FRAME: Final = lazy_regex(r"^\s*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
+_FRAME: Final = lazy_regex(r"^[ \t]*+File \"([^\"\n]{1,400}+)\", line ([0-9]{1,7}+)", re.MULTILINE)
 _LIBRARIES: Final = ("site-packages", "dist-packages", "<frozen", "/lib/python")
-_MOST: Final = 1 << 19
-_MOST_ERRORS: Final = 40
-_BEFORE: Final = 4000
+_MARK: Final = re.compile(
+    r"INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN:|Check failed|RET_CHECK|rror\b"
+    r"|Expected |must |disallowed|Unbounded|halted|Halted|No such"
+)
+_WINDOW: Final = 1 << 14
+_LEAD: Final = 1 << 12
+_MOST_ERRORS: Final = 10
+_BEFORE: Final = 2000
 
 
 def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
@@ -51,7 +57,7 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
     >>> found.raised_at, found.condition
     ('xla/a/b.cc:7', 'x < 3 too many')
     """
-    text = text[:_MOST]
+    text = essential_text(text)
     breaks = [match.start() for match in re.finditer(r"\n", text)]
     found = dict[tuple[str, tuple[str, ...]], CompilerError]()
     for rule, match in _matches(text):
@@ -61,6 +67,29 @@ def parse_compiler_errors(text: str) -> tuple[CompilerError, ...]:
         key = ("syntax", place) if any(place) else (rule.key, tuple(fields.values()))
         found.setdefault(key, error)
     return tuple(found.values()) or tuple(_unknown(text, breaks))
+
+
+def essential_text(text: str) -> str:
+    """The text around its first and last message; of the rest of a long text, only the line breaks remain.
+
+    >>> essential_text("a\\n" * 50_000 + "Check failed: x").strip()[-15:]
+    'Check failed: x'
+    """
+    if len(text) <= 2 * _WINDOW:
+        return text
+    first = _MARK.search(text)
+    start = max(0, (first.start() if first else 0) - _LEAD)
+    last = start
+    for last_match in _MARK.finditer(text):
+        last = last_match.start()
+    end = min(len(text), start + _WINDOW)
+    tail = max(end, last - _LEAD)
+    parts = (_breaks(text[:start]), text[start:end], _breaks(text[end:tail]), text[tail : tail + _WINDOW])
+    return "".join(parts)
+
+
+def _breaks(text: str) -> str:
+    return "\n" * text.count("\n")
 
 
 def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
@@ -81,7 +110,9 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
 
 @cache
 def _rules() -> tuple[tuple[re.Pattern[str], ErrorRule], ...]:
-    return tuple((re.compile(_spaced(pattern)), rule) for pattern, rule in (*VERIFIER_RULES, *PROGRAM_RULES))
+    return tuple(
+        (re.compile(_spaced(pattern)), rule) for pattern, rule in (*VERIFIER_RULES, *SHAPE_RULES, *PROGRAM_RULES)
+    )
 
 
 def _spaced(pattern: str) -> str:
@@ -98,6 +129,8 @@ def _unknown(text: str, breaks: list[int]) -> Iterator[CompilerError]:
     match = chosen[-1] if chosen else _CHECK.search(text) or _STATUS.search(text)
     if match is not None:
         yield _error(text, None, match.start(), match.end(), {}, breaks)
+    elif end := len(text.rstrip()):
+        yield _error(text, None, text.rfind("\n", 0, end) + 1, end, {}, breaks)
 
 
 def _error(

@@ -8,6 +8,7 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER, Places, Shapes
 from hlo_cli.syntax.compiler_files.oom_labels import custom_kernel, label_parts, purpose_of, shape_end
@@ -35,7 +36,9 @@ _TYPES: Final = (
     "stack",
     "heap",
 )
-_TYPE = re.compile(rf"{'|'.join(_TYPES)}|[A-Za-z_]{{1,24}}")
+_TYPE = re.compile(rf"{'|'.join(_TYPES)}|[A-Za-z_]{{4,24}}")
+_BYTE: Final = 8
+_ROUNDED: Final = 1.02
 _SIZE = re.compile(BYTES)
 _ASSIGNED = re.compile(r"\w{1,30}=")
 _EXPANSION = re.compile(r"\([0-9.]{1,20}xexpansion\)")
@@ -80,6 +83,7 @@ def _entries(squeezed: Squeezed, start: int, end: int) -> Iterator[dict[str, _Fi
     """The entries of a list as keys and values, up to the first text that is not an entry."""
     entry: dict[str, _Field] = {}
     at = start
+    numbered, is_numbered = -1, False
     for token in _TOKEN.finditer(squeezed.text, start, end):
         first = _number_start(squeezed, token)
         if first < at:
@@ -92,6 +96,10 @@ def _entries(squeezed: Squeezed, start: int, end: int) -> Iterator[dict[str, _Fi
         if entry and (not key or key in entry or key == "size"):
             yield entry
             entry = {}
+        if token["number"]:
+            numbered, is_numbered = token.end(), True
+        elif key == "size" and is_numbered and token.start() != numbered and not _has_more(squeezed, token.end(), end):
+            return
         at = token.end()
         if key:
             value = _value(squeezed, key, token.end(), end)
@@ -116,6 +124,13 @@ def _number_start(squeezed: Squeezed, token: re.Match[str]) -> int:
     while first > 0 and source[first - 1].isdigit():
         first -= 1
     return max(start, token.end("number") - 1 - (origin - first)) if token["number"][0] != "B" else start
+
+
+def _has_more(squeezed: Squeezed, start: int, end: int) -> bool:
+    """Whether another key comes right after a size; a size alone may belong to other text."""
+    size = _SIZE.match(squeezed.text, start, end)
+    token = _TOKEN.match(squeezed.text, size.end(), end) if size else None
+    return token is not None and bool(token["key"])
 
 
 def _is_key(squeezed: Squeezed, token: re.Match[str], end: int) -> bool:
@@ -146,13 +161,8 @@ def _value(squeezed: Squeezed, key: str, start: int, end: int) -> _Field:
     if key == "allocationtype":
         found = _TYPE.match(text, start, end)
         stop = found.end() if found else start
-        return _Field(
-            start,
-            stop,
-            squeezed.first_word(start, stop)
-            if stop and text[start:stop] not in _TYPES
-            else squeezed.words(start, stop),
-        )
+        words = squeezed.words(start, stop) if text[start:stop] in _TYPES else squeezed.first_word(start, stop)
+        return _Field(start, start + len(words.replace(" ", "")), words)
     return _free_text(squeezed, start, end)
 
 
@@ -196,6 +206,7 @@ def _length(source: str, start: int, end: int) -> int:
 
 
 def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes: Shapes) -> OomAllocation:
+    entry = _consistent(entry, shapes)
     label, operator = entry.get("xlalabel"), entry["operator"].text if "operator" in entry else ""
     place, opcode, label_shape, target = None, "", "", ""
     if label is not None:
@@ -228,6 +239,19 @@ def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes
         custom_kernel(place.name if place is not None else "", target, op_name),
         target,
     )
+
+
+def _consistent(entry: dict[str, _Field], shapes: Shapes) -> dict[str, _Field]:
+    """An entry without the facts of another one, of which text is missing: no value is larger than its allocation."""
+    size, unpadded = _size(entry.get("size")), _size(entry.get("unpaddedsize"))
+    if size is None:
+        return entry
+    shape = shapes.of(entry["shape"].text) if "shape" in entry and entry["shape"].text else None
+    if isinstance(shape, ArrayShape) and shape.element_type.bits >= _BYTE and shape.logical_bytes > _ROUNDED * size:
+        return {key: field for key, field in entry.items() if key in ("size", "operator")}
+    if unpadded is not None and unpadded > _ROUNDED * size:
+        return {key: field for key, field in entry.items() if key in ("size", "operator", "shape")}
+    return entry
 
 
 def _quoted(pattern: re.Pattern[str], text: str) -> str:

@@ -52,6 +52,20 @@ _SIGNS: Final = (
     ),
     *("Exceeded hbm", "Exceeded vmem", "Exceeded smem", "memory on the node"),
 )
+_PARTS_OF_SIGNS: Final = (
+    "emory",
+    "lloc",
+    "xhausted",
+    "OOM",
+    "oom",
+    "Exceeded",
+    "EMORY",
+    "reservable",
+    "out of",
+    "Hbm",
+    "illed",
+)
+_MORE_PARTS: Final = ("base limit", "upper bound", "shared data", "Peak buffers", "Chunks", "temporaries", "size_bytes")
 MOST_CHARACTERS: Final = 1_500_000
 _MOST_LINES: Final = 60_000
 _BEFORE: Final = 20_000
@@ -69,6 +83,8 @@ def extracts(text: str) -> tuple[tuple[int, int], ...]:
     """
     if len(text) <= MOST_CHARACTERS and text.count("\n") <= _MOST_LINES:
         return ((0, len(text)),) if text else ()
+    if not any(part in text for part in (*_PARTS_OF_SIGNS, *_MORE_PARTS)):
+        return ()
     parts: list[tuple[int, int]] = []
     budget = MOST_CHARACTERS // 2
     at = 0

@@ -34,8 +34,10 @@ def parse_resharding_warnings(text: str) -> tuple[ReshardingWarning, ...]:
     '{devices=[4]<=[4]}'
     """
     starts = list(_START.finditer(text))
+    if not starts:
+        return ()
     ends = [*(match.start() for match in starts[1:]), len(text)]
-    breaks = [at for at, character in enumerate(text) if character == "\n"] if starts else []
+    breaks = [at for at, character in enumerate(text) if character == "\n"]
     return tuple(
         _warning(
             text[match.end() : min(end, match.end() + _LONGEST)], match[1] or "", bisect(breaks, match.start()) + 1

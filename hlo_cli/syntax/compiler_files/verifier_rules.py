@@ -10,7 +10,7 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
 
-SHAPE: Final = r"(?:\([^;\n]{0,8000}?\)|[a-z][a-z0-9]{0,15}\[[^\]\n]{0,400}\](?:\{[^}\n]{0,200}\})?)"
+SHAPE: Final = r"(?:\([^;\n]{0,2000}?\)|[a-z][a-z0-9]{0,15}\[[^\]\n]{0,400}\](?:\{[^}\n]{0,200}\})?)"
 
 
 _END: Final = r"\.|$|[ ,]"
