@@ -74,6 +74,8 @@ def test_the_row_of_a_kernel_has_its_purpose() -> None:
     )
     assert (scratch.size_bytes, scratch.padding_bytes, scratch.kind) == (36 * MIB, 18 * MIB, "scoped")
     assert str(scratch.shape) == "f8e4m3fn[2,2048,9,4,256]{4,3,2,1,0:T(8,128)(4,1)}"
+    [spills, *_] = only(messages.TPU_VMEM_OLD).allocations
+    assert (spills.label, spills.opcode) == ("register allocator spill slots", "")
     assert (window.tag, window.operand_number, window.label, window.place) == ("input window", 3, "", None)
 
 
@@ -192,6 +194,8 @@ def test_the_newest_failure_is_answered_rather_than_warnings_and_other_programs(
         ("OSError: [Errno 24] Too many open files", "open files"),
         (messages.GPU_NO_FAILURE, "retry of an allocator"),
         ("Total hbm usage >= 260.14M:\n  reserved 204B\n  program 70.0K", "report of memory usage"),
+        ("zsh: killed     python train.py\n", "process that was killed"),
+        ("step 12\nKilled\n", "process that was killed"),
         ("RESOURCE_EXHAUSTED: something else", "does not name a memory"),
         ("INVALID_ARGUMENT: Executable(jit_f) expected parameter 2 of size 64 but got", "INVALID_ARGUMENT: Executable"),
         ("ModuleNotFoundError: No module named 'jax'", "ModuleNotFoundError: No module"),
