@@ -398,6 +398,13 @@ def test_what_has_to_be_freed_at_run_time() -> None:
     assert "5 GiB; the largest chunks in use are 784 × 2 MiB" in advice(report(others.GPU_ASYNC))[0]
 
 
+def test_a_small_program_is_not_to_blame() -> None:
+    small = re.sub(r"(total allocation:\s+)3.50GiB", r"\g<1>900.0MiB", messages.GPU_RUN.partition("E0102")[2])
+    [line] = advice(report(small))
+    assert "this program needs only 900 MiB" in line
+    assert not any("needs only" in line for line in advice(report(messages.GPU_RUN)))
+
+
 def test_fragmentation_is_advice_only_where_the_text_shows_it() -> None:
     free = messages.TPU_LOAD.replace("8.50G free", "9.50G free")
     [first, *_] = advice(report(free))
@@ -414,6 +421,9 @@ def test_host_memory_is_not_device_memory() -> None:
         found = report(text)
         assert any("host memory" in note.message for note in found.notes)
         assert not any("dump" in line.lower() for line in advice(found))
+    machine = others.OTHER_KERNEL.replace("CONSTRAINT_MEMCG", "CONSTRAINT_NONE").replace("Memory cgroup out", "Out")
+    assert "because host memory ran out" in report(machine).answer
+    assert advice(report(machine)) == ["Use less memory on the host, or a machine with more memory."]
     assert "control group above 14.0 GiB" in advice(report(others.OTHER_KERNEL))[0]
     assert f"to save {format_bytes(31 * GIB - 0.95 * 32 * GIB)}" in advice(report(others.OTHER_RAY))[0]
 

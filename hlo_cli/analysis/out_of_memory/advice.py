@@ -149,6 +149,13 @@ class FreeBuffers:
 
 
 @dataclass(frozen=True, slots=True)
+class FreeOthers:
+    """A program that is much smaller than the memory of any device, which other arrays or programs must fill."""
+
+    program_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FreeChunks:
     """Bytes that an allocator lacks, and the largest chunks that are in use, if they are listed."""
 
@@ -202,6 +209,7 @@ Advice: TypeAlias = (
     | RaiseScopedLimit
     | FewerElements
     | FreeBuffers
+    | FreeOthers
     | FreeChunks
     | Defragment
     | RaiseHostLimit

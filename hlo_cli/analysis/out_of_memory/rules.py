@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Dump, Narrow, Reorder
+from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Dump, FreeOthers, Narrow, Reorder
 from hlo_cli.analysis.out_of_memory.kernel_advice import block_advice, element_advice, scoped_advice, scratch_advice
 from hlo_cli.analysis.out_of_memory.program_advice import (
     donate_advice,
@@ -22,6 +22,7 @@ from hlo_cli.analysis.out_of_memory.runtime_advice import (
     driver_advice,
     free_advice,
     host_advice,
+    other_advice,
     shared_memory_advice,
 )
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
@@ -70,6 +71,7 @@ def advice_of(
         for warning in warnings:
             found += [*shard_advice(warning), *shrink_advice(warning)]
     chosen = list(dict.fromkeys(found))[:_MOST]
+    has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
     is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
     if message.is_xla and message.kind not in _NO_DUMP and not has_dump and not is_kernel:
         chosen.append(Dump(bool(message.allocations)))
@@ -99,6 +101,8 @@ def _advice(message: OutOfMemory, window: KernelWindow | None, generation: str) 
     elif kind in ("tpu-load", "tpu-buffer"):
         fragmented = list(defragment_advice(message))
         yield from fragmented or free_advice(message)
+    elif others := list(other_advice(message)):
+        yield from others
     else:
         yield from defragment_advice(message)
         yield from _program_advice(message, generation)

@@ -9,6 +9,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     Defragment,
     FreeBuffers,
     FreeChunks,
+    FreeOthers,
     ListProcesses,
     RaiseHostLimit,
     Shrink,
@@ -20,8 +21,10 @@ _SETTERS: Final[dict[OomKind, Literal["group", "container", "job", "node"]]] = {
     "slurm": "job",
     "ray": "node",
 }
-_MACHINE: Final = ("CONSTRAINT_NONE", "CONSTRAINT_CPUSET", "CONSTRAINT_MEMORY_POLICY")
-"""Reasons of the kernel that are not the limit of a control group."""
+_GROUP: Final = "CONSTRAINT_MEMCG"
+"""The reason of the kernel that is the limit of a control group."""
+_SMALL_PROGRAM: Final = 1 << 30
+"""Size of a program that fits every device."""
 
 
 def free_bytes(message: OutOfMemory) -> int | None:
@@ -59,6 +62,12 @@ def free_advice(message: OutOfMemory) -> Iterator[FreeBuffers]:
         yield FreeBuffers(message.exceeded_by_bytes, message.kind == "tpu-load")
 
 
+def other_advice(message: OutOfMemory) -> Iterator[FreeOthers]:
+    """Whatever else fills a device on which even a small program does not fit."""
+    if message.stats is not None and 0 < message.stats.total_bytes < _SMALL_PROGRAM:
+        yield FreeOthers(message.stats.total_bytes)
+
+
 def chunk_advice(message: OutOfMemory) -> Iterator[FreeChunks]:
     """The size that an allocator lacks, and the chunks that hold the most."""
     free, requested = free_bytes(message), message.used_bytes
@@ -85,6 +94,6 @@ def host_advice(message: OutOfMemory) -> Iterator[RaiseHostLimit]:
     process = message.process
     used = message.used_bytes if message.used_bytes is not None else process.resident_bytes if process else None
     setter: Literal["group", "container", "job", "node", "machine"] = _SETTERS.get(message.kind, "group")
-    if message.kind == "linux-oom-killer" and process is not None and process.reason in _MACHINE:
+    if message.kind == "linux-oom-killer" and (process is None or process.reason != _GROUP):
         setter = "machine"
     yield RaiseHostLimit(setter, used, message.limit_bytes, message.exceeded_by_bytes)

@@ -13,6 +13,7 @@ from hlo_cli.analysis.out_of_memory.advice import (
     FewerElements,
     FreeBuffers,
     FreeChunks,
+    FreeOthers,
     ListProcesses,
     Narrow,
     RaiseHostLimit,
@@ -50,7 +51,7 @@ def _words(advice: Advice, memory: str) -> Text:
             return _smaller_array(advice)
         case SmallerBlock() | SingleBuffer() | RaiseScopedLimit() | FewerElements():
             return _kernel_words(advice, memory)
-        case FreeBuffers() | FreeChunks() | Defragment() | RaiseHostLimit() | ListProcesses():
+        case FreeBuffers() | FreeOthers() | FreeChunks() | Defragment() | RaiseHostLimit() | ListProcesses():
             return _runtime_words(advice)
         case Donate(argument_bytes=arguments, output_bytes=output, shared_bytes=shared, saved_bytes=saved):
             return (
@@ -146,11 +147,16 @@ def _fewer_elements(advice: FewerElements, memory: str) -> Text:
     return f"Keep at most {advice.most:,} {advice.element_type} elements in {memory} ({now}), the others in HBM."
 
 
-def _runtime_words(advice: FreeBuffers | FreeChunks | Defragment | RaiseHostLimit | ListProcesses) -> Text:
+def _runtime_words(advice: FreeBuffers | FreeOthers | FreeChunks | Defragment | RaiseHostLimit | ListProcesses) -> Text:
     match advice:
         case FreeBuffers(size_bytes=size, is_load=is_load):
             before = "loading the program" if is_load else "the allocation"
             return f"Delete at least {format_bytes(size)} of arrays before {before}; jax.live_arrays() lists them."
+        case FreeOthers(program_bytes=size):
+            return (
+                f"Delete arrays that are not needed, which jax.live_arrays() lists: this program needs only "
+                f"{format_bytes(size)}, so other arrays, programs, or processes fill the memory."
+            )
         case FreeChunks(size_bytes=size, chunks=chunks):
             held = (
                 f"; the largest chunks in use are {chunks.count:,} × {format_bytes(chunks.size_bytes)}"
@@ -194,7 +200,7 @@ def _raise_host_limit(advice: RaiseHostLimit) -> Text:
         case "node":
             return _use_less_on_node(advice)
         case "machine":
-            return f"Use less memory on the host, or a machine with more memory{more and f' than {used}'}."
+            return "Use less memory on the host, or a machine with more memory."
 
 
 def _use_less_on_node(advice: RaiseHostLimit) -> Text:
