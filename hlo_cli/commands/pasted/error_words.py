@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.difference_in_words import shape_differences
 from hlo_cli.commands.pasted.instructions import FoundInstruction
-from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_of
+from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_in, shapes_of
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, UnknownShape
@@ -73,7 +73,20 @@ def _float_types(found: FoundInstruction) -> str:
 
 
 def _is_sentence(words: str) -> bool:
-    return words.split(" ")[0] in ("The", "All", "An", "A", "Line", "Dimension", "Device", "There", "No", "One", "For")
+    return words.split(" ")[0] in (
+        "The",
+        "All",
+        "An",
+        "A",
+        "Line",
+        "Dimension",
+        "Device",
+        "There",
+        "No",
+        "One",
+        "For",
+        "Instructions",
+    )
 
 
 def _first_difference(error: CompilerError) -> str:
@@ -110,8 +123,21 @@ def _violated(error: CompilerError) -> str:
     fields = defaultdict(str, error.fields)
     if error.rule.key.startswith("shared memory"):
         return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
+    if error.rule.key == "reshape" and len(counts := _element_counts(fields)) > 1:
+        return ", ".join(counts)
     words = " ".join(error.rule.violated.format_map(fields).split())
     return words.strip().rstrip(".").replace("  ", " ")
+
+
+def _element_counts(fields: Mapping[str, str]) -> list[str]:
+    """The numbers of elements of the operand and the result of a reshape, as clauses."""
+    counts = list[str]()
+    for shape in (shapes_in(fields["operand"]), shapes_in(fields["result"])):
+        for each in shape:
+            if isinstance(each, ArrayShape):
+                noun = " elements" if not counts else ""
+                counts.append(f"{each.to_string(layout=False)} has {each.elements:,}{noun}")
+    return counts
 
 
 def paragraphs_on(error: CompilerError, named: Mapping[str, str]) -> tuple[str, ...]:

@@ -79,13 +79,20 @@ def essential_text(text: str) -> str:
         return text
     first = _MARK.search(text)
     start = max(0, (first.start() if first else 0) - _LEAD)
-    last = start
-    for last_match in _MARK.finditer(text):
-        last = last_match.start()
+    last = _last_mark(text, start)
     end = min(len(text), start + _WINDOW)
     tail = max(end, last - _LEAD)
     parts = (_breaks(text[:start]), text[start:end], _breaks(text[end:tail]), text[tail : tail + _WINDOW])
     return "".join(parts)
+
+
+def _last_mark(text: str, start: int) -> int:
+    """The offset of the last mark, looked for in pieces from the end; `start` if there is none after it."""
+    for at in range(len(text) - _WINDOW, start, -_WINDOW):
+        found = [match.start() for match in _MARK.finditer(text, at, at + _WINDOW)]
+        if found:
+            return found[-1]
+    return start
 
 
 def _breaks(text: str) -> str:

@@ -151,7 +151,6 @@ VERIFIER_RULES: Final = (
             "reshape",
             "A reshape keeps the number of elements.",
             "The operand is {operand}, the result {result}.",
-            shapes=("operand", "result"),
             is_program=True,
         ),
     ),

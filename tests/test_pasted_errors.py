@@ -1,0 +1,235 @@
+"""Compiler errors and diffs in place of a module: the rule, what violates it, where it was raised, and the instructions."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import pytest
+
+from hlo_cli.analysis.shapes.difference_in_words import difference_in_words
+from hlo_cli.commands.pasted import compiler_error, diff
+from hlo_cli.inputs.pasted.diffs import sides_of
+from hlo_cli.inputs.pasted.lines import plain_lines
+from hlo_cli.inputs.pasted.text import PastedText
+from hlo_cli.report.anatomy import Anatomy
+from hlo_cli.report.report import Report
+from hlo_cli.report.text import Passage, line_of, plain_text
+from hlo_cli.syntax.scanning.shapes import parse_shape
+from timing import is_linear
+
+STATE = (
+    "{}: The parameter of condition and body, the result of the body, and init must all have the same shape; got "
+    "Condition: (state.1: {}) -> pred[]; body: (state.2: {}) -> {}; init: {}.."
+)
+
+
+def explained(text: str) -> Report:
+    """The report on an error."""
+    return compiler_error.report_of(PastedText("compiler-error", "-", plain_lines(text)))
+
+
+def prose(report: Report) -> str:
+    """All paragraphs of a report."""
+    return " ".join(
+        plain_text(line_of(each)) for part in report.parts if isinstance(part, Passage) for each in part.paragraphs
+    )
+
+
+def differences(report: Report) -> list[tuple[object, ...]]:
+    """The rows on elements that differ."""
+    return [tuple(row) for table in report.tables if table.name == "shape_differences" for row in table.rows]
+
+
+def test_a_result_that_does_not_follow_from_its_operands() -> None:
+    text = (
+        "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: during context [hlo verifier]: Expected instruction to have "
+        "shape equal to f32[9,33,5], actual shape is f32[33,5,9]:\n"
+        "%mixed.3 = f32[33,5,9]{2,1,0} dot(f32[9,33,4]{2,1,0} %u, f32[9,4,5]{2,1,0} %v), lhs_batch_dims={0}, "
+        'lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}, metadata={op_name="jit(h)/dot" '
+        'source_file="h.py" source_line=5}\n\nFailed after some-pass\n'
+    )
+    found = explained(text)
+    assert found.answer == (
+        "Result shape: the result of mixed.3 is f32[33,5,9], but its operands give f32[9,33,5] "
+        "(sizes are in the order of dimensions 1, 2, 0)"
+    )
+    numbers = found.numbers
+    assert (numbers["status"], numbers["context"]) == ("INTERNAL", "hlo verifier")
+    assert (numbers["failed_after"], numbers["instruction"]) == ("some-pass", "mixed.3")
+    assert (numbers["op_name"], numbers["source"]) == ("jit(h)/dot", "h.py:5")
+    assert "hlo finds in mixed.3: expected the shape f32[9,33,5], found f32[33,5,9]" in {n.message for n in found.notes}
+    assert "The pass some-pass" in prose(found)
+    assert "hlo parse DUMP --slice mixed.3" in prose(found)
+    assert [part.name for part in found.parts if isinstance(part, Anatomy)] == ["instruction"]
+
+
+def test_random_permutations_are_told_apart_from_other_sizes() -> None:
+    source = random.Random(5)
+    for _ in range(50):
+        sizes = source.sample(range(2, 90), 4)
+        order = source.sample(range(4), 4)
+        moved = [sizes[each] for each in order]
+        words = difference_in_words(
+            parse_shape(f"f32[{','.join(map(str, sizes))}]"), parse_shape(f"f32[{','.join(map(str, moved))}]")
+        )
+        wrong = [at for at in range(4) if order[at] != at]
+        if not wrong:
+            assert words == ""
+        elif len(wrong) == 2:
+            assert words == f"sizes of dimensions {wrong[0]} and {wrong[1]} are swapped"
+        else:
+            assert words == f"sizes are in the order of dimensions {', '.join(map(str, order))}"
+        moved[0] += 100
+        other = difference_in_words(
+            parse_shape(f"f32[{','.join(map(str, sizes))}]"), parse_shape(f"f32[{','.join(map(str, moved))}]")
+        )
+        assert "dimension 0 is" in other
+
+
+@pytest.mark.parametrize(
+    ("shapes", "row"),
+    [
+        (("(f32[], s32[3])", "(f32[], s32[3])", "(f16[], s32[3])", "(f32[], s32[3])"), ("{0}", "f32[]", "body result", "f16[]", "type is f16, not f32")),
+        (("(s64[], u8[2])", "(s64[1], u8[2])", "(s64[], u8[2])", "(s64[], u8[2])"), ("{0}", "s64[]", "body parameter", "s64[1]", "an array of 1 element, not a scalar")),
+        (("(token[], (u8[], f32[7]))", "(token[], (u8[], f32[7]))", "(token[], (pred[], f32[7]))", "(token[], (u8[], f32[7]))"), ("{1,0}", "u8[]", "body result", "pred[]", "type is pred, not u8")),
+    ],
+)  # fmt: skip
+def test_the_element_of_a_loop_state_that_changes(shapes: tuple[str, str, str, str], row: tuple[str, ...]) -> None:
+    found = explained(STATE.format("INVALID_ARGUMENT", *shapes))
+    assert differences(found) == [row]
+    assert found.numbers["rule"] == "loop state"
+    assert row[-1] in found.answer
+
+
+def test_branches_with_different_results() -> None:
+    found = explained(
+        "** (RuntimeError) the result of branch 0 computation and branch 2 computation must have the same shape: got "
+        "branch 0 computation result: (f32[4], s32[]); branch 2 computation result: (f32[4]).\n"
+    )
+    assert differences(found) == [("{1}", "s32[]", "other branch", None, "an element is missing")]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "answer"),
+    [
+        ("INVALID_ARGUMENT: Binary op with incompatible shapes: f32[7,3] and f32[3,7].", "operand shapes", "Operand shapes: in the right operand, sizes of dimensions 0 and 1 are swapped"),
+        ("INTERNAL: Seen floating point types of different precisions in %z = f32[3]{0} add(f32[3]{0} %a, bf16[3]{0} %b), but mixed precision is disallowed.", "mixed precision", "Mixed precision: z has f32 and bf16 values"),
+        ("INTERNAL: RET_CHECK failure (xla/service/hlo_verifier.cc:99) a == b channel 31 is used for different types of channel instructions", "channel", "Channel: instructions with channel_id=31 differ"),
+        ("UNIMPLEMENTED: Custom call target my_kernel is not implemented.", "custom-call target", "Custom-call target: no function is registered for my_kernel"),
+        ("NOT_FOUND: No registered implementation for untyped custom call to other for CUDA", "custom-call target", "Custom-call target: no function is registered for other"),
+        ("Check failed: x || ShapeUtil::StaticExtentProduct(shape) == ShapeUtil::StaticExtentProduct(operand->shape()) shape: f32[6,7] operand: f32[43]", "reshape", "Reshape: f32[43] has 43 elements, f32[6,7] has 42"),
+        ("INVALID_ARGUMENT: was parsing 12:9: error: instruction does not exist: gone", "undefined name", "Undefined name: line 12, column 9: gone is not defined above"),
+        ("INVALID_ARGUMENT: No such compile option: 'xla_made_up'", "compile option", "Compile option: xla_made_up is unknown"),
+        ("INTERNAL: ptxas error : Entry function 'loop_fusion_7' uses too much shared data (0x10000 bytes, 0xc000 max)", "shared memory of a kernel", "Shared memory of a kernel: the kernel needs 65,536 bytes, and 49,152 are available"),
+        ("INVALID_ARGUMENT: Mosaic failed to compile TPU kernel: Failed to verify layout for Mosaic kernel operand 1: XLA layout does not match MLIR layout for an operand of shape f32[5,256]: expected {1,0:T(128)}, got {1,0:T(8,128)}", "layout of a kernel operand", "Layout of a kernel operand: for f32[5,256] the kernel expects {1,0:T(128)} and gets {1,0:T(8,128)}"),
+        ("INVALID_ARGUMENT: Cannot infer shape for dot operation: f32[2,9] <dot> f32[8,2]. Contracting dimension sizes are not compatible.", "operands", "Operands: f32[2,9] and f32[8,2]: Contracting dimension sizes are not compatible"),
+        ("INVALID_ARGUMENT: Reduction function must take 4 parameters, but takes 3 parameter(s).", "reducer", "Reducer: Reduction function must take 4 parameters, but takes 3 parameter(s)"),
+        ("INTERNAL: NCCL operation ncclGroupEnd() failed: remote process exited.", "collective at run time", "Collective at run time: ncclGroupEnd failed: remote process exited"),
+        ("error: 'stablehlo.add' op requires compatible types", "StableHLO or MLIR", "StableHLO or MLIR: stablehlo.add requires compatible types"),
+    ],
+)  # fmt: skip
+def test_rules(text: str, rule: str, answer: str) -> None:
+    found = explained(text)
+    assert found.numbers["rule"] == rule
+    assert found.answer == answer
+
+
+def test_an_unknown_error_shows_its_line_status_place_and_instruction() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/x/site-packages/jax/core.py", line 9, in f\n  File "job.py", line 4, in g\n'
+        "E0101 10:00:00.000000 9 x.cc:5] INTERNAL: RET_CHECK failure (external/xla/xla/service/gpu/some.cc:41) n == 2 seen 3\n"
+        "%gathered.2 = bf16[4,6]{1,0} all-gather(bf16[2,6]{1,0} %part), dimensions={0}, replica_groups={{0,1}}\n"
+    )
+    found = explained(text)
+    numbers = found.numbers
+    assert (numbers["rule"], numbers["status"], numbers["raised_at"]) == (
+        None,
+        "INTERNAL",
+        "xla/service/gpu/some.cc:41",
+    )
+    assert (numbers["condition"], numbers["instruction"]) == ("n == 2 seen 3", "gathered.2")
+    assert numbers["user_line"] == "job.py:4"
+    assert "n == 2 seen 3" in found.answer
+    assert [part.name for part in found.parts if isinstance(part, Anatomy)] == ["instruction"]
+
+
+def test_names_without_instructions_lead_to_the_dump() -> None:
+    found = explained("INTERNAL: Core halted unexpectedly: no message. HLO: my_fusion.8; HLO computation: main.9")
+    assert "instruction my_fusion.8 and the computation main.9" in prose(found)
+    assert "--slice my_fusion.8" in prose(found)
+
+
+def test_a_pass_before_any_ran_is_not_blamed() -> None:
+    text = "INTERNAL: during context [hlo verifier]: Expected instruction to have shape equal to f32[2], actual shape is f32[3]:\n%a = f32[3]{0} add(%b, %c)\n\nFailed after PASS"
+    assert "already invalid when it entered" in prose(explained(text.replace("PASS", "pipeline-start")))
+    assert "bug of XLA" in prose(explained(text.replace("PASS", "fusion")))
+
+
+def test_an_error_without_any_known_word_is_its_last_line() -> None:
+    assert explained("something\nhas gone\nquite wrong\n").answer == "quite wrong"
+
+
+def test_errors_in_long_texts_are_found_with_their_line() -> None:
+    text = (
+        "step\n" * 60_000
+        + "INVALID_ARGUMENT: Binary op with incompatible shapes: f32[2] and f32[5].\n"
+        + "step\n" * 60_000
+    )
+    found = explained(text)
+    assert found.numbers["rule"] == "operand shapes"
+    assert found.input["line"] == 60_001
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "Error: x\n",
+        "INTERNAL: ",
+        "Expected instruction to have shape equal to (",
+        'File "x", line 1\n',
+        "error: 'a.b' op ",
+    ],
+)
+def test_time_is_linear(piece: str) -> None:
+    assert is_linear(lambda size: partial(explained, piece * size), 2_000, 20_000)
+
+
+OLD_AND_NEW = """\
+--- a/m.hlo
++++ b/m.hlo
+@@ -1,6 +1,7 @@
+ HloModule m
+
+ ENTRY e {
+   p = f32[8,16]{1,0} parameter(0)
+-  n = f32[8,16]{1,0} negate(p)
+-  ROOT r = f32[8,16]{1,0} add(n, p)
++  n = f32[8,16]{1,0} abs(p)
++  q = f32[8,16]{1,0} multiply(n, n)
++  ROOT r = f32[8,16]{1,0} add(q, p)
+ }
+"""
+
+
+def compared(text: str) -> Report:
+    """The report on a diff."""
+    return diff.report_of(PastedText("diff", "-", text, versions=sides_of(text)))
+
+
+def test_a_diff_is_two_modules() -> None:
+    found = compared(OLD_AND_NEW)
+    assert (found.numbers["added"], found.numbers["removed"], found.numbers["matched"]) == (2, 1, 2)
+    assert found.schema == "hlo.diff/2"
+
+
+def test_a_hunk_is_two_parts_of_a_module() -> None:
+    found = compared("\n".join(OLD_AND_NEW.split("\n")[6:12]))
+    assert found.numbers["added"] == 2
+    assert "n" in {row[1] for row in found.main_table.rows}
+
+
+def test_a_diff_without_hlo_lists_its_files() -> None:
+    found = compared("diff --git a/x.cc b/x.cc\n--- a/x.cc\n+++ b/x.cc\n@@ -1 +1,2 @@\n-int a;\n+int b;\n+int c;\n")
+    assert found.answer == "The diff has no HLO (2 lines added, 1 removed in 1 file)"
+    assert [tuple(row) for row in found.main_table.rows] == [("x.cc", 2, 1)]
