@@ -81,6 +81,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "queries": set(),
         "scanning": {"attributes"},
         "compiler_files": {"scanning"},
+        "out_of_memory": {"compiler_files", "scanning"},
+        "compiler_messages": {"compiler_files", "scanning"},
         "literals": {"scanning"},
         "values": {"attributes", "literals", "scanning"},
         "strict": {"attributes", "literals", "scanning", "values"},

@@ -8,7 +8,6 @@ import sys
 from typing import BinaryIO
 
 from hlo_cli.inputs.compression import MAXIMUM_BYTES, decompress
-from hlo_cli.inputs.pasted.strings import bytes_literal
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 STDIN = "<stdin>"
@@ -87,6 +86,10 @@ def decode(data: bytes, name: str, *, maximum_bytes: int = MAXIMUM_BYTES) -> str
         text = text.replace("\r\n", "\n")
     if not text or text.isspace():
         raise HloError(f"{name} is empty")
+    if text.startswith("HloModule ") or not ("b'" in text or 'b"' in text):
+        return text
+    from hlo_cli.inputs.pasted.strings import bytes_literal  # rarely needed
+
     literal = bytes_literal(text)
     return text if literal is None else decode(literal, name, maximum_bytes=maximum_bytes)
 

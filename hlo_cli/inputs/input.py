@@ -30,7 +30,7 @@ from hlo_cli.inputs.dumps import (
     skip_auxiliary,
 )
 from hlo_cli.inputs.files import STDIN, missing, read_file, read_stdin
-from hlo_cli.inputs.pasted.read import read_text
+from hlo_cli.inputs.texts import modules_in_text
 from hlo_cli.source import HloError, Source
 
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
@@ -247,7 +247,7 @@ def _modules(
         module = own.module if own else None
         yield Input(Source(name, ""), path, module, own, siblings, argument=argument, proto=content)
         return
-    found = read_text(content, name)
+    found = modules_in_text(content, name)
     dumps = [parse_dump_name(each.file_name) if each.file_name else None for each in found]
     marked = [dump for dump in dumps if dump is not None]
     kept: list[tuple[int, str | None]] = [(index, None) for index in range(len(found))]

@@ -44,7 +44,7 @@ def bytes_literal(text: str) -> bytes | None:
     >>> bytes_literal(f"in:\\n{b'HloModule m'!r}\\n")
     b'HloModule m'
     """
-    if text.startswith("HloModule ") or len(text) > _LONGEST or not any(mark in text for mark in _IN_BYTES):
+    if len(text) > _LONGEST or not any(mark in text for mark in _IN_BYTES):
         return None
     match = _BYTES.search(text)
     if match is None:

@@ -7,9 +7,9 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomProcess
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
-from hlo_cli.syntax.compiler_files.oom_messages import FoundHead
-from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed
-from hlo_cli.syntax.compiler_files.oom_tables import Details
+from hlo_cli.syntax.out_of_memory.messages import FoundHead
+from hlo_cli.syntax.out_of_memory.squeezed import Squeezed
+from hlo_cli.syntax.out_of_memory.tables import Details
 
 _STEP = re.compile(r"(?:StepId=|step)([0-9]{1,12}(?:[._][\w]{1,20}?)??)(?=\.?(?:Some|cgroup|$)|\.[A-Z]|[^\w.])")
 _CGROUP_LIMIT = re.compile(r"usage([0-9]{1,16})kB,limit([0-9]{1,16})kB")
@@ -25,8 +25,8 @@ _LONGEST_REASON: Final = 60
 def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
     """The process in a message; None for messages of other kinds.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_messages import found_heads
-    >>> from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+    >>> from hlo_cli.syntax.out_of_memory.messages import found_heads
+    >>> from hlo_cli.syntax.out_of_memory.squeezed import squeeze
     >>> text = squeeze("Out of memory: Killed process 7 (python3) total-vm:4kB, anon-rss:2kB, file-rss:1kB")
     >>> process = process_of(found_heads(text)[0], text)
     >>> process.name, process.pid, process.virtual_bytes, process.resident_bytes

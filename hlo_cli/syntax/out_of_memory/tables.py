@@ -11,7 +11,7 @@ from hlo_cli.ir.compiler_files.buffers import AllocationStats
 from hlo_cli.ir.compiler_files.out_of_memory import AllocatorStats, ChunkGroup, MemoryPart, TempUsage
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER
-from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, squeeze
+from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, squeeze
 
 _SIZE: Final = rf"({BYTES}|unknown(?:size)?)"
 _UTILIZED: Final = r"(?:\((?:[^()]|\([^()]{0,60}\)){0,200}\))?"

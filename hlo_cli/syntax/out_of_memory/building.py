@@ -16,11 +16,11 @@ from hlo_cli.ir.compiler_files.out_of_memory import (
 )
 from hlo_cli.source import Span
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
-from hlo_cli.syntax.compiler_files.oom_allocations import allocations_of
-from hlo_cli.syntax.compiler_files.oom_heads import TPU_SPACE
-from hlo_cli.syntax.compiler_files.oom_messages import SPARSE_CORE_SPACES, FoundHead
-from hlo_cli.syntax.compiler_files.oom_processes import memory_users, process_limit, process_of
-from hlo_cli.syntax.compiler_files.oom_records import (
+from hlo_cli.syntax.out_of_memory.allocations import allocations_of
+from hlo_cli.syntax.out_of_memory.heads import TPU_SPACE
+from hlo_cli.syntax.out_of_memory.messages import SPARSE_CORE_SPACES, FoundHead
+from hlo_cli.syntax.out_of_memory.processes import memory_users, process_limit, process_of
+from hlo_cli.syntax.out_of_memory.records import (
     record_after,
     retold_allocation,
     retold_kernel,
@@ -28,7 +28,7 @@ from hlo_cli.syntax.compiler_files.oom_records import (
     stack_allocation,
     tensor_allocation,
 )
-from hlo_cli.syntax.compiler_files.oom_tables import (
+from hlo_cli.syntax.out_of_memory.tables import (
     Details,
     allocator_stats,
     assignment_stats,
@@ -66,8 +66,8 @@ def message_of(
 ) -> OutOfMemory:
     """The message that begins with a sentence; its span is left to the caller.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_messages import found_heads
-    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.messages import found_heads
+    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
     >>> details = details_of("Out of memory allocating 64 bytes.")
     >>> message_of(found_heads(details.squeezed)[0], None, details, Places(None), Shapes()).used_bytes
     64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hlo_cli.syntax.compiler_files.oom_heads import Head
+from hlo_cli.syntax.out_of_memory.heads import Head
 
 _TORCH_OLD: Final = (
     r"\(GPU (?P<device>[0-9]{1,4}); (?P<capacity><BYTES>) total capacity; (?P<in_use><BYTES>) already allocated; "

@@ -10,14 +10,14 @@ from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
-from hlo_cli.syntax.compiler_files.oom_building import message_of, with_tables_before
-from hlo_cli.syntax.compiler_files.oom_extracts import extracts
-from hlo_cli.syntax.compiler_files.oom_joins import join_messages
-from hlo_cli.syntax.compiler_files.oom_log_lines import LogText, without_prefixes
-from hlo_cli.syntax.compiler_files.oom_messages import FoundHead, found_heads, headless
-from hlo_cli.syntax.compiler_files.oom_refusals import refusal
-from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
-from hlo_cli.syntax.compiler_files.oom_tables import Details
+from hlo_cli.syntax.out_of_memory.building import message_of, with_tables_before
+from hlo_cli.syntax.out_of_memory.extracts import extracts
+from hlo_cli.syntax.out_of_memory.joins import join_messages
+from hlo_cli.syntax.out_of_memory.log_lines import LogText, without_prefixes
+from hlo_cli.syntax.out_of_memory.messages import FoundHead, found_heads, headless
+from hlo_cli.syntax.out_of_memory.refusals import refusal
+from hlo_cli.syntax.out_of_memory.squeezed import squeeze
+from hlo_cli.syntax.out_of_memory.tables import Details
 
 _MOST_FAILURES: Final = 400
 _BEFORE: Final = 200_000

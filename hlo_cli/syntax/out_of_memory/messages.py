@@ -9,9 +9,9 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
-from hlo_cli.syntax.compiler_files.oom_heads import GPU_HEADS, TPU_HEADS, Head
-from hlo_cli.syntax.compiler_files.oom_other_heads import OTHER_HEADS, WEAK_HEADS
-from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, squeezed_pattern
+from hlo_cli.syntax.out_of_memory.heads import GPU_HEADS, TPU_HEADS, Head
+from hlo_cli.syntax.out_of_memory.other_heads import OTHER_HEADS, WEAK_HEADS
+from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, squeezed_pattern
 
 MESSAGES: Final = tuple(head for head in (*TPU_HEADS, *GPU_HEADS, *OTHER_HEADS) if not head.is_weak)
 SIGNS: Final = tuple(head for head in (*OTHER_HEADS, *WEAK_HEADS) if head.is_weak)
@@ -69,7 +69,7 @@ def number_of(text: str) -> int:
 def found_heads(squeezed: Squeezed) -> list[FoundHead]:
     """The messages in a text, without retries that are not failures; weak signs only if there is nothing else.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+    >>> from hlo_cli.syntax.out_of_memory.squeezed import squeeze
     >>> [found] = found_heads(squeeze("E: Out of memory allocating 64 bytes."))
     >>> found.head.target, found.size("used")
     ('cpu', 64)
@@ -153,7 +153,7 @@ def _plain_start(pattern: str) -> str:
 def headless(squeezed: Squeezed) -> list[FoundHead]:
     """A message whose first sentence is missing, if a list of allocations or a buffer assignment is there.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+    >>> from hlo_cli.syntax.out_of_memory.squeezed import squeeze
     >>> [found] = headless(squeeze("  2. Size: 8.00G\\n  Shape: f32[8]{0}\\n  Allocation type: HLO temp"))
     >>> found.head.kind
     'tpu-hbm'

@@ -10,7 +10,7 @@ from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
-from hlo_cli.syntax.compiler_files.oom_labels import (
+from hlo_cli.syntax.out_of_memory.labels import (
     custom_kernel,
     label_parts,
     purpose_of,
@@ -18,9 +18,9 @@ from hlo_cli.syntax.compiler_files.oom_labels import (
     tagged_place,
     window_of,
 )
-from hlo_cli.syntax.compiler_files.oom_messages import FoundHead
-from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, one_line
-from hlo_cli.syntax.compiler_files.oom_tables import Details
+from hlo_cli.syntax.out_of_memory.messages import FoundHead
+from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, one_line
+from hlo_cli.syntax.out_of_memory.tables import Details
 
 _SHAPE = re.compile(r"shape[=:]'?(\([^']{1,20000}?\)(?=')|[a-z][a-z0-9]{0,20}+\[[^\]\[]{0,400}\](?:\{[^{}]{0,200}\})?)")
 _SPACE = re.compile(r"[,'\s]space=([a-z_]{1,24})(?=[^a-z_]|\Z)")
@@ -73,7 +73,7 @@ class Record:
 def record_after(details: Details, size_bytes: int | None, places: Places, shapes: Shapes) -> Record | None:
     """The failed allocation of a message, from the brackets after it.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
     >>> text = " :: #allocation7 [shape = 'f32[8]{0}', space=hbm, size = 0x20, tag = 'output of add.3@{1}'] :: <none>"
     >>> record = record_after(details_of(text), 32, Places(None), Shapes())
     >>> record.space, str(record.allocation.place), record.allocation.tag
@@ -197,7 +197,7 @@ def sparse_core_allocation(found: FoundHead, details: Details, places: Places, s
 def retold_kernel(details: Details, size_bytes: int | None, places: Places) -> OomAllocation | None:
     """The kernel that a person names as the one that requests too much.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
     >>> retold_kernel(details_of("CompileTimeScopedVmemOom; `my_kernel` requested 17M"), None, Places(None)).label
     'my_kernel'
     """
@@ -212,7 +212,7 @@ def retold_kernel(details: Details, size_bytes: int | None, places: Places) -> O
 def retold_allocation(details: Details, places: Places, shapes: Shapes) -> OomAllocation | None:
     """The largest allocation as a person wrote it down; None if a shape is not given.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
     >>> text = "The largest allocation is the temp `bf16[5,8]`, **1.00 GiB**, labeled `fusion.4`."
     >>> str(retold_allocation(details_of(text), Places(None), Shapes()).shape)
     'bf16[5,8]{1,0}'

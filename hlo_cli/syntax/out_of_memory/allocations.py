@@ -11,9 +11,9 @@ from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
 from hlo_cli.syntax.compiler_files.names import NUMBER, Places, Shapes
-from hlo_cli.syntax.compiler_files.oom_labels import custom_kernel, label_parts, purpose_of, shape_end
-from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, one_line
-from hlo_cli.syntax.compiler_files.oom_tables import Details
+from hlo_cli.syntax.out_of_memory.labels import custom_kernel, label_parts, purpose_of, shape_end
+from hlo_cli.syntax.out_of_memory.squeezed import Squeezed, one_line
+from hlo_cli.syntax.out_of_memory.tables import Details
 
 _LIST = re.compile(r"Largestprogramallocationsin\w{1,12}?:|Peakbuffers:")
 _LISTED = re.compile(
@@ -61,7 +61,7 @@ class _Field:
 def allocations_of(details: Details, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
     """The allocations that a message lists, in its order, the largest first.
 
-    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
+    >>> from hlo_cli.syntax.out_of_memory.tables import details_of
     >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n"
     >>> text += "\\t\\tShape: f32[4096,384]\\n"
     >>> [allocation] = allocations_of(details_of(text), Places(None), Shapes())
