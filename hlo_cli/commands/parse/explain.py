@@ -71,26 +71,12 @@ def explain_alone(
     """Explains the only instruction of a text, with notes on the text; its operands are not in the text.
 
     >>> module = parse_module("%y = f32[2] add(f32[2] %x, f32[2] %x)")
-    >>> explain_alone(module, lone_instruction(module)).answer
+    >>> explain_alone(module, module.instruction("y")).answer
     'Adds two arrays: 2 f32 elements, 8 B, no padding'
     """
     setting = ExplainContext(module, target_of(module), is_alone=True, most_operands=most_operands)
     report = _report(instruction, setting, is_named=bool(NAMED.match(module.source.text.strip())))
     return replace(report, notes=(*notes, *report.notes))
-
-
-def lone_instruction(module: Module) -> Instruction | None:
-    """The instruction of a text that has only one, outside of any computation; None for any other text.
-
-    >>> lone_instruction(parse_module("ENTRY e { ROOT y = f32[2] constant({1, 2}) }")) is None
-    True
-    """
-    found = [each for each in module.instructions if each.opcode != opcodes.PARAMETER]
-    if len(found) != 1 or len(module.computations) != 1 or module.errors:
-        return None
-    text = module.source.text
-    is_outside = bool(text) and not any(word in text for word in ("HloModule", "ENTRY", "->", "{\n"))
-    return found[0] if is_outside else None
 
 
 def _report(instruction: Instruction, setting: ExplainContext, *, is_named: bool) -> Report:

@@ -10,9 +10,10 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.opcodes import FUSION
+from hlo_cli.ir.opcodes import FUSION, PARAMETER
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.cell import UNKNOWN
@@ -70,6 +71,21 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
+
+
+def lone_instruction(module: Module) -> Instruction | None:
+    """The instruction of a text that has only one, outside of any computation; None for any other text.
+
+    >>> from hlo_cli import parse_module
+    >>> lone_instruction(parse_module("ENTRY e { ROOT y = f32[2] constant({1, 2}) }")) is None
+    True
+    """
+    found = [each for each in module.instructions if each.opcode != PARAMETER]
+    if len(found) != 1 or len(module.computations) != 1 or module.errors:
+        return None
+    text = module.source.text
+    is_outside = bool(text) and not any(word in text for word in ("HloModule", "ENTRY", "->", "{\n"))
+    return found[0] if is_outside else None
 
 
 def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
