@@ -52,7 +52,7 @@ def only(text: str) -> OutOfMemory:
         (others.OTHER_KERNEL, "linux-oom-killer", 14692352 * KIB, 16 * GIB, "limit", None),
         (others.OTHER_KUBERNETES, "kubernetes", None, None, "", None),
         (others.OTHER_SLURM, "slurm", None, None, "", None),
-        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "limit", 0.6 * GIB),
+        (others.OTHER_RAY, "ray", 31 * GIB, 32 * GIB, "capacity", 0.6 * GIB),
     ],
 )
 def test_kinds_and_figures(
@@ -74,6 +74,8 @@ def test_the_row_of_a_kernel_has_its_purpose() -> None:
     )
     assert (scratch.size_bytes, scratch.padding_bytes, scratch.kind) == (36 * MIB, 18 * MIB, "scoped")
     assert str(scratch.shape) == "f8e4m3fn[2,2048,9,4,256]{4,3,2,1,0:T(8,128)(4,1)}"
+    [spills, *_] = only(messages.TPU_VMEM_OLD).allocations
+    assert (spills.label, spills.opcode) == ("register allocator spill slots", "")
     assert (window.tag, window.operand_number, window.label, window.place) == ("input window", 3, "", None)
 
 
@@ -100,6 +102,15 @@ def test_the_culprit_of_a_scoped_allocation_is_its_kernel() -> None:
 def test_purposes_of_failed_allocations(text: str, tag: str, operand: int | None, place: str) -> None:
     [culprit] = only(text).culprits
     assert (culprit.tag, culprit.operand_number, str(culprit.place)) == (tag, operand, place)
+
+
+def test_the_window_of_an_operand() -> None:
+    [culprit] = only(others.TPU_WINDOW).culprits
+    assert (str(culprit.shape), str(culprit.window), culprit.buffering) == (
+        "u8[268435456]{0}",
+        "f32[4096,8192]{1,0}",
+        2,
+    )
 
 
 def test_the_allocation_of_a_sparse_core() -> None:
@@ -134,6 +145,14 @@ def test_the_allocator_of_a_gpu() -> None:
         peak_reserved_bytes=0,
         largest_free_block_bytes=4 * GIB,
     )
+
+
+def test_the_allocator_of_another_framework() -> None:
+    old, new = only(others.OTHER_TORCH_OLD), only(others.OTHER_TORCH)
+    assert old.allocator is not None
+    assert (old.device, old.allocator.limit_bytes, old.reserved_bytes) == ("0", 4 * GIB, round(2.99 * GIB))
+    assert new.allocator == AllocatorStats(limit_bytes=round(39.5 * GIB))
+    assert new.device == "1"
 
 
 def test_processes_that_were_killed() -> None:
@@ -175,6 +194,8 @@ def test_the_newest_failure_is_answered_rather_than_warnings_and_other_programs(
         ("OSError: [Errno 24] Too many open files", "open files"),
         (messages.GPU_NO_FAILURE, "retry of an allocator"),
         ("Total hbm usage >= 260.14M:\n  reserved 204B\n  program 70.0K", "report of memory usage"),
+        ("zsh: killed     python train.py\n", "process that was killed"),
+        ("step 12\nKilled\n", "process that was killed"),
         ("RESOURCE_EXHAUSTED: something else", "does not name a memory"),
         ("INVALID_ARGUMENT: Executable(jit_f) expected parameter 2 of size 64 but got", "INVALID_ARGUMENT: Executable"),
         ("ModuleNotFoundError: No module named 'jax'", "ModuleNotFoundError: No module"),

@@ -55,6 +55,11 @@ def hard_wrapped(width: int) -> Callable[[str], str]:
     return wrap
 
 
+def prefixed(prefix: str) -> Callable[[str], str]:
+    """The text with a prefix before every line."""
+    return lambda text: prefix + text.rstrip("\n").replace("\n", "\n" + prefix)
+
+
 def colored(text: str) -> str:
     """Every few words in color."""
     chance = random.Random(3)
@@ -63,10 +68,7 @@ def colored(text: str) -> str:
 
 WRAPPINGS: dict[str, Callable[[str], str]] = {
     **{f"{width} columns": hard_wrapped(width) for width in (64, 80, 100, 133)},
-    **{
-        name: lambda text, prefix=prefix: prefix + text.rstrip("\n").replace("\n", "\n" + prefix)
-        for name, prefix in PREFIXES.items()
-    },
+    **{name: prefixed(prefix) for name, prefix in PREFIXES.items()},
     "no indentation": lambda text: re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE),
     "indented": lambda text: re.sub(r"^", "        ", text, flags=re.MULTILINE),
     "carriage returns": lambda text: text.replace("\n", "\r\n"),
@@ -93,3 +95,51 @@ def facts(text: str) -> list[OutOfMemory]:
 def test_messages_read_alike_however_they_are_wrapped(wrapping: str) -> None:
     for name, text in KINDS.items():
         assert facts(WRAPPINGS[wrapping](text)) == facts(text), name
+
+
+def test_prefixes_and_quoting_and_widths_combine() -> None:
+    chance = random.Random(11)
+    prefixes = [name for name in PREFIXES if "color" not in name and name != "line numbers"]
+    outer = [
+        "fence",
+        "html",
+        "json",
+        "repr",
+        "http",
+        "indented",
+        "doubled blank lines",
+        "written breaks",
+        "100 columns",
+    ]
+    for _ in range(250):
+        name, steps = chance.choice(list(KINDS)), (chance.choice(prefixes), chance.choice(outer))
+        wrapped = KINDS[name]
+        for step in steps:
+            wrapped = WRAPPINGS[step](wrapped)
+        assert facts(wrapped) == facts(KINDS[name]), (name, steps)
+
+
+@pytest.mark.parametrize("name", ["TPU_HBM", "TPU_VMEM", "GPU_RUN"])
+def test_damage_does_not_invent_rows(name: str) -> None:
+    """Whole lines that are missing leave the other facts where they were; sizes stay with their shapes."""
+    chance = random.Random(13)
+    lines = KINDS[name].split("\n")
+    known = {allocation.size_bytes: allocation for allocation in facts(KINDS[name])[0].allocations}
+    for _ in range(60):
+        first = chance.randrange(len(lines))
+        text = "\n".join(lines[:first] + lines[first + chance.randrange(1, 3) :])
+        for message in facts(text):
+            for allocation in message.allocations:
+                plain = known.get(allocation.size_bytes)
+                if plain is not None and not text.count("Size: ") < len(known):
+                    assert allocation.shape in (None, plain.shape)
+                    assert allocation.place in (None, plain.place)
+
+
+def test_many_workers_are_one_message() -> None:
+    text = "".join(
+        f"(Worker pid={number}) {line}\n" for number in range(20) for line in KINDS["TPU_HBM"].rstrip("\n").split("\n")
+    )
+    [message] = facts(text)
+    assert message.repetitions == 20
+    assert [replace(message, repetitions=1)] == facts(KINDS["TPU_HBM"])

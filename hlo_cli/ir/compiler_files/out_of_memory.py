@@ -143,7 +143,8 @@ class OomAllocation:
 
     `kind` is the compiler's word, such as `HLO temp`; sizes are as rounded in the message. `tag` is the purpose in few
     words, such as `input window` of operand `operand_number`, and `tag_text` its text in the message. `kernel` is the
-    name of a custom kernel, `target` its custom_call_target.
+    name of a custom kernel, `target` its custom_call_target; `window` is the block of an operand that the kernel keeps,
+    and `buffering` the number of its copies.
     """
 
     size_bytes: int | None = None
@@ -163,6 +164,8 @@ class OomAllocation:
     operand_number: int | None = None
     kernel: str = ""
     target: str = ""
+    window: Shape | None = None
+    buffering: int | None = None
 
     @property
     def padding_bytes(self) -> int:

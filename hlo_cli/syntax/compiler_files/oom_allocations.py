@@ -212,6 +212,7 @@ def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes
     if label is not None:
         name, opcode, label_shape, target = label_parts(squeezed.text[label.start : label.end])
         place = places.of(name) if name else None
+        opcode = opcode if name or " " not in label.text else ""
     parameter = entry.get("entryparametersubshape")
     shape = entry.get("shape", parameter)
     shape_text = shape.text if shape is not None and shape.text else label_shape

@@ -6,7 +6,14 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, MemoryPart, OomAllocation, OomKind, OutOfMemory
+from hlo_cli.ir.compiler_files.out_of_memory import (
+    AllocatorStats,
+    LimitMeaning,
+    MemoryPart,
+    OomAllocation,
+    OomKind,
+    OutOfMemory,
+)
 from hlo_cli.source import Span
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
 from hlo_cli.syntax.compiler_files.oom_allocations import allocations_of
@@ -111,6 +118,7 @@ def message_of(
         reserved_bytes=found.size("reserved"),
         original_bytes=found.size("original", "before"),
         process=process,
+        allocator=_other_allocator(found),
     )
     return with_tables_before(message, details)
 
@@ -188,6 +196,14 @@ def _kind(found: FoundHead, space: str) -> OomKind:
     if "stack" in found.groups and space == "vmem":
         return "tpu-vmem-stack"
     return _KINDS.get(space, TPU_SPACE)
+
+
+def _other_allocator(found: FoundHead) -> AllocatorStats | None:
+    """The figures of another framework's allocator; those of XLA's come in tables of their own."""
+    capacity, in_use = found.size("capacity", "capacity2"), found.size("in_use")
+    if found.head.kind != "pytorch" or (capacity is None and in_use is None):
+        return None
+    return AllocatorStats(limit_bytes=capacity, in_use_bytes=in_use, reserved_bytes=found.size("reserved"))
 
 
 def _usage(found: FoundHead, details: Details) -> tuple[MemoryPart, ...]:

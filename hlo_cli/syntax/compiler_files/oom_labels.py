@@ -24,6 +24,7 @@ _PURPOSE = re.compile(
     r"|[^.,(]{1,120}?)"
     r"(?: allocation)?(?: for operator (?:input|output))?(?:,? operand)?(?: (?P<number>[0-9]{1,6}))?(?=[.,(]|\s\(|\Z)"
 )
+_BUFFERING = re.compile(r"has ([0-9]{1,4}) buffering levels|is single buffered")
 _WINDOW = re.compile(r"window shape is ([a-z][a-z0-9]{0,20}+\[[0-9, ]{0,200}\])")
 
 
@@ -112,11 +113,12 @@ def tagged_place(tag: str) -> tuple[str, str] | None:
     return (scoped[1], "") if scoped else None
 
 
-def window_shape(tag: str) -> str:
-    """The shape of the window of an operand, from the text of a tag.
+def window_of(tag: str) -> tuple[str, int | None]:
+    """The shape of the window of an operand, and the number of its buffers, from the text of a tag.
 
-    >>> window_shape("input window allocation for operator input 0. The window shape is f32[8,128], while")
-    'f32[8,128]'
+    >>> window_of("input window for operator input 0. The window shape is f32[8]. This allocation is single buffered.")
+    ('f32[8]', 1)
     """
-    found = _WINDOW.search(tag)
-    return found[1].replace(" ", "") if found else ""
+    shape, levels = _WINDOW.search(tag), _BUFFERING.search(tag)
+    number = int(levels[1] or 1) if levels else None
+    return shape[1].replace(" ", "") if shape else "", number

@@ -98,8 +98,8 @@ def _matches(squeezed: Squeezed, heads: tuple[Head, ...]) -> Iterator[FoundHead]
             groups, ends, start = more | groups, more_ends | ends, earlier.start()
         elif head.needs_before:
             continue
-        if "device" in groups and groups["device"].isdigit():
-            groups["device"] = squeezed.first_word(ends["device"] - len(groups["device"]), ends["device"])
+        for name in groups.keys() & {"device", "device2"}:
+            groups[name] = squeezed.first_word(ends[name] - len(groups[name]), ends[name])
         code = _CODE.search(text, max(0, start - _CODE_BEFORE), start)
         yield FoundHead(head, start, match.end(), groups, ends, (code[1] or code[2]) if code else "")
 

@@ -89,7 +89,7 @@ OTHER_HEADS: Final = (
         r"(?P<used><BYTES>)/(?P<capacity><BYTES>) "
         r"\([0-9.]{1,12}\)(?:, which exceeds the memory usage threshold of (?P<threshold>[0-9](?:\.[0-9]{1,6})?))?",
         "host",
-        "limit",
+        "capacity",
     ),
     Head(
         "ray",

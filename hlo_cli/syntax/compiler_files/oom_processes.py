@@ -51,7 +51,7 @@ def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
             pid, name = killed[1], killed[2]
     exit_code = _EXIT_CODE.search(squeezed.text, max(0, found.start - 100), found.end + 100)
     is_container = found.head.kind == "kubernetes"
-    return OomProcess(
+    process = OomProcess(
         name,
         int(pid) if pid else None,
         found.size("virtual"),
@@ -61,6 +61,7 @@ def process_of(found: FoundHead, squeezed: Squeezed) -> OomProcess | None:
         _reason(found, squeezed),
         int(exit_code[1]) if exit_code and is_container else None,
     )
+    return process if process != OomProcess() else None
 
 
 def _reason(found: FoundHead, squeezed: Squeezed) -> str:

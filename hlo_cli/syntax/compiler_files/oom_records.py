@@ -10,7 +10,14 @@ from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
-from hlo_cli.syntax.compiler_files.oom_labels import custom_kernel, label_parts, purpose_of, shape_end, tagged_place
+from hlo_cli.syntax.compiler_files.oom_labels import (
+    custom_kernel,
+    label_parts,
+    purpose_of,
+    shape_end,
+    tagged_place,
+    window_of,
+)
 from hlo_cli.syntax.compiler_files.oom_messages import FoundHead
 from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, one_line
 from hlo_cli.syntax.compiler_files.oom_tables import Details
@@ -93,6 +100,7 @@ def record_after(details: Details, size_bytes: int | None, places: Places, shape
         label = number[0]
     named = tagged_place(tag_text)
     place = places.of(*named) if named else (places.of(label) if label and label[0] not in "<#" else None)
+    window, buffering = window_of(tag_text)
     is_scoped = ",scoped" in text[details.start : end]
     allocation = OomAllocation(
         size_bytes,
@@ -104,6 +112,8 @@ def record_after(details: Details, size_bytes: int | None, places: Places, shape
         tag_text=tag_text,
         operand_number=operand,
         kernel=custom_kernel(place.name, "tpu_custom_call", "") if place is not None and is_scoped else "",
+        window=shapes.of(window) if window else None,
+        buffering=buffering,
     )
     return Record(allocation, space_name)
 

@@ -9,6 +9,7 @@ from hlo_cli.source import HloError, Source, Span
 
 _CLIPPED: Final = 100
 _LONGEST: Final = 100_000
+_KILLED: Final = "a process that was killed, which the kernel does when the host has no memory left"
 _OTHERS: Final = (
     (
         r"[Qq]uota (?:exceeded|limit)|QUOTA_EXCEEDED|insufficient quota|[Rr]ate limit",
@@ -19,6 +20,7 @@ _OTHERS: Final = (
     (r"Too many open files|EMFILE", "too many open files"),
     (r"No space left on device|ENOSPC", "a full disk"),
     (r"Resource temporarily unavailable|can't start new thread", "too many threads or processes"),
+    (r"(?m:^(?:\S{1,40}: )?[Kk]illed(?=\s|$))|[Ee]xit ?[Cc]ode:? 137\b|signal 9\b|SIGKILL", _KILLED),
     (r"The caller indicates that this is not a failure", "a retry of an allocator that is not a failure"),
     (r"Total \w{2,8} usage >=|program HBM usage:", "a report of memory usage without a failure"),
 )
