@@ -194,7 +194,7 @@ def row(number: int, size: str, shape: str, *, op_name: str = "jit(f)/mul", unpa
         ),
         (
             others.OTHER_TORCH,
-            "Not an XLA message: PyTorch requested 2.5 GiB of GPU memory, but only 1.3 GiB is free",
+            "Not an XLA message: PyTorch requested 2.5 GiB of GPU memory, but only 1.3 GiB of 39.5 GiB is free",
         ),
         (
             others.OTHER_TENSORFLOW,
