@@ -194,7 +194,7 @@ def row(number: int, size: str, shape: str, *, op_name: str = "jit(f)/mul", unpa
         ),
         (
             others.OTHER_TORCH,
-            "Not an XLA message: PyTorch requested 2.5 GiB of GPU memory, but only 1.3 GiB is free",
+            "Not an XLA message: PyTorch requested 2.5 GiB of GPU memory, but only 1.3 GiB of 39.5 GiB is free",
         ),
         (
             others.OTHER_TENSORFLOW,
@@ -344,6 +344,8 @@ def test_blocks_that_fit_a_memory() -> None:
     single, block = advice(report(half))
     assert single.endswith(f"it then needs {format_bytes(4 * 1536 * 8192)}.")
     assert f"f32[768,8192] needs {format_bytes(2 * 4 * 768 * 8192)} with 2 buffers" in block
+    odd = others.TPU_WINDOW.replace("[4096,8192]", "[4097,8193]")
+    assert advice(report(odd)) == ["Use smaller blocks: blocks and scratch must shrink by 75% (192 MiB of 256 MiB)."]
     scratch = (
         "Allocation (size=209715200) would exceed memory (size=134217728) :: #allocation3 [shape = 'f32[51200,1024]"
         "{1,0:T(8,128)}', space=vmem, size = 0xc800000, scoped, tag = 'scratch operand'] :: my_scratch.1\n"

@@ -21,8 +21,11 @@ _ROUNDING: Final = _MIB // 200
 _WORD_BYTES: Final = WORD_BITS // 8
 
 
-def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer]:
-    """A smaller block of the window that does not fit, and the same block with one buffer, if that fits."""
+def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[SmallerBlock | SingleBuffer | Shrink]:
+    """The block of a window that does not fit with one buffer, if that fits, and a smaller block.
+
+    If no halved block has full tiles, the share by which it must shrink.
+    """
     size, limit = message.used_bytes, message.limit_bytes
     if not size or not limit:
         return
@@ -30,6 +33,8 @@ def block_advice(message: OutOfMemory, window: KernelWindow) -> Iterator[Smaller
         yield SingleBuffer(window, size // window.buffers)
     if (found := smaller_block(window.block, size, limit)) is not None:
         yield SmallerBlock(window, window.block, *found)
+    elif size > limit:
+        yield Shrink("blocks and scratch", size, size - limit)
 
 
 def smaller_block(block: ArrayShape, size_bytes: int, limit_bytes: int) -> tuple[ArrayShape, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Final
+from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
@@ -49,7 +49,15 @@ def report_of_message(source: Source) -> Report:
 def window_of_culprit(message: OutOfMemory) -> KernelWindow | None:
     """The window that did not fit, if the message has one."""
     culprit = next(iter(message.culprits), None)
-    return window_of(culprit.tag_text or culprit.tag) if culprit is not None else None
+    if culprit is None:
+        return None
+    if (found := window_of(culprit.tag_text or culprit.tag)) is not None:
+        return found
+    block, number = culprit.window, culprit.operand_number
+    if not isinstance(block, ArrayShape) or number is None:
+        return None
+    role: Literal["input", "output"] = "output" if culprit.tag.startswith("output") else "input"
+    return KernelWindow(role, number, block, block, culprit.buffering or 1)
 
 
 def parts_of(

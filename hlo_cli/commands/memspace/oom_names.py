@@ -24,6 +24,7 @@ _MEMORIES: Final[dict[OomKind, str]] = {
     "cpu": "host memory",
     "process": "host memory",
 }
+_WINDOWS: Final = ("input window", "output window")
 _LONGEST_ABBREVIATION: Final = 5
 _LONGEST_LABEL: Final = 100
 SEMAPHORES: Final = "SFLAG (semaphores)"
@@ -92,10 +93,15 @@ def tag_words(allocation: OomAllocation) -> str:
     >>> tag_words(OomAllocation(8, tag="input window", operand_number=2)), tag_words(OomAllocation(8))
     ('the input window of operand 2', '')
     """
-    if not allocation.tag:
+    if not (tag := tag_of(allocation)):
         return ""
     if (number := allocation.operand_number) is None:
-        return f"the {allocation.tag}"
-    if allocation.tag.endswith("window"):
-        return f"the {allocation.tag} of {'result' if allocation.tag.startswith('output') else 'operand'} {number}"
-    return f"the {allocation.tag} {number}"
+        return f"the {tag}"
+    if tag in _WINDOWS:
+        return f"the {tag} of {'result' if tag.startswith('output') else 'operand'} {number}"
+    return f"the {tag} {number}"
+
+
+def tag_of(allocation: OomAllocation) -> str:
+    """The tag of an allocation; that of a window is two words, however its text goes on."""
+    return next((window for window in _WINDOWS if allocation.tag.startswith(window)), allocation.tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name
+from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, tag_of
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
@@ -108,7 +108,7 @@ def _row(allocation: OomAllocation, match: tuple[str, str] | None) -> Row:
         None if size is None else size - padding,
         padding / size if size else None,
         allocation.kind or ("argument" if allocation.is_entry_parameter else None),
-        allocation.tag or None,
+        tag_of(allocation) or None,
         name or None,
         str(allocation.shape) if allocation.shape is not None else None,
         allocation.op_name or None,
@@ -157,7 +157,7 @@ def _culprit_facts(
     is_instruction = allocation.place is not None or bool(allocation.opcode) or match is not None
     labeled = {
         "kind": allocation.kind,
-        "tag": (allocation.tag or allocation.tag_text) + operand,
+        "tag": (tag_of(allocation) or allocation.tag_text) + operand,
         "shape without type" if is_shape else "instruction" if is_instruction else "name": name,
         "kernel": allocation.kernel if kernel_name(allocation) == allocation.kernel != name else "",
         "target": allocation.target,

@@ -47,7 +47,14 @@ def lines(facts: Facts, style: Style) -> Iterator[Line]:
 
 
 def _whole(fact: Fact, before: str, style: Style) -> Iterator[Line]:
-    """The whole remark, its further lines below its first."""
+    """The whole remark, its further lines below its first.
+
+    >>> from hlo_cli.report.text import plain_text
+    >>> path = Fact("op_name", remark="jit(step)/encoder/layer_3/attention/dot_general", is_whole=True)
+    >>> for line in lines(Facts("culprit", (path,)), Style(width=36)): print(plain_text(line))
+    op_name  jit(step)/encoder/layer_3/a
+             ttention/dot_general
+    """
     lead = before + (AFTER_AMOUNT if fact.amounts else "")
     indent = cell_width(lead)
     for at, part in enumerate(fill((Run(style.show(fact.remark)),), max(style.room - indent, _NARROWEST))):
