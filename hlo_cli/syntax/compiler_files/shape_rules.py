@@ -49,7 +49,7 @@ _FAMILIES: Final = (
             r"|Negative slice size"
         ),
         "slice",
-        "A slice lies within its operand: 0 ≤ start ≤ limit ≤ size in every dimension.",
+        "A slice is within its operand: 0 ≤ start ≤ limit ≤ size in every dimension.",
     ),
     (
         r"Broadcast dimension|Broadcast requires|Size of broadcast dimension",
