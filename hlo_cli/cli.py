@@ -14,7 +14,7 @@ from hlo_cli._version import __version__
 
 TYPE_CHECKING = False  # importing typing would cost as much as starting Python
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Final
 
     import click
@@ -85,6 +85,7 @@ hlo explains XLA HLO dumps: layouts, memory, overlap, fusion, and changes.
 {rows}
 
 DUMP is a file, a directory written by --xla_dump_to, or - for stdin.
+Without a command, `hlo FILE` explains any dump, error message, or shape.
 Run `hlo COMMAND -h` for options, `hlo help` for topics, and `hlo help dump` to
 learn how to create a dump.
 """
@@ -95,8 +96,10 @@ def help_screen() -> str:
     rows = "\n".join(f"  {name:<12}{summary}" for name, (_, summary) in COMMANDS.items())
     return f"""\
 Usage: hlo COMMAND [OPTIONS] [INPUT]...
+       hlo INPUT
 
 Explain XLA HLO dumps from TPU, GPU, and CPU. No XLA or accelerator needed.
+Without a command, `hlo FILE` explains any dump, error message, or shape.
 
 Examples:
   hlo parse dump/
@@ -129,13 +132,24 @@ def _dispatch(arguments: list[str]) -> int:
         return _complete(os.environ[COMPLETION_VARIABLE])
     first = arguments[0] if arguments else ""
     if not arguments:
-        print(questions_screen(), end="")
-    elif first in ("-h", "--help"):
+        return _answer_stdin()
+    if first in ("-h", "--help"):
         print(help_screen(), end="")
     elif first in ("-V", "--version"):
         print(f"hlo {__version__}")
     else:
         return _run(arguments)
+    return 0
+
+
+def _answer_stdin() -> int:
+    """Explains what is piped to `hlo` without arguments; without a pipe, the questions."""
+    from hlo_cli.commands.front.stdin import has_content
+
+    _watch_stdin(())
+    if has_content():
+        return _run(["parse", "-"])
+    print(questions_screen(), end="")
     return 0
 
 
@@ -145,7 +159,12 @@ def _run(arguments: list[str]) -> int:
     from hlo_cli.commands.shared.group import CommandTable, error_of, show
     from hlo_cli.source import HloError
 
-    table = CommandTable(COMMANDS)
+    _watch_stdin(arguments)
+    if arguments[0] not in COMMANDS:
+        from hlo_cli.commands.front.door import with_command
+
+        arguments = with_command(arguments, COMMANDS)
+    table = CommandTable(COMMANDS, _unknown_word)
     try:
         with table.make_context("hlo", arguments, obj=_answer) as context:
             code = table.invoke(context)
@@ -158,6 +177,20 @@ def _run(arguments: list[str]) -> int:
         show(error, arguments)
         return 2
     return int(code or 0)
+
+
+def _watch_stdin(arguments: Collection[str]) -> None:
+    """Shows a note on a terminal while standard input is awaited."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        from hlo_cli.commands.front.stdin import watch_stdin
+
+        watch_stdin(arguments)
+
+
+def _unknown_word(word: str, commands: Sequence[str]) -> HloError:
+    from hlo_cli.commands.front.words import unknown_word_error
+
+    return unknown_word_error(word, commands)
 
 
 def _answer(error: HloError, context: click.Context) -> int:

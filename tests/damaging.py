@@ -7,15 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+import compiler_messages
+import oom_messages
 from hlo_cli.ir.operations import OPCODE_ARITY
 from hlo_cli.library import parse_module
 from hlo_cli.syntax.proto.write import module_to_bytes
 from hlo_cli.transform.extract import extract
 from protos import PROTOS
 from strategies import dump_text, dumps
+from wrapping import WRAPPINGS
 
 LONGEST = 20_000
 PROTO_SHARE = 0.3
+WRAPPED_SHARE = 0.25
 MEANING_SHARE = 0.7
 """Of so many texts every line can still be read, and says something else."""
 PROTO_MARK = "\ue000"
@@ -80,6 +84,13 @@ _ODD_NUMBERS = (
     "1e9",
 )
 _OPCODES = tuple(OPCODE_ARITY)
+MESSAGES = tuple(
+    text
+    for messages in (oom_messages, compiler_messages)
+    for name, text in vars(messages).items()
+    if name.isupper() and isinstance(text, str)
+)
+"""Messages of compilers, allocators, and systems."""
 
 
 @dataclass(slots=True)
@@ -111,7 +122,19 @@ class Damager:
 
     def next(self) -> str:
         """A damaged text, or a damaged proto behind `PROTO_MARK`."""
-        return self.damaged_proto() if self.random.random() < PROTO_SHARE else self.damaged()
+        chance = self.random.random()
+        if chance < PROTO_SHARE:
+            return self.damaged_proto()
+        return self.wrapped() if chance < PROTO_SHARE + WRAPPED_SHARE else self.damaged()
+
+    def wrapped(self) -> str:
+        """A damaged text or message as it is pasted, damaged once more or not."""
+        text = self.damaged() if self.random.random() < 0.5 else self.random.choice(MESSAGES)
+        for _ in range(self.random.choice((0, 1, 1, 2))):
+            text = self.random.choice(tuple(WRAPPINGS.values()))(text)
+        for _ in range(self.random.choice((0, 0, 1, 2, 6))):
+            text = self.random.choice(_DAMAGES)(self, text)
+        return text[: 4 * self.longest]
 
     def damaged(self) -> str:
         """A dump, or a part of one, with up to six things done to it."""

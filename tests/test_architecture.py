@@ -56,6 +56,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "layout": {"dataflow", "hardware"},
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
+        "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
         "matching": {"cost"},
@@ -68,6 +69,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             name: {"shared"}
             for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
         },
+        "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },
     "inputs": {"pasted": set()},
@@ -84,6 +86,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "strict": {"attributes", "literals", "scanning", "values"},
         "text": {"attributes", "literals", "scanning", "strict", "values"},
         "proto": {"attributes", "literals", "scanning", "text", "values"},
+        "proto_text": {"proto", "scanning"},
     },
     "transform": {"scheduling": set(), "fusing": {"scheduling"}},
 }

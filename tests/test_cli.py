@@ -166,7 +166,7 @@ def test_library_knows_no_other_name() -> None:
 
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [("", [*cli.COMMANDS]), ("la", ["layout"]), ("--v", ["--version"]), ("x", [])],
+    [("", [*cli.COMMANDS]), ("la", ["layout"]), ("--v", ["--version"]), ("x", ["x"])],
 )
 def test_completion_offers_what_can_follow(line: str, offered: list[str]) -> None:
     done = hlo(_HLO_COMPLETE="bash_complete", COMP_WORDS=f"hlo {line}", COMP_CWORD="1")
@@ -223,13 +223,6 @@ def test_wrong_usage(
 ) -> None:
     assert probe(nothing)(*arguments) == 2
     assert capsys.readouterr() == ("", message)
-
-
-def test_a_file_in_place_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dump = tmp_path / "dump.txt"
-    dump.touch()
-    assert cli.main([str(dump)], standalone=False) == 2
-    assert f"help: to read the file '{dump}', run `hlo parse {dump}`" in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_error_shows_its_place(

@@ -12,9 +12,9 @@ import pytest
 import oom_messages as messages
 from hlo_cli import parse_module
 from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
-from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
+from hlo_cli.ir.compiler_files.out_of_memory import AllocatorStats, MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.source import HloError, Source
-from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
+from hlo_cli.syntax.compiler_files.oom import parse_out_of_memory
 from timing import is_linear
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -48,7 +48,7 @@ def only(text: str) -> OutOfMemory:
         (messages.GPU_DRIVER, "run", "gpu", "", GIB, None, None),
         (messages.GPU_SHARED, "compile", "gpu", "shared memory", 131072, 101376, 29696),
         (messages.GPU_REMATERIALIZATION, "compile", None, "", 2 * GIB, GIB, GIB),
-        (messages.CPU_RUN, "run", "cpu", "", 16 * GIB, None, None),
+        (messages.CPU_RUN, "run", "cpu", "host", 16 * GIB, None, None),
     ],
 )
 def test_every_form_gives_its_numbers(
@@ -115,13 +115,16 @@ def test_the_cause_of_small_memories_that_overflow() -> None:
         assert str(only(text).cause) == cause
     [allocation] = only(messages.TPU_ALLOCATION).allocations
     assert (allocation.kind, str(allocation.shape), allocation.size_bytes) == ("scoped", "u8[8388608]{0}", 8 * MIB)
-    assert allocation.tag.startswith("input window allocation")
+    assert (allocation.tag, allocation.operand_number) == ("input window", 0)
+    assert allocation.tag_text.startswith("input window allocation")
 
 
 def test_statistics_of_buffer_assignment_and_allocator() -> None:
-    allocator, execution, again = read(messages.GPU_RUN)
-    assert (allocator.device, allocator.limit_bytes) == ("GPU_0_bfc", 3 * GIB)
-    assert [(chunk.count, chunk.size_bytes) for chunk in allocator.chunks] == [(2, 512 * MIB), (1, MIB)]
+    execution = only(messages.GPU_RUN)
+    assert execution.allocator == AllocatorStats(limit_bytes=3 * GIB, in_use_bytes=1_074_790_400)
+    assert (execution.device, execution.limit_bytes) == ("GPU_0_bfc", 3 * GIB - 1_074_790_400)
+    assert (execution.limit_meaning, execution.free_bytes) == ("free", execution.limit_bytes)
+    assert [(chunk.count, chunk.size_bytes) for chunk in execution.chunks] == [(2, 512 * MIB), (1, MIB)]
     stats = execution.stats
     assert stats is not None
     assert (stats.parameter_bytes, stats.constant_bytes, stats.preallocated_temp_bytes) == (GIB, 4, 2 * GIB)
@@ -129,8 +132,7 @@ def test_statistics_of_buffer_assignment_and_allocator() -> None:
     product, parameter = execution.allocations
     assert (product.opcode, product.source_line, str(product.shape)) == ("custom-call", 175, "f32[5104,78898]{1,0}")
     assert parameter.is_entry_parameter
-    assert not again.allocations
-    assert newest((allocator, execution, again)) is execution
+    assert (execution.kind, execution.target, execution.repetitions) == ("gpu-buffer-assignment", "gpu", 2)
 
 
 def test_codes_devices_and_modules() -> None:
@@ -158,7 +160,7 @@ def test_candidates_of_an_opcode_have_its_shape_and_op_name() -> None:
         ' metadata={op_name="jit(step)/dot_general[precision=None]"}'
         ' ROOT wrong = f32[5104,78899] custom-call(big), custom_call_target="a" }'
     )
-    _, message, _ = parse_out_of_memory(Source("error.txt", messages.GPU_RUN), module)
+    [message] = parse_out_of_memory(Source("error.txt", messages.GPU_RUN), module)
     product, parameter = message.allocations
     assert [each.name for each in candidate_instructions(product, module)] == ["found"]
     assert [each.name for each in candidate_instructions(replace(product, op_name="gone"), module)] == ["near", "found"]
@@ -196,8 +198,9 @@ def test_line_breaks_written_as_two_characters_are_line_breaks() -> None:
 def test_each_message_is_reported_once_and_in_order() -> None:
     found = read(ALL + ALL)
     assert all(first.span.start < second.span.start for first, second in pairwise(found))
-    assert len(found) == 20
-    assert found == read(ALL)
+    assert len(found) == 18
+    assert all(each.repetitions > 1 for each in found)
+    assert [replace(each, repetitions=1) for each in found] == [replace(each, repetitions=1) for each in read(ALL)]
 
 
 def test_retries_are_not_failures() -> None:
@@ -213,10 +216,10 @@ def test_other_texts_are_rejected(text: str) -> None:
 
 def test_damaged_messages_are_read_as_far_as_they_go() -> None:
     chance = random.Random(5)
-    for _ in range(300):
+    for _ in range(100):
         start, length = chance.randrange(len(ALL)), chance.randrange(1, 400)
         damaged = ALL[:start] + ALL[start + length :]
-        assert 15 <= len(read(damaged)) <= 21
+        assert 13 <= len(read(damaged)) <= 19
 
 
 @pytest.mark.parametrize(
@@ -234,6 +237,17 @@ def test_damaged_messages_are_read_as_far_as_they_go() -> None:
         " \n",
         "Total hbm usage >= 1G:\n\n",
         "\x1b[0m",
+        "oom ",
+        "a ",
+        "Tag:",
+        "Chunks of size 1 totalling ",
+        "Limit: 1\n",
+        "Attempting to allocate 1G",
+        'op_name="',
+        "largest allocation f32[1",
+        "Killed process 1 (",
+        "2026-01-02 10:11:12 ",
+        "a/b:1] ",
     ],
 )
 def test_reading_needs_linear_time(part: str) -> None:

@@ -24,6 +24,7 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"ML\xefR", "MLIR bytecode"),
     (b"\xcf\xfa\xed\xfe", "a Mach-O object file"),
 )
+_PASS_A_DUMP = "pass the HLO dump, such as *after_optimizations.txt"
 _FIRST_FIELD = b"\n"
 """First bytes of protos that hold a module: field 1, length-delimited; the name or a message."""
 AS_TEXT = "to dump text, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text'"
@@ -123,7 +124,7 @@ def _is_binary(head: bytes, name: str) -> bool:
     """Whether data is a proto, by its first field; HloError for other binary data."""
     for magic, what in _BINARY:
         if head.startswith(magic):
-            raise HloError(f"{name} is not HLO text; it looks like {what}")
+            raise HloError(f"{name} is not HLO text; it looks like {what}", hint=_PASS_A_DUMP)
     if head[257:262] == b"ustar":
         raise HloError(f"{name} is a tar archive", hint="extract it and pass a file or directory")
     sample = head[:4096]

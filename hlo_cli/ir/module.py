@@ -253,8 +253,9 @@ class Module:
         name = name.removeprefix("%")
         if name in named:
             return named[name]
-        close = nearest(name, named)
-        raise HloError(f"{what} '{name}' not found in {self.name}", hint=did_you_mean(close))
+        listing = "run `hlo parse DUMP --instructions` to list all instructions" if what == "instruction" else None
+        hint = did_you_mean(nearest(name, named)) or listing
+        raise HloError(f"{what} '{name}' not found in {self.name}", hint=hint)
 
     def _header_value_of(self, name: str, kind: type[_T]) -> _T | None:
         value = self.header_value(name)

@@ -49,6 +49,8 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 )
 """All rules, sorted by code."""
 
+_LISTED: Final = 6
+"""The most rules of a group that an error lists."""
 ALL_RULES: Final = "ALL"
 
 
@@ -103,4 +105,9 @@ def _checked(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _unknown_rule(code: str) -> HloError:
+    group = [rule.code for rule in RULES if code and rule.code.startswith(code.upper())]
+    if group:
+        listed = ", ".join(group[:_LISTED]) + (", …" if len(group) > _LISTED else "")
+        hint = f"its rules are {listed}; run `hlo lint --explain {group[0]}`"
+        return HloError(f"'{code}' is a group of {len(group)} rules, not a rule", hint=hint)
     return HloError(f"unknown rule '{code}'", hint="run `hlo lint --list-rules` to list all rules")

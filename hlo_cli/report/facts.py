@@ -27,6 +27,8 @@ class Amount:
 class Fact:
     """One line: a label, amounts aligned with those of other lines, and a remark, which machines get as `note`.
 
+    A remark that `is_whole` goes on in further lines instead of being cut.
+
     >>> Fact("arguments", (Amount("count", 63),), "61 are donated").label
     'arguments'
     """
@@ -34,6 +36,7 @@ class Fact:
     label: str
     amounts: tuple[Amount, ...] = ()
     remark: str = ""
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

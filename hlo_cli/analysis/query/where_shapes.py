@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.matmuls import is_matmul
 from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
+from hlo_cli.analysis.query.where_opcodes import EXACT
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.ir.type_names import foreign_type, in_xla_types, xla_type
+from hlo_cli.ir.where import Comparison, Text, Where
+from hlo_cli.source import did_you_mean
 
 T = TypeVar("T")
 
@@ -26,7 +31,24 @@ def shape_fields(instruction_of: Callable[[T], Instruction], shape_of: Callable[
 
     result_of = result_shape(instruction_of, shape_of)
     arrays = {name: Reader(kind, of_shape(read, result_of)) for name, (kind, read) in _ARRAY_FIELDS.items()}
-    return arrays | {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _SHAPE_FIELDS.items()}
+    arrays["dtype"] = replace(arrays["dtype"], check=_check_type)
+    shapes = {name: Reader(kind, of_shape(read, shape_of)) for name, (kind, read) in _SHAPE_FIELDS.items()}
+    shapes["shape"] = replace(shapes["shape"], check=_check_shape)
+    return arrays | shapes
+
+
+def _check_type(where: Where, comparison: Comparison) -> None:
+    """Raises HloError for an element type under a framework's name, which no module contains."""
+    for value in comparison.values if comparison.operator in EXACT else ():
+        if isinstance(value, Text) and (name := xla_type(value.text)) is not None:
+            raise where.error(f"unknown element type '{value.text}'", value.span, did_you_mean(name))
+
+
+def _check_shape(where: Where, comparison: Comparison) -> None:
+    for value in comparison.values if comparison.operator in EXACT else ():
+        if isinstance(value, Text) and foreign_type(value.text) is not None:
+            hint = did_you_mean(in_xla_types(value.text))
+            raise where.error(f"unknown element type in '{value.text}'", value.span, hint)
 
 
 def result_shape(instruction_of: Callable[[T], Instruction], shape_of: Callable[[T], Shape]) -> Callable[[T], Shape]:

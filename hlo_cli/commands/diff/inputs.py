@@ -112,6 +112,9 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     before, after = side_of(old, reading), side_of(new, reading)
     comparison = view.compare(before.module, after.module)
     notes = tuple(Diagnostic("note", note) for each in (old, new) for note in each.notes)
+    if before.module.is_part or after.module.is_part:
+        words = "these are parts of modules; only instructions in the text are compared"
+        notes = (*notes, Diagnostic("note", words))
     report = report_of_diff(comparison, before, after, view, arguments)
     errors = (*before.module.errors, *after.module.errors)
-    return replace(report, notes=notes), view.differs(comparison), errors
+    return replace(report, notes=(*notes, *report.notes)), view.differs(comparison), errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
@@ -19,6 +19,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def report_of_diff(
         },
         parts=parts,
         next=_next(arguments, view) if differs else (),
+        notes=tuple(_notes(before.module, after.module, view)),
         input={
             "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
             "after": {"path": after.path, "module": after.module.name, "stage": after.stage},
@@ -96,6 +98,15 @@ def answer_of(comparison: ModuleDiff) -> str:
     moved = f", {len(comparison.moved):,} moved" if comparison.moved else ""
     header = f"; header changed: {', '.join(c.name for c in comparison.header)}" if comparison.header else ""
     return f"{words}; {len(comparison.added):,} added, {len(comparison.removed):,} removed{moved}{header}"
+
+
+def _notes(before: Module, after: Module, view: View) -> Iterator[Diagnostic]:
+    """Notes on words of --ignore that neither name a kind of change nor occur in the modules."""
+    texts = (before.source.text, after.source.text)
+    for word in view.ignored if all(texts) else ():  # a proto has no text
+        if word not in KINDS and not any(word in text for text in texts):
+            kinds = ", ".join(kind.replace("_", " ") for kind in KINDS)
+            yield Diagnostic("note", f"--ignore {word} has no effect", hint=f"it takes an attribute, or one of {kinds}")
 
 
 def _nothing(comparison: ModuleDiff, view: View) -> str:

@@ -38,6 +38,7 @@ _TOPICS: Final = (
     Topic("lint", "Reference", "Rules, settings, and baselines of hlo lint; use in CI"),
     Topic("chips", "Reference", "Supported chips and how times are estimated"),
     Topic("formats", "Reference", "Input, output formats, colors, and environment variables"),
+    Topic("messages", "Reference", "Error messages and other text that can be pasted"),
     Topic("exit-codes", "Reference", "Exit codes of each command, for shell scripts and CI"),
     Topic("glossary", "Reference", "Terms and columns; hlo help glossary TERM shows one entry"),
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),

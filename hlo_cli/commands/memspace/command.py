@@ -16,6 +16,7 @@ from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.memspace.options import MemspaceOptions
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
@@ -134,26 +135,43 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
     single = about_one(given)
     options = memspace_options(given)
-    if options.oom is not None and not inputs:
-        return write_report(_report_of_error(options.oom, None), output)
+    if options.oom is not None:
+        return _explain_error(options, inputs, reading, single, output)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=single)
     if isinstance(loaded, Many):
         from hlo_cli.commands.memspace.each import memspace_each
 
         return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
-    if options.oom is not None:
-        return write_report(_report_of_error(options.oom, loaded), output)
     report = _report(loaded, options, reading.command_line(inputs))
     code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 
-def _report_of_error(path: str, loaded: Loaded | None) -> Report:
-    from hlo_cli.commands.memspace.oom import report_of_message
+def _explain_error(
+    options: MemspaceOptions,
+    inputs: tuple[str, ...],
+    reading: InputOptions,
+    single: tuple[str, ...],
+    output: OutputOptions,
+) -> int:
+    """Answers the out-of-memory error of `--oom`, with the dump if one is given."""
     from hlo_cli.inputs.compiler_files import read_plain
 
-    return report_of_message(read_plain(path), loaded)
+    source = read_plain(options.oom or "-")
+    if not inputs:
+        from hlo_cli.commands.memspace.oom import report_of_message
+
+        return write_report(report_of_message(source), output)
+    from hlo_cli.commands.memspace.oom_dump import load_dump, report_of_message_and_dump
+    from hlo_cli.commands.shared.compiler_memory import compiler_memory
+    from hlo_cli.commands.shared.load import check_running, what_was_read
+
+    loaded, argument = load_dump(source, inputs, reading, single)
+    check_running(loaded.module)
+    memory = compiler_memory(loaded, chip=options.chip, release=options.release)
+    report = report_of_message_and_dump(source, loaded, memory, options, argument)
+    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
 def _report(loaded: Loaded, options: MemspaceOptions, argument: str) -> Report:

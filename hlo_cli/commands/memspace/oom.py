@@ -1,152 +1,132 @@
-"""`hlo memspace --oom FILE [DUMP]`: an out-of-memory error as a table."""
+"""`hlo memspace --oom FILE [DUMP]`: the answer to an out-of-memory error."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import Final
 
-from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
-from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
-from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
-from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column, Share
-from hlo_cli.report.facts import Amount, Fact, Facts
-from hlo_cli.report.numbers import format_bytes, format_count, format_percent
+from hlo_cli.analysis.hardware.chips import USUAL_TPU
+from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
+from hlo_cli.analysis.out_of_memory.rules import advice_of
+from hlo_cli.commands.memspace.oom_advice import advice_passage
+from hlo_cli.commands.memspace.oom_answer import answer_of_message
+from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name
+from hlo_cli.commands.memspace.oom_other import is_host_only
+from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
+from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
+from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part, Report
-from hlo_cli.report.table import Table
-from hlo_cli.source import Source
+from hlo_cli.source import Diagnostic, Source
+from hlo_cli.syntax.compiler_files.kernel_windows import window_of
 from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
 
-_LONGEST_ABBREVIATION = 5
-_WHEN = {"compile": "during compilation", "load": "while loading the program", "run": "during execution"}
+_UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
+"""Names of sources that are not files."""
 
 
-def report_of_message(source: Source, loaded: Loaded | None) -> Report:
-    """The last message in a text: requested and available sizes, the program's parts, and the largest allocations."""
-    messages = parse_out_of_memory(source, loaded.module if loaded is not None else None)
+def report_of_message(source: Source) -> Report:
+    """The last message in a text: what ran out, the culprits, what else fills the memory, and what to do."""
+    messages = parse_out_of_memory(source)
     message = newest(messages)
+    window = window_of_culprit(message)
+    advice = advice_of(message, window, warnings=[each for each in messages if each.is_warning and each != message])
     return Report(
         "memspace",
-        _answer(message),
-        numbers={
-            "messages": len(messages),
-            "space": message.space or None,
-            "stage": message.stage,
-            "used_bytes": message.used_bytes,
-            "limit_bytes": message.limit_bytes,
-            "exceeded_by_bytes": message.exceeded_by_bytes,
-            "listed_bytes": message.allocated_bytes,
-            "padding_bytes": message.padding_bytes,
-        },
-        parts=_parts(message, loaded),
-        next=("hlo help memory",),
-        notes=notes_of(loaded) if loaded is not None else (),
-        input=input_facts(loaded) if loaded is not None else {"path": source.name, "line": _line(source, message)},
+        answer_of_message(message),
+        numbers=numbers_of(message, messages),
+        parts=parts_of(source, messages, message, advice, {}),
+        next=(*dump_commands(source, advice), *layout_commands(advice), "hlo help memory"),
+        notes=notes_on(message),
+        input={"path": source.name, "line": source.position(message.span.start).line},
     )
 
 
-def _line(source: Source, message: OutOfMemory) -> int:
-    return source.position(message.span.start).line
+def window_of_culprit(message: OutOfMemory) -> KernelWindow | None:
+    """The window that did not fit, if the message has one."""
+    culprit = next(iter(message.culprits), None)
+    return window_of(culprit.tag_text or culprit.tag) if culprit is not None else None
 
 
-def _answer(message: OutOfMemory) -> str:
-    space = message.space.upper() if len(message.space) <= _LONGEST_ABBREVIATION else message.space.capitalize()
-    space = space or "memory"
-    words = f"Out of {space} {_WHEN[message.stage]}"
-    if message.used_bytes is not None:
-        words += f": {format_bytes(message.used_bytes)} requested"
-        words += f" of {format_bytes(message.limit_bytes)}" if message.limit_bytes is not None else ""
-    if message.exceeded_by_bytes:
-        words += f" ({format_bytes(message.exceeded_by_bytes)} over the limit)"
-    if message.allocations and message.padding_bytes:
-        share = format_percent(message.padding_bytes / max(message.allocated_bytes, 1))
-        words += f"; {share}% of the {format_count(len(message.allocations), 'listed allocations')} is padding"
-    return words
-
-
-def _parts(message: OutOfMemory, loaded: Loaded | None) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for name, title, facts in (
-        ("usage", "", _facts(message.usage)),
-        ("program", "Program allocations", _facts(message.program) + _fragmentation(message)),
-        ("assignment", "", _stats(message)),
-    ):
-        parts += [Facts(name, facts, title=title)] if facts else []
-    if message.chunks:
-        parts.append(_chunks_table(message))
-    return (*parts, _allocations_table(message, loaded))
-
-
-def _facts(parts: Sequence[MemoryPart]) -> tuple[Fact, ...]:
-    return tuple(_fact(part.name, part.size_bytes) for part in parts)
-
-
-def _fact(name: str, size_bytes: int | None) -> Fact:
-    return Fact(name, (Amount("bytes", UNKNOWN if size_bytes is None else size_bytes, "bytes"),))
-
-
-def _fragmentation(message: OutOfMemory) -> tuple[Fact, ...]:
-    temp = message.temp
-    if temp is None or temp.fragmentation_bytes is None:
-        return ()
-    return (_fact("fragmentation", temp.fragmentation_bytes),)
-
-
-def _stats(message: OutOfMemory) -> tuple[Fact, ...]:
-    stats = message.stats
-    if stats is None:
-        return ()
+def parts_of(
+    source: Source,
+    messages: Sequence[OutOfMemory],
+    message: OutOfMemory,
+    advice: Sequence[Advice],
+    matches: Mapping[int, tuple[str, str]],
+) -> tuple[Part, ...]:
+    """The culprits, advice, and what else fills the memory; `matches` are names and places in a dump by row."""
+    several = len(message.culprits) > 1
+    allocations = allocations_table(
+        message, matches, title="Allocations, the largest first" if several else "", is_for_people=True
+    )
     return (
-        _fact("parameters", stats.parameter_bytes),
-        _fact("constants", stats.constant_bytes),
-        _fact("live-out", stats.maybe_live_out_bytes),
-        _fact("temporaries", stats.preallocated_temp_bytes),
-        _fact("total", stats.total_bytes),
+        *culprit_facts(message, window_of_culprit(message), matches.get(0)),
+        allocations,
+        *advice_passage(advice, memory_name(message)),
+        *_names(message),
+        *fill_facts(message),
+        messages_table(source, messages, is_main=not allocations.rows),
     )
 
 
-def _chunks_table(message: OutOfMemory) -> Table:
-    """The chunks that were allocated when the allocation failed, grouped by size, the largest total first."""
-    columns = (
-        Column("chunks", "chunks", "count", total="sum"),
-        Column("chunk_bytes", "chunk size", "bytes"),
-        Column("bytes", "", "bytes", total="sum"),
-    )
-    groups = sorted(message.chunks, key=lambda group: -group.count * group.size_bytes)
-    rows = tuple((group.count, group.size_bytes, group.count * group.size_bytes) for group in groups)
-    return Table("chunks", columns, rows, title="In use", noun="sizes", main=False, limit=10)
+def numbers_of(message: OutOfMemory, messages: Sequence[OutOfMemory]) -> dict[str, Cell]:
+    """The figures of a message, for programs."""
+    culprit = next(iter(message.culprits), None)
+    name = culprit_name(culprit) if culprit is not None else ""
+    return {
+        "messages": len(messages),
+        "kind": message.kind,
+        "space": message.space or None,
+        "stage": message.stage,
+        "used_bytes": message.used_bytes,
+        "limit_bytes": message.limit_bytes,
+        "limit_meaning": message.limit_meaning or None,
+        "exceeded_by_bytes": message.exceeded_by_bytes,
+        "listed_bytes": message.allocated_bytes,
+        "padding_bytes": message.padding_bytes,
+        "culprit": name or (str(message.cause) if message.cause is not None else None),
+        "module": message.module or None,
+        "executable": message.executable or None,
+    }
 
 
-def _allocations_table(message: OutOfMemory, loaded: Loaded | None) -> Table:
-    columns = (
-        Column("bytes", "", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column("kind", "kind", rank=6),
-        Column("instruction", "instruction", "name", role="name"),
-        Column("shape", "shape", "shape"),
-        Column("op_name", "op_name", "op_name", from_width=120, rank=2),
-        Column("source", "source", "source", rank=4),
-    )
-    rows = tuple(_row(allocation, loaded) for allocation in message.allocations)
-    return Table("allocations", columns, rows, noun="allocations", limit=10, person=bool(rows))
+def notes_on(message: OutOfMemory) -> tuple[Diagnostic, ...]:
+    """Notes that the message is not a failure, or not on the memory of a device."""
+    if message.is_warning:
+        return (Diagnostic("note", "the message is a warning; the compiler continues"),)
+    if is_host_only(message):
+        return (Diagnostic("note", "host memory is the main memory of the machine, not the memory of an accelerator"),)
+    return ()
 
 
-def _row(allocation: OomAllocation, loaded: Loaded | None) -> Row:
-    candidates = candidate_instructions(allocation, loaded.module) if loaded is not None else ()
-    named = str(allocation.place) if allocation.place is not None else allocation.label or allocation.opcode
-    source = f"{allocation.source_file}:{allocation.source_line}" if allocation.source_line else allocation.source_file
-    if candidates and loaded is not None:
-        named = named if len(candidates) > 1 else candidates[0].name
-        location = loaded.module.location(candidates[0])
-        source = source or (str(location) if location is not None else "")
-    size, padding = allocation.size_bytes, allocation.padding_bytes
-    return (
-        size,
-        None if size is None else size - padding,
-        padding / size if size else None,
-        allocation.kind or allocation.tag or None,
-        named or None,
-        str(allocation.shape) if allocation.shape is not None else None,
-        allocation.op_name or None,
-        source or None,
-    )
+def dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:
+    """The command that explains the text with the dump that is advised."""
+    if not any(isinstance(each, Dump) for each in advice):
+        return ()
+    name = source.name if source.name not in _UNNAMED else "error.txt"
+    return (f"hlo memspace DUMP --oom {quote(name)}",)
+
+
+def layout_commands(advice: Sequence[Advice]) -> tuple[str, ...]:
+    """The command that lists the dimension orders of the first array to reorder."""
+    shapes = [each.allocations[0].shape for each in advice if isinstance(each, Reorder)]
+    if not shapes or not isinstance(shape := shapes[0], ArrayShape):
+        return ()
+    order = index_text(shape.layout.minor_to_major)
+    return (f"hlo layout '{shape.to_string(layout=False)}{order}' --for {USUAL_TPU}",)
+
+
+def _names(message: OutOfMemory) -> tuple[Facts, ...]:
+    named = {
+        "module": message.module,
+        "executable": message.executable,
+        "device": message.device,
+        "error code": message.code,
+    }
+    facts = tuple(Fact(label, remark=text) for label, text in named.items() if text)
+    return (Facts("message", facts),) if facts else ()

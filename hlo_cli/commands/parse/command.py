@@ -142,8 +142,12 @@ def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argume
         from hlo_cli.commands.parse.tree import report_of_tree
 
         return report_of_tree(loaded)
+    from hlo_cli.commands.parse.explain import explain_alone, lone_instruction
     from hlo_cli.commands.parse.summary import report_of_module
 
+    if (instruction := lone_instruction(loaded.module)) is not None:
+        notes = tuple(Diagnostic("note", note) for note in loaded.input.notes)
+        return explain_alone(loaded.module, instruction, notes=notes)
     return report_of_module(loaded, argument)
 
 

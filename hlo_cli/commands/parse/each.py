@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -12,6 +13,7 @@ from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.scan_modules import ScanResult
 
 _COLUMNS = (
     Column("target", "target"),
@@ -29,20 +31,52 @@ _COLUMNS = (
     Column("largest_bytes", "largest", "bytes", person=False),
 )
 
+_NAMED = 3
+"""The most inputs that a next command repeats."""
+
 
 def parse_each(many: Many, reading: InputOptions, jobs: int | None, output: OutputOptions) -> int:
-    """Writes the table and returns the exit code."""
+    """Writes the table, the module with the most bytes of values first, and returns the exit code."""
     found = list(map_inputs(many, reading, jobs, _overview))
+    largest = max((each for each in found if each.answer is not None), key=_size, default=None)
+    which = f"; {largest.module} is the largest" if largest and largest.module and len(found) > 1 else ""
     answers = [each.answer for each in found if each.answer is not None]
     instructions, values = (sum(int(a[name] or 0) for a in answers) for name in ("instructions", "padded_bytes"))
     return finish_each(
         "parse",
         found,
-        Rows(_COLUMNS, lambda numbers: tuple(numbers[column.name] for column in _COLUMNS), by="instructions"),
+        Rows(_COLUMNS, lambda numbers: tuple(numbers[column.name] for column in _COLUMNS), by="padded_bytes"),
         answer=f"{format_count(len(answers), 'modules')}: {format_count(instructions, 'instructions')}, "
-        f"{format_bytes(values)} of values",
+        f"{format_bytes(values)} of values{which}",
         output=output,
+        next=_next(many, reading, found, largest) if largest else None,
     )
+
+
+def _size(result: ScanResult[Mapping[str, SummaryValue]]) -> int:
+    """The bytes of all values of a module."""
+    return int((result.answer or {})["padded_bytes"] or 0)
+
+
+def _next(
+    many: Many,
+    reading: InputOptions,
+    found: Sequence[ScanResult[Mapping[str, SummaryValue]]],
+    largest: ScanResult[Mapping[str, SummaryValue]],
+) -> tuple[str, ...]:
+    """The commands that compare two modules, report on the largest module, and show the memory of each."""
+    if "-" in many.arguments:
+        return ()
+    names = shlex.join(many.arguments)
+    if len(many.arguments) == 1:
+        names = reading.command_line(many.arguments)
+    lines = [f"hlo diff {names}"] if len(many.arguments) == len(found) == 2 else []
+    is_unique = sum(each.module == largest.module for each in found) == 1
+    if len(many.arguments) == 1 and reading.module is None and largest.module and is_unique:
+        lines.append(f"hlo parse {names} --module {shlex.quote(largest.module)}")
+    else:
+        lines.append(shlex.join(("hlo", "parse", largest.path)))
+    return (*lines, f"hlo memspace {names}") if len(many.arguments) <= _NAMED else tuple(lines)
 
 
 def _overview(module: Module, _input: Input) -> Mapping[str, SummaryValue]:

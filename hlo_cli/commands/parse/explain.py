@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.dataflow.call_tree import computation_kinds
@@ -24,6 +25,7 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.syntax.scanning.suggestions import check_types
 from hlo_cli.syntax.text.parser import parse_module
 
 _DETAILS: Final = (Column("bytes", "", "bytes"), Column("space", ""))
@@ -56,12 +58,39 @@ def explain_text(text: str, *, most_operands: int = MANY) -> Report:
     >>> explain_text("add.1 = bf16[8,128]{1,0:T(8,128)(2,1)S(1)} add(a, b)").answer
     'Adds two arrays: 1,024 bf16 elements, 2 KiB in VMEM, no padding'
     """
+    check_types(text)
     module = parse_module(Source("instruction", text), infer=omitted_shape)
     if module.errors:
         raise HloError.of(module.errors)
-    instruction = module.entry.root or module.entry.instructions[-1]
+    return explain_alone(module, module.entry.root or module.entry.instructions[-1], most_operands=most_operands)
+
+
+def explain_alone(
+    module: Module, instruction: Instruction, *, most_operands: int = MANY, notes: Sequence[Diagnostic] = ()
+) -> Report:
+    """Explains the only instruction of a text, with notes on the text; its operands are not in the text.
+
+    >>> module = parse_module("%y = f32[2] add(f32[2] %x, f32[2] %x)")
+    >>> explain_alone(module, lone_instruction(module)).answer
+    'Adds two arrays: 2 f32 elements, 8 B, no padding'
+    """
     setting = ExplainContext(module, target_of(module), is_alone=True, most_operands=most_operands)
-    return _report(instruction, setting, is_named=bool(NAMED.match(text)))
+    report = _report(instruction, setting, is_named=bool(NAMED.match(module.source.text.strip())))
+    return replace(report, notes=(*notes, *report.notes))
+
+
+def lone_instruction(module: Module) -> Instruction | None:
+    """The instruction of a text that has only one, outside of any computation; None for any other text.
+
+    >>> lone_instruction(parse_module("ENTRY e { ROOT y = f32[2] constant({1, 2}) }")) is None
+    True
+    """
+    found = [each for each in module.instructions if each.opcode != opcodes.PARAMETER]
+    if len(found) != 1 or len(module.computations) != 1 or module.errors:
+        return None
+    text = module.source.text
+    is_outside = bool(text) and not any(word in text for word in ("HloModule", "ENTRY", "->", "{\n"))
+    return found[0] if is_outside else None
 
 
 def _report(instruction: Instruction, setting: ExplainContext, *, is_named: bool) -> Report:

@@ -12,6 +12,8 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.opcodes import FUSION
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
@@ -64,17 +66,27 @@ def report_of_module(loaded: Loaded, argument: str) -> Report:
             _signature(module),
             _opcode_table(opcodes),
         ),
-        next=(f"hlo layout {argument}", f"hlo parse {argument} --tree") if argument and argument != "-" else (),
+        next=_next(argument, opcodes) if argument and argument != "-" else (),
         notes=notes_of(loaded),
         input=input_facts(loaded),
     )
 
 
+def _next(argument: str, opcodes: Counter[str]) -> tuple[str, ...]:
+    """The commands that answer the other questions about a module."""
+    if any(opcode.endswith("-start") or opcode in COLLECTIVES for opcode in opcodes):
+        further = f"hlo schedule {argument}"
+    else:
+        further = f"hlo fuse {argument}" if opcodes[FUSION] else f"hlo parse {argument} --tree"
+    return f"hlo memspace {argument}", f"hlo layout {argument}", further, f"hlo lint {argument}"
+
+
 def _answer(module: Module, target: str | None) -> str:
     order = "scheduled" if module.is_scheduled else "unscheduled"
     kind = f"{order} {target.upper()} module" if target else f"{order} module"
-    computations = format_count(len(module.computations), "computations")
-    return f"{module.name}: {kind} with {format_count(module.instruction_count, 'instructions')} in {computations}"
+    count = format_count(module.instruction_count, "instructions")
+    size = f"{count} in {format_count(len(module.computations), 'computations')}"
+    return f"Part of a module: {size}" if module.is_part else f"{module.name}: {kind} with {size}"
 
 
 def _facts(
@@ -85,7 +97,7 @@ def _facts(
     alias = len(module.input_output_alias)
     facts = [Fact("stage", remark=stage)] if stage else []
     facts += [
-        _sizes("arguments", module, parameters, ""),
+        _sizes("inputs" if module.is_part else "arguments", module, parameters, ""),
         _sizes(
             "results", module, results, f"{alias:,} {'aliases' if alias == 1 else 'alias'} an argument" if alias else ""
         ),

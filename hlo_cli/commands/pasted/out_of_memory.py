@@ -10,4 +10,4 @@ from hlo_cli.source import Source
 
 def report_of(pasted: PastedText) -> Report:
     """The report on the last out-of-memory message in a text."""
-    return report_of_message(Source(pasted.name, pasted.text), None)
+    return report_of_message(Source(pasted.name, pasted.text))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
@@ -13,6 +14,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row, Unknown
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
@@ -24,6 +26,8 @@ from hlo_cli.source import Diagnostic
 if TYPE_CHECKING:  # times need a chip
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec
     from hlo_cli.commands.schedule.time import PairTimes
+
+_USUAL_GPU = "h100"
 
 
 def report_of_pairs(
@@ -62,7 +66,7 @@ def report_of_pairs(
             **({} if times is None else times.numbers()),
         },
         parts=_parts(table, everything, kinds, _why_nothing(loaded)),
-        next=_next(exposed, argument, suggests_chip=times is None and target_of(loaded.module) in ("gpu", "tpu")),
+        next=_next(exposed, argument, chip=_likely_chip(loaded.module) if times is None else None),
         notes=(*_notes(overlap, intervals), *(() if times is None else times.notes()), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -232,12 +236,23 @@ def _kind_row(name: str, intervals: Sequence[AsyncInterval], synchronous: Iterab
     return name, len(intervals), total, len(exposed), sum(f.exposed_bytes for f in exposed), len(sizes), sum(sizes)
 
 
-def _next(exposed: Sequence[AsyncInterval], argument: str, *, suggests_chip: bool) -> tuple[str, ...]:
+def _likely_chip(module: Module) -> str | None:
+    """A chip that can run the module, for a command that can be run as it stands; None for a CPU."""
+    match target_of(module):
+        case "tpu":
+            return generation_of(module)
+        case "gpu":
+            return _USUAL_GPU
+        case _:
+            return None
+
+
+def _next(exposed: Sequence[AsyncInterval], argument: str, *, chip: str | None) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
     largest = max(exposed, key=lambda interval: (interval.exposed_bytes, -interval.start_step), default=None)
     more = (f"hlo parse {argument} --explain {largest.pair.start.name}",) if largest is not None else ()
-    time = (f"hlo schedule {argument} --chip NAME",) if suggests_chip else ()
+    time = (f"hlo schedule {argument} --chip {chip}",) if chip is not None else ()
     return (f"hlo schedule {argument} --sequence", *time, *more)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.report.unknown_choice import choice_hint
+from hlo_cli.report.unknown_choice import unknown_choice_error
 from hlo_cli.source import HloError, did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -21,17 +19,26 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import OutputOptions
 
 
+def _unknown_command(name: str, commands: Sequence[str]) -> HloError:
+    return unknown_choice_error("command", name, commands, listed_by="hlo --help")
+
+
 class CommandTable(click.Group):
     """A command group from a table: name → (module, summary); the module's `command` is imported when it is called.
+
+    `unknown` returns the error for a first word that is not in the table.
 
     >>> table = CommandTable({"parse": ("hlo_cli.commands.parse.command", "what is in a dump")})
     >>> [item.value for item in table.shell_complete(click.Context(table), "pa")]
     ['parse']
     """
 
-    def __init__(self, table: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, table: Mapping[str, tuple[str, str]], unknown: Callable[[str, Sequence[str]], HloError] = _unknown_command
+    ) -> None:
         super().__init__("hlo", add_help_option=False, context_settings={"help_option_names": ["-h", "--help"]})
         self.table = table
+        self.unknown = unknown
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The command names, in the order of the table."""
@@ -52,18 +59,11 @@ class CommandTable(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            raise HloError(f"unknown command '{name}'", hint=self._hint_for(name))
+            raise self.unknown(name, tuple(self.table))
         return name, command, args[1:]
 
-    def _hint_for(self, name: str) -> str:
-        if os.path.exists(name):
-            return f"to read the file '{name}', run `hlo parse {quote(name)}`"
-        if _is_topic(name):
-            return f"run `hlo help {name}` to read this topic"
-        return choice_hint("command", name, self.table, listed_by="hlo --help") or ""
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands and options that can come first, found without importing a command."""
+        """The commands and options that can come first, found without importing a command; otherwise files."""
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=summary) for name, (_, summary) in self.table.items()]
@@ -72,16 +72,12 @@ class CommandTable(click.Group):
                 CompletionItem("--help", help="Show this help and exit."),
                 CompletionItem("--version", help="Show the version and exit."),
             ]
-        return [item for item in items if item.value.startswith(incomplete)]
+        found = [item for item in items if item.value.startswith(incomplete)]
+        if found or incomplete.startswith("-"):
+            return found
+        from hlo_cli.commands.shared.completion import files
 
-
-def _is_topic(name: str) -> bool:
-    """Whether `hlo help` has a page of this name."""
-    from pkgutil import get_data
-
-    with suppress(OSError):
-        return name.replace("-", "").isalpha() and bool(get_data("hlo_cli.commands.help", f"topics/{name}.md"))
-    return False
+        return files(ctx, click.Argument(["inputs"]), incomplete)
 
 
 def error_of(error: click.ClickException) -> HloError:

@@ -38,6 +38,7 @@ class OutputOptions:
     ascii: bool = False
     verbose: bool = False
     quiet: bool = False
+    is_format_given: bool = True
 
     @property
     def is_for_person(self) -> bool:
@@ -231,8 +232,11 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
     verbose, quiet = bool(given.pop("verbose")), bool(given.pop("quiet"))
     if verbose and quiet:
         raise HloError("--quiet cannot be used with --verbose", hint="use only one of them")
+    if given["sort"] == "":
+        raise HloError("--sort requires a column", hint="run `hlo help glossary` to list all columns")
+    format_name = _given_format(given)
     output = OutputOptions(
-        format=_given_format(given) or _format_of(path, writes),
+        format=format_name or _format_of(path, writes),
         path=path,
         table=_text(given.pop("table")),
         header=not given.pop("no_header"),
@@ -243,6 +247,7 @@ def io_of(given: dict[str, object], *, writes: Collection[str] = ()) -> tuple[Ou
         ascii=bool(given.pop("ascii")),
         verbose=verbose,
         quiet=quiet,
+        is_format_given=format_name is not None,
     )
     stage, module = _text(given.pop("stage")), _text(given.pop("module"))
     return output, InputOptions(stage, module, bool(given.pop("strict")), quiet)

@@ -78,11 +78,12 @@ def finish_each(
     output: OutputOptions,
     numbers: Mapping[str, Cell] | None = None,
     unfinished: int | None = None,
+    next: Sequence[str] | None = None,
 ) -> int:
     """Writes a table with a row for each module, including unreadable ones, and returns the highest exit code.
 
     It is 2 if an input is not read completely, else 1 if any fails. `unfinished` describes how many modules are not
-    optimized yet, if that makes their numbers upper bounds.
+    optimized yet, if that makes their numbers upper bounds; `next` replaces the command for the module on top.
     """
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
     table = _failing_first(_table(found, rows).sort(rows.by), failing)
@@ -97,7 +98,7 @@ def finish_each(
         answer,
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
         parts=(table,),
-        next=_next(command, table),
+        next=_next(command, table) if next is None else tuple(next),
         notes=remarks_of(found),
     )
     verb = "was" if len(answers) == 1 else "were"

@@ -47,12 +47,27 @@ def is_hlo_text(argument: str) -> bool:
     return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
 
 
-def _begins_with_a_type(argument: str) -> bool:
-    """Whether an element type and a bracket come first, as in an unclosed shape."""
-    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+def is_named_element(name: str) -> bool:
+    """Whether the NAME of DUMP:NAME selects an element of a tuple.
 
+    >>> is_named_element("while.1{0}"), is_named_element("while.1")
+    (True, False)
+    """
+    return _ELEMENT.fullmatch(name) is not None
+
+
+def _begins_with_a_type(argument: str) -> bool:
+    """Whether an element type and a bracket come first, as in an unclosed shape or one with a framework's type."""
     word, bracket, _ = argument.partition("[")
-    return bool(bracket) and word.strip().lower() in PRIMITIVE_TYPES
+    if not bracket and "<" not in argument:
+        return False
+    from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+    from hlo_cli.ir.type_names import foreign_type, xla_type
+
+    found = foreign_type(argument) if "<" in argument else None
+    if found is not None and not argument[: found[0]].strip():
+        return True
+    return bool(bracket) and (word.strip().lower() in PRIMITIVE_TYPES or xla_type(word.strip()) is not None)
 
 
 def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:

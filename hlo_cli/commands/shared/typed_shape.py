@@ -11,7 +11,7 @@ from hlo_cli.analysis.layout.steps import overflow_source
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, TupleShape, UnknownShape, subshape
-from hlo_cli.source import Diagnostic, HloError, Source, Span
+from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning.scanner import Scanner
 from hlo_cli.syntax.scanning.shapes import read_shape, with_small_types
 
@@ -38,15 +38,15 @@ def typed_shape(text: str) -> TypedShape:
     """
     text = with_small_types(text)
     source = Source("", text)
-    given = _read(source)
+    given = _checked(source)
     shape = _with_positive_dimensions(given)
     for index, leaf in shape.leaves:
         for array in arrays_of(leaf):
             _check(array, subshape(given, index) or given, source)
-    if shape == given:
-        return TypedShape(text, given, shape)
-    note = Diagnostic("note", f"negative dimension numbers count from the end: {shape}")
-    return TypedShape(text, given, shape, (note,))
+    notes = [note for _, leaf in shape.leaves if (note := _type_note(leaf)) is not None]
+    if shape != given:
+        notes.append(Diagnostic("note", f"negative dimension numbers count from the end: {shape}"))
+    return TypedShape(text, given, shape, tuple(notes))
 
 
 def arrays_of(shape: Shape) -> list[ArrayShape]:
@@ -59,6 +59,35 @@ def has_layout(shape: Shape, text: str) -> bool:
     """Whether the text has a layout after the shape."""
     bare = "".join(shape.to_string(layout=False).split()).removesuffix(")")
     return bare + "{" in "".join(text.split())
+
+
+def _checked(source: Source) -> Shape:
+    """The shape in a text; a type with a framework's name is the error that is reported first."""
+    try:
+        shape = _read(source)
+    except HloError:
+        _check_types(source.text)
+        raise
+    if any(isinstance(leaf, UnknownShape) for _, leaf in shape.leaves):
+        _check_types(source.text)
+    return shape
+
+
+def _check_types(text: str) -> None:
+    from hlo_cli.syntax.scanning.suggestions import check_types
+
+    check_types(text)
+
+
+def _type_note(leaf: Shape) -> Diagnostic | None:
+    """A note on an element type that XLA does not have, if there is a similar one."""
+    if not isinstance(leaf, UnknownShape):
+        return None
+    from hlo_cli.syntax.scanning.suggestions import shape_like
+
+    if (meant := shape_like(leaf.text)) is None:
+        return None
+    return Diagnostic("note", f"unknown element type '{leaf.text.partition('[')[0]}'", hint=did_you_mean(meant))
 
 
 def _read(source: Source) -> Shape:

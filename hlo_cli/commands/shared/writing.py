@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
+_TEXT_EXTENSIONS = ("log", "out", "report", "screen", "table", "text", "txt")
+"""Extensions of files in which a table is expected."""
 
 
 def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnostic] = (), *, read: str = "") -> int:
@@ -33,7 +35,19 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
     render = renderer(output.format, person=output.is_for_person, findings=lists_findings)
     write(render(arranged, output.style(1)), output.path)
-    return print_diagnostics((*other_tables(whole, output), *notes), errors, output, read=read)
+    notes = (*other_tables(whole, output), *_extension_note(output), *notes)
+    return print_diagnostics(notes, errors, output, read=read)
+
+
+def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:
+    """A note on a table in a file whose extension is neither that of a format nor one of texts."""
+    ending = os.path.splitext(output.path or "")[1]
+    if output.is_format_given or output.format != "table" or not ending[1:].isalpha():
+        return ()
+    if ending[1:].lower() in _TEXT_EXTENSIONS:
+        return ()
+    message = f"no format has the extension {ending}; {output.path} contains a table"
+    return (Diagnostic("note", message, hint="use --format to select a format"),)
 
 
 def print_diagnostics(

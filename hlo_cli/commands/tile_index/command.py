@@ -20,8 +20,8 @@ from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.commands.tile_index.options import TileIndexOptions
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.shape import ArrayShape, BufferShape
-from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.ir.shape import ArrayShape, BufferShape, UnknownShape
+from hlo_cli.source import Diagnostic, HloError, did_you_mean
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -217,6 +217,10 @@ def _array(argument: str, reading: InputOptions) -> _Array:
 def _array_of(shape: Shape, named: NamedShape | None = None) -> _Array:
     from hlo_cli.analysis.layout.indices import addressable
 
+    if isinstance(shape, UnknownShape) and shape.text:
+        from hlo_cli.syntax.scanning.suggestions import shape_like
+
+        raise HloError(f"{shape} is not an array", hint=did_you_mean(shape_like(shape.text)))
     array = addressable(shape)
     given = shape.array if isinstance(shape, BufferShape) else shape
     return _Array(array, named, is_split=array != given)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
 
-_LOOKED_AT: Final = 1 << 16
-_LEAST_MARKED: Final = 0.8
+_CHANGED = lazy_regex(r"^([+-])[ \t]*+(?:ROOT )?+%?[A-Za-z_][\w.\-]*+ = \(?[a-z]\w*+\[", re.MULTILINE)
 _HUNK = lazy_regex(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.MULTILINE)
 _HEADER = lazy_regex(r"(?:diff |index |--- |\+\+\+ |@@ |\\ No newline|(?:old|new|deleted|similarity|rename) )")
 
@@ -22,10 +19,7 @@ def is_diff(text: str) -> bool:
     """
     if _HUNK.search(text):
         return True
-    lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
-    marks = Counter(line[0] for line in lines)
-    changed = [line for line in lines if line[0] in "+-" and " = " in line]
-    return len(changed) > 1 and marks["+"] + marks["-"] + marks[" "] > _LEAST_MARKED * len(lines)
+    return {match[1] for match in _CHANGED.finditer(text)} == {"+", "-"}
 
 
 def sides_of(diff: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
@@ -17,6 +16,7 @@ _PREFIX = lazy_regex(
     r"|[ ]{2,8}\|[ ]|\((?:[\w. -]{1,80} )?pid=[^)\n]{0,80}\) ?|\[rank[0-9]++\]: ?)++",
     re.MULTILINE,
 )
+_COLORS = lazy_regex(_COLOR)
 _SUFFIX = lazy_regex(rf"(?:(?<! ) *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$", re.MULTILINE)
 _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
@@ -33,13 +33,33 @@ def plain_lines(text: str) -> str:
     >>> plain_lines("> I0521 12:04:45.883 1509 a.cc:186] %a = f32[] add(%b, %c)")
     '%a = f32[] add(%b, %c)'
     """
-    if _ENTITY.search(text):
-        text = unescape(text)
-    text = _without_quote_marks(text)
+    text = _without_quote_marks(without_entities(text))
     if "```" in text or "~~~" in text:
         text = _FENCE.sub("", text)
     text = _PREFIX.sub("", text)
     return _SUFFIX.sub("", text) if any(mark in text for mark in ("[repeated ", "\x1b", "\r")) else text
+
+
+def without_entities(text: str) -> str:
+    """The text with the characters that HTML writes as names, such as `&gt;`.
+
+    >>> without_entities("f -&gt; g")
+    'f -> g'
+    """
+    if _ENTITY.search(text) is None:
+        return text
+    from html import unescape  # rarely needed
+
+    return unescape(text)
+
+
+def without_colors(text: str) -> str:
+    """The text without the color codes of a terminal.
+
+    >>> without_colors("\\x1b[32mf32\\x1b[0m")
+    'f32'
+    """
+    return _COLORS.sub("", text)
 
 
 def dedented(text: str) -> str:

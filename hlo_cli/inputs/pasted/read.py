@@ -11,7 +11,7 @@ from hlo_cli.inputs.logs import EmbeddedModule, find_modules
 from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
 from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
-from hlo_cli.inputs.pasted.lines import dedented, plain_lines
+from hlo_cli.inputs.pasted.lines import dedented, plain_lines, without_colors, without_entities
 from hlo_cli.inputs.pasted.recognize import kind_of
 from hlo_cli.inputs.pasted.relevant import relevant_parts
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
@@ -33,6 +33,7 @@ _PROSE = lazy_regex(
 _STATEMENT = lazy_regex(
     r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.)[^\n]*+", re.MULTILINE
 )
+_LOOKED_AT = 1 << 16
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 
@@ -45,23 +46,44 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     >>> found.text.strip(), found.remark
     ('a = f32[] add(b, c)', 'skipped 1 line without HLO')
     """
-    found = find_modules(text)
+    text = _as_printed(text)
     if _MODULE.match(text):
-        return found
+        return find_modules(text)
+    if "HloModule " not in text:
+        return _read_pasted(text, name)
+    found = find_modules(text)
     if not _MODULE.match(found[0].text):
         return _read_pasted(text, name)
     return tuple(each if each.file_name else _without_prose(each) for each in found)
 
 
+def _as_printed(text: str) -> str:
+    """A text that begins with a module but was indented, escaped for HTML, or put on one line; a log without colors."""
+    if "\x1b[" in text and not _MODULE.match(text):
+        text = without_colors(text)
+    if text[:1] in " \t":
+        text = dedented(f"\n{text}")[1:]
+    if ") -&gt; " in text[:_LOOKED_AT]:
+        text = without_entities(text)
+    if "\n" not in text[:_LOOKED_AT].rstrip() and _MODULE.match(text) and _ESCAPED_BREAK.search(text):
+        text = unescaped(text)
+    return text
+
+
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
-    plain = plain_lines(relevant_parts(text))
+    text = relevant_parts(text)
+    plain = plain_lines(text)
     kind = kind_of(plain)
     if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
-    inner = _decoded(plain)
+    if kind is None and _PROTO.search(plain):
+        quoted = plain.strip()
+        is_literal = quoted[0] in "'\"" and quoted[-1] == quoted[0] and "\n" not in quoted
+        return (EmbeddedModule(unescaped(quoted[1:-1]) if is_literal else plain),)
+    inner = _decoded(text) or _decoded(plain)
     if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
-        plain, kind = inner, kind_of(inner) or kind
+        plain, kind = plain_lines(inner), kind_of(inner) or kind
     plain = dedented(plain)
     found = find_modules(plain)
     if _MODULE.match(found[0].text):
@@ -70,8 +92,6 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
         raise PastedTextError(PastedText(kind, name, plain, hlo))
-    if (proto := _PROTO.search(plain)) is not None:
-        return (EmbeddedModule(plain[proto.start(1) :], 1 + plain.count("\n", 0, proto.start(1))),)
     if (error := language_error(plain, name)) is not None:
         raise error
     if not fragments:

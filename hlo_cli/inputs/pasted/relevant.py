@@ -11,6 +11,17 @@ from hlo_cli.lazy_regex import lazy_regex
 _LONGEST_WHOLE: Final = 1 << 20
 _LONGEST: Final = 3 << 20
 _AROUND: Final = 1 << 16
+_HUGE: Final = 1 << 24
+STEMS: Final = (
+    "RESOURCE_EXHAUSTED",
+    "ut of memory",
+    "an out of ",
+    "onstant folding an",
+    "nvoluntary full",
+    "RET_CHECK",
+    "HloModule ",
+)
+"""The marks that are searched in a text of more than 16 MiB, with instructions in its last 16 MiB."""
 _INSTRUCTION: Final = lazy_regex(r" = \(?[a-z]\w{0,16}\[[0-9,]{0,200}\]|HloModule |^ENTRY ", re.MULTILINE)
 
 
@@ -38,12 +49,12 @@ def relevant_parts(text: str) -> str:
 
 def _marks(text: str) -> list[int]:
     found = {0}
-    for mark in (mark for marks in SIGNATURES.values() for mark in marks):
+    for mark in STEMS if len(text) > _HUGE else (mark for marks in SIGNATURES.values() for mark in marks):
         at = text.find(mark)
         while at >= 0:
             found.add(at)
             at = text.find(mark, at + _AROUND)
-    at = 0
+    at = 0 if len(text) <= _HUGE else max(0, len(text) - _HUGE)
     while (match := _INSTRUCTION.search(text, at)) is not None:
         found.add(match.start())
         at = match.start() + _AROUND

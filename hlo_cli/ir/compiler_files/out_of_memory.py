@@ -6,7 +6,7 @@ allocators and runtimes. Parts that a message lacks are None or empty.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import AllocationStats, BufferPlace
@@ -15,6 +15,64 @@ from hlo_cli.source import Span
 
 OomStage = Literal["compile", "load", "run"]
 """The stage of the failure: the program does not fit at compile time, it fails to load, or an allocation fails."""
+
+OomKind = Literal[
+    "tpu-hbm",
+    "tpu-vmem-scoped",
+    "tpu-vmem-stack",
+    "tpu-vmem",
+    "tpu-smem",
+    "tpu-cmem",
+    "tpu-sparse-core",
+    "tpu-host",
+    "tpu-other",
+    "tpu-load",
+    "tpu-buffer",
+    "gpu-allocator",
+    "gpu-buffer-assignment",
+    "gpu-driver",
+    "gpu-shared-memory",
+    "device",
+    "rematerialization",
+    "arguments",
+    "constant",
+    "cpu",
+    "linux-oom-killer",
+    "kubernetes",
+    "slurm",
+    "ray",
+    "process",
+    "pytorch",
+    "tensorflow",
+]
+"""The memory that was exhausted, and who reports it.
+
+- `tpu-…` by memory space at compile time: `tpu-vmem-scoped` is a kernel's scoped allocation over its limit,
+  `tpu-vmem-stack` an allocation on the stack without figures, `tpu-other` a space without a kind of its own.
+  `tpu-load` is a program that does not fit beside the buffers, `tpu-buffer` a buffer that does not.
+- `gpu-allocator`: BFC or `cuda_malloc_async`; `gpu-driver`: the driver; `gpu-buffer-assignment`: an execution, with
+  the report of its buffer assignment.
+- `device`: an allocation on a device that the message does not name; `cpu`: XLA's allocations on the host.
+- `rematerialization` and `arguments`: warnings of compilers; `constant`: no room for a constant.
+- Not XLA: `linux-oom-killer`, `kubernetes`, `slurm`, `ray`, `process` (an allocation of Python or C++ on the host),
+  `pytorch`, `tensorflow`.
+"""
+
+OTHER_REPORTERS: Final[frozenset[OomKind]] = frozenset(
+    ("linux-oom-killer", "kubernetes", "slurm", "ray", "process", "pytorch", "tensorflow")
+)
+"""The kinds of messages that are not XLA's."""
+
+WARNINGS: Final[frozenset[OomKind]] = frozenset(("rematerialization", "arguments"))
+"""The kinds after which the compiler goes on."""
+
+OOM_REQUESTS: Final[frozenset[OomKind]] = frozenset(("device", "gpu-buffer-assignment"))
+"""The kinds of failed requests of the runtime, which an allocator's own message may come before."""
+
+LimitMeaning = Literal["capacity", "limit", "free", "reservable", ""]
+"""The meaning of `OutOfMemory.limit_bytes`: all of the memory, a part set as limit, what is free, or what can be
+reserved in one piece; empty if the message has none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +103,48 @@ class ChunkGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocatorStats:
+    """The statistics of an allocator when it failed, in bytes but for `num_allocs`; None if not printed.
+
+    Mirrors `AllocatorStats::DebugString` of xla/tsl/framework/allocator.cc.
+    """
+
+    limit_bytes: int | None = None
+    in_use_bytes: int | None = None
+    max_in_use_bytes: int | None = None
+    num_allocs: int | None = None
+    max_alloc_bytes: int | None = None
+    reserved_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    largest_free_block_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OomProcess:
+    """A process that was killed or failed: its memory in bytes, and the group whose limit it exceeded.
+
+    `resident_bytes` is the sum of its anonymous, file-backed, and shared pages. `reason` is the word of the reporter,
+    such as `CONSTRAINT_MEMCG` or `OOMKilled`; `group` the container, job, pod, or control group.
+    """
+
+    name: str = ""
+    pid: int | None = None
+    virtual_bytes: int | None = None
+    resident_bytes: int | None = None
+    anonymous_bytes: int | None = None
+    group: str = ""
+    reason: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OomAllocation:
     """One of the largest allocations. `place` is its instruction; `label` the message's name for it.
 
-    `kind` is the compiler's word, such as `HLO temp`; `tag` is its purpose; sizes are as rounded in the message.
+    `kind` is the compiler's word, such as `HLO temp`; sizes are as rounded in the message. `tag` is the purpose in few
+    words, such as `input window` of operand `operand_number`, and `tag_text` its text in the message. `kernel` is the
+    name of a custom kernel, `target` its custom_call_target; `window` is the block of an operand that the kernel keeps,
+    and `buffering` the number of its copies.
     """
 
     size_bytes: int | None = None
@@ -64,6 +160,12 @@ class OomAllocation:
     kind: str = ""
     tag: str = ""
     is_entry_parameter: bool = False
+    tag_text: str = ""
+    operand_number: int | None = None
+    kernel: str = ""
+    target: str = ""
+    window: Shape | None = None
+    buffering: int | None = None
 
     @property
     def padding_bytes(self) -> int:
@@ -85,9 +187,11 @@ class OomAllocation:
 class OutOfMemory:
     """One message. `space` is the memory's name in it: hbm, vmem, smem …; empty for a device with only one.
 
-    `used_bytes` is the total that would be used; for a failed allocation, the requested size, and `limit_bytes` what is
-    free. `usage` and `program` are the two tables of TPU compilers, `stats` that of a buffer assignment, `chunks` that
-    of a GPU's allocator.
+    `used_bytes` is the total that would be used; for a failed allocation, the requested size, and `limit_bytes` what
+    `limit_meaning` states. `exceeded_by_bytes` is from the message, else the difference of the two. `usage` and
+    `program` are the two tables of TPU compilers, `stats` that of a buffer assignment, `chunks` and `allocator` those
+    of a GPU's allocator. `module` and `executable` are the names of the HLO module and of the loaded program, `failed`
+    the allocation that did not fit, `repetitions` the number of times that the text has the message.
     """
 
     stage: OomStage
@@ -109,6 +213,39 @@ class OutOfMemory:
     stats: AllocationStats | None = None
     chunks: tuple[ChunkGroup, ...] = ()
     allocations: tuple[OomAllocation, ...] = ()
+    kind: OomKind = "device"
+    limit_meaning: LimitMeaning = ""
+    executable: str = ""
+    failed: OomAllocation | None = None
+    free_bytes: int | None = None
+    reserved_bytes: int | None = None
+    original_bytes: int | None = None
+    allocator: AllocatorStats | None = None
+    process: OomProcess | None = None
+    repetitions: int = 1
+
+    @property
+    def culprits(self) -> tuple[OomAllocation, ...]:
+        """The allocations to blame, the most to blame first: the one that failed, then the listed by size.
+
+        >>> small, large = OomAllocation(4), OomAllocation(8)
+        >>> OutOfMemory("run", Span(0, 0), allocations=(small, large)).culprits[0] is large
+        True
+        >>> OutOfMemory("run", Span(0, 0), allocations=(small, large), failed=small).culprits[0] is small
+        True
+        """
+        listed = sorted(self.allocations, key=lambda each: each.size_bytes or 0, reverse=True)
+        return tuple(listed) if self.failed is None else (self.failed, *(x for x in listed if x is not self.failed))
+
+    @property
+    def is_xla(self) -> bool:
+        """Whether XLA or its runtime reports it, rather than the system or another framework."""
+        return self.kind not in OTHER_REPORTERS
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the compiler goes on after it."""
+        return self.kind in WARNINGS
 
     @property
     def allocated_bytes(self) -> int:

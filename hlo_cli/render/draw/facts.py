@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hlo_cli.render.draw.cells import in_words
 from hlo_cli.render.draw.paint import cut_line
-from hlo_cli.render.draw.prose import text_lines
+from hlo_cli.render.draw.prose import fill, text_lines
 from hlo_cli.render.style import Style
 from hlo_cli.render.truncate import shorten_text
 from hlo_cli.render.width import cell_width, pad
@@ -16,6 +16,8 @@ from hlo_cli.report.text import Line, Run
 
 AFTER_LABEL = "  "
 AFTER_AMOUNT = "   "
+_NARROWEST = 20
+"""The narrowest column of whole remarks."""
 
 
 def lines(facts: Facts, style: Style) -> Iterator[Line]:
@@ -38,7 +40,18 @@ def lines(facts: Facts, style: Style) -> Iterator[Line]:
     for fact, row in zip(facts.facts, texts, strict=True):
         amounts = [pad(text, width, right=True) for text, width in zip(row, widths, strict=False)]
         line = pad(style.show(fact.label), labels) + AFTER_LABEL + AFTER_AMOUNT.join(amounts)
+        if fact.is_whole:
+            yield from _whole(fact, line, style)
+            continue
         yield cut_line((Run((line + _remark(fact, line, style)).rstrip()),), style.room, style.dots)
+
+
+def _whole(fact: Fact, before: str, style: Style) -> Iterator[Line]:
+    """The whole remark, its further lines below its first."""
+    lead = before + (AFTER_AMOUNT if fact.amounts else "")
+    indent = cell_width(lead)
+    for at, part in enumerate(fill((Run(style.show(fact.remark)),), max(style.room - indent, _NARROWEST))):
+        yield (Run(" " * indent if at else lead), *part)
 
 
 def shorten_list(text: str, room: int, dots: str) -> str:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
 from hlo_cli.ir.module import Module
-from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.compiler_files.byte_texts import byte_number
-from hlo_cli.syntax.compiler_files.names import Places, Shapes, stretches
-from hlo_cli.syntax.compiler_files.oom_allocations import allocations_of, place_in_label, single_allocation
+from hlo_cli.source import Source
+from hlo_cli.syntax.compiler_files.names import Places, Shapes
+from hlo_cli.syntax.compiler_files.oom_building import message_of, with_tables_before
+from hlo_cli.syntax.compiler_files.oom_extracts import extracts
+from hlo_cli.syntax.compiler_files.oom_joins import join_messages
 from hlo_cli.syntax.compiler_files.oom_log_lines import LogText, without_prefixes
-from hlo_cli.syntax.compiler_files.oom_messages import Head, heads
-from hlo_cli.syntax.compiler_files.oom_tables import (
-    allocator_limit,
-    assignment_stats,
-    chunk_groups,
-    output_bytes,
-    program_parts,
-    temp_usage,
-    usage_parts,
-)
+from hlo_cli.syntax.compiler_files.oom_messages import FoundHead, found_heads, headless
+from hlo_cli.syntax.compiler_files.oom_refusals import refusal
+from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+from hlo_cli.syntax.compiler_files.oom_tables import Details
 
-_CODE = re.compile(r"\b(E[0-9]{4}): \w+:\s*\Z")
-_CODE_BEFORE: Final = 80
+_MOST_FAILURES: Final = 400
+_BEFORE: Final = 200_000
 
 
 def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[OutOfMemory, ...]:
-    """The messages in a text, in order and without duplicates; HloError if there is none.
+    """The failures in a text, in order, each once with the number of its repetitions; HloError if there is none.
 
     Instructions are resolved in a module if one is given.
 
@@ -40,73 +34,70 @@ def parse_out_of_memory(source: Source, module: Module | None = None) -> tuple[O
     >>> message.space, message.code, message.module, message.exceeded_by_bytes
     ('hbm', 'E1000', 'jit_f', 4563402752)
     """
-    log = without_prefixes(source.text)
-    seen: dict[OutOfMemory, OutOfMemory] = {}
-    for message in _messages(log, Places(module), Shapes()):
-        seen.setdefault(replace(message, span=Span(0, 0)), message)
-    if not seen:
-        raise HloError(
-            "no XLA out-of-memory message found",
-            Span(0, 0),
-            source=source,
-            hint="paste the complete error, starting at RESOURCE_EXHAUSTED",
-        )
-    return tuple(seen.values())
+    places, shapes = Places(module), Shapes()
+    found = [
+        message
+        for start, end in extracts(source.text)
+        for message in _messages(without_prefixes(source.text, start, end), places, shapes)
+    ]
+    if not found:
+        raise refusal(source)
+    return join_messages(found)
 
 
-def newest(messages: tuple[OutOfMemory, ...]) -> OutOfMemory:
-    """The last of several messages, or the one before it if that has more detail on the same failure.
+def newest(messages: Sequence[OutOfMemory]) -> OutOfMemory:
+    """The last failure, or the one before it if that has more detail; warnings only if alone.
 
+    >>> from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+    >>> from hlo_cli.source import Span
     >>> small = OutOfMemory("run", Span(9, 10), used_bytes=8)
-    >>> large = OutOfMemory("run", Span(0, 5), used_bytes=8, usage=usage_parts("Total hbm usage >= 1G: reserved 4.0K"))
+    >>> large = OutOfMemory("run", Span(0, 5), used_bytes=8, allocations=(OomAllocation(8),))
     >>> newest((large, small)) is large
     True
     """
-    last = messages[-1]
-    same = [message for message in messages if message.used_bytes == last.used_bytes]
+    failures = [message for message in messages if not message.is_warning] or list(messages)
+    failures = [message for message in failures if message.is_xla] or failures
+    detailed = [message for message in failures if message.allocations or message.usage or message.chunks]
+    last = failures[-1] if failures[-1].kind != "device" or not detailed else detailed[-1]
+    same = [message for message in failures if message.used_bytes == last.used_bytes]
     return max(same, key=lambda message: (len(message.allocations) + len(message.usage), message.span.start))
 
 
 def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMemory]:
-    found = {match: head for head, match in heads(log.text)}
-    for match, end in stretches(list(found), len(log.text)):
-        yield _message(log, found[match], match, end, places, shapes)
+    squeezed = squeeze(log.text)
+    heads = _without_stack_pairs(found_heads(squeezed) or headless(squeezed))
+    if len(heads) > _MOST_FAILURES:
+        heads = heads[: _MOST_FAILURES // 2] + heads[-_MOST_FAILURES // 2 :]
+    before = 0
+    for number, (found, stack_end) in enumerate(heads):
+        after = heads[number + 1][0].start if number + 1 < len(heads) else len(squeezed.text)
+        details = Details(squeezed, found.end, max(after, found.end))
+        message = message_of(found, stack_end, details, places, shapes)
+        if message.target != "tpu":
+            message = with_tables_before(message, Details(squeezed, max(before, found.start - _BEFORE), found.start))
+        before = found.end
+        span = log.span(squeezed.origin(found.start), squeezed.end_origin(found.end))
+        yield replace(message, span=span)
 
 
-def _message(log: LogText, head: Head, match: re.Match[str], end: int, places: Places, shapes: Shapes) -> OutOfMemory:
-    groups = match.groupdict()
-    details = log.text[match.end() : end]
-    used, limit, over = (_bytes(groups.get(name), head.unit) for name in ("used", "limit", "over"))
-    if limit is None:
-        limit = allocator_limit(details)
-    elif over is None and used is not None:
-        over = used - limit
-    single = single_allocation(details.partition("\n")[0], used, places, shapes)
-    label_place, _ = place_in_label(groups.get("label") or "", places)
-    output, shared = output_bytes(details)
-    code = _CODE.search(log.text, max(0, match.start() - _CODE_BEFORE), match.start())
-    return OutOfMemory(
-        head.stage,
-        log.span(*match.span()),
-        (groups.get("space") or head.space).lower(),
-        head.target,
-        used,
-        limit,
-        over,
-        code[1] if code else "",
-        groups.get("device") or "",
-        groups.get("module") or "",
-        label_place or (single.place if single else None),
-        usage_parts(details),
-        output,
-        shared,
-        program_parts(details),
-        temp_usage(details),
-        assignment_stats(details),
-        chunk_groups(details),
-        (single,) if single else tuple(allocations_of(details, places, shapes)),
-    )
+def _without_stack_pairs(heads: Sequence[FoundHead]) -> list[tuple[FoundHead, int | None]]:
+    """The heads; one on a stack with the sentence about its scoped allocation is one head.
 
-
-def _bytes(text: str | None, unit: int) -> int | None:
-    return byte_number(text) * unit if text else None
+    The offset is the end of the label of such a head, None for other heads.
+    """
+    merged: list[tuple[FoundHead, int | None]] = []
+    skips = False
+    for number, found in enumerate(heads):
+        if skips:
+            skips = False
+            continue
+        following = heads[number + 1] if number + 1 < len(heads) else None
+        if "stack" in found.groups and following is not None and following.head.kind == "tpu-vmem-scoped":
+            groups = found.groups | {name: following.groups[name] for name in following.groups}
+            merged.append(
+                (FoundHead(following.head, found.start, following.end, groups, found.ends, found.code), following.start)
+            )
+            skips = True
+        else:
+            merged.append((found, None))
+    return merged

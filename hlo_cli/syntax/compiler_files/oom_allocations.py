@@ -3,121 +3,262 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Final
 
-from hlo_cli.ir.compiler_files.buffers import BufferPlace
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.compiler_files.byte_texts import BYTES, byte_number
-from hlo_cli.syntax.compiler_files.names import INDEX, NUMBER, Places, Shapes
+from hlo_cli.syntax.compiler_files.names import NUMBER, Places, Shapes
+from hlo_cli.syntax.compiler_files.oom_labels import custom_kernel, label_parts, purpose_of, shape_end
+from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, one_line
+from hlo_cli.syntax.compiler_files.oom_tables import Details
 
-_LIST = re.compile(r"Largest program allocations in \w+:|Peak buffers:")
-_ENTRY_END = re.compile(r"^[ \t]*={8,}[ \t]*$|^[ \t]*$", re.MULTILINE)
-_KEY = re.compile(
-    r"^[ \t]*(?:[0-9]+\. )?(Size|Operator|Shape|Unpadded size|Extra memory due to padding|XLA [Ll]abel|Allocation type"
-    r"|Entry Parameter Subshape|Tag): ([^\n]*)$",
-    re.MULTILINE,
+_LIST = re.compile(r"Largestprogramallocationsin\w{1,12}?:|Peakbuffers:")
+_LISTED = re.compile(
+    rf"(?:Buffer{NUMBER}:|{NUMBER}\\?\.)?Size:{BYTES}(?=Operator:|Shape:|Unpaddedsize:|XLA[Ll]abel:|EntryParameterSubshape:|Tag:)"
 )
-_NUMBER_LINE = re.compile(r"[ \t]*(?:Buffer [0-9]+:|[0-9]+\.)[ \t]*$", re.MULTILINE)
-_BYTES = re.compile(BYTES)
-_QUOTED = re.compile(r'\b(op_name|source_file)="((?:[^"\\]++|\\.)*+)"')
+_TOKEN = re.compile(
+    r"(?P<end>={8,})|(?P<number>Buffer[0-9]{1,6}+:|[0-9]{1,6}+\\?\.)(?=Size:|XLA[Ll]abel:|Operator:|Shape:|\Z)"
+    r"|(?P<key>Size|Operator|Shape|Unpaddedsize|Extramemoryduetopadding|XLA[Ll]abel|Allocationtype"
+    r"|EntryParameterSubshape|Tag):"
+)
+_TYPES: Final = (
+    "HLOtemp",
+    "Arguments",
+    "arguments",
+    "Output",
+    "scoped",
+    "global",
+    "overlays",
+    "reserved",
+    "stack",
+    "heap",
+)
+_TYPE = re.compile(rf"{'|'.join(_TYPES)}|[A-Za-z_]{{4,24}}")
+_BYTE: Final = 8
+_ROUNDED: Final = 1.02
+_SIZE = re.compile(BYTES)
+_ASSIGNED = re.compile(r"\w{1,30}=")
+_EXPANSION = re.compile(r"\([0-9.]{1,20}xexpansion\)")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n|={8,}")
+_OP_NAME = re.compile(r'\bop_name="((?:[^"\\]++|\\.)*+)')
+_SOURCE_FILE = re.compile(r'\bsource_file="((?:[^"\\]++|\\.)*+)')
 _SOURCE_LINE = re.compile(rf"\bsource_line=({NUMBER})")
-_LABEL = re.compile(r"%?([\w.-]++) = (?:\(.{0,100000}?\) |[^\s(]++(?:\([^\s(]*+)* )?([a-z][a-z0-9-]*+)\(")
-_OPCODE = re.compile(r"[a-z][a-z0-9-]*+")
-_BRACKETED = re.compile(
-    r"#allocation[0-9]++ \[shape = '([^'\n]*+)', space=\w+, size = \w+(?:, (?!tag)[^,\n\]]*+)*+"
-    r"(?:, tag = '([^\n]*?)')?\](?: :: ([^\s]++))?"
-)
-_OUTPUT_OF = re.compile(rf"output of ([^\s@{{}}]++)@\{{({INDEX})\}}")
-_SCOPED_FOR = re.compile(r"scoped memory for ([^\s'{}]++)")
+_OPEN, _CLOSED = re.compile(r"[\[({]"), re.compile(r"[\])}]")
 
 
-def allocations_of(text: str, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A value of an entry: its place in the text without whitespace, and itself on one line."""
+
+    start: int
+    end: int
+    text: str
+
+
+def allocations_of(details: Details, places: Places, shapes: Shapes) -> Iterator[OomAllocation]:
     """The allocations that a message lists, in its order, the largest first.
 
+    >>> from hlo_cli.syntax.compiler_files.oom_tables import details_of
     >>> text = "Peak buffers:\\n\\tBuffer 1:\\n\\t\\tSize: 6.00MiB\\n\\t\\tXLA Label: fusion\\n"
     >>> text += "\\t\\tShape: f32[4096,384]\\n"
-    >>> [allocation] = allocations_of(text, Places(None), Shapes())
+    >>> [allocation] = allocations_of(details_of(text), Places(None), Shapes())
     >>> allocation.size_bytes, allocation.opcode, str(allocation.shape)
     (6291456, 'fusion', 'f32[4096,384]{1,0}')
     """
-    begin = _LIST.search(text)
-    if begin is not None:
-        yield from (_listed(entry, places, shapes) for entry in _entries(text[begin.end() :]))
+    begin = details.search(_LIST)
+    start = begin.end() if begin is not None else None
+    if start is None and (found := details.search(_LISTED)):
+        start = found.start()
+    if start is not None:
+        for entry in _entries(details.squeezed, start, details.end):
+            allocation = _listed(details.squeezed, entry, places, shapes)
+            if allocation.size_bytes is not None or allocation.shape is not None or allocation.label:
+                yield allocation
 
 
-def single_allocation(text: str, size_bytes: int | None, places: Places, shapes: Shapes) -> OomAllocation | None:
-    """The failed allocation of a message, from the brackets after it.
-
-    >>> text = " :: #allocation7 [shape = 'f32[8]{0}', space=hbm, size = 0x20, tag = 'output of add.3@{1}'] :: <none>"
-    >>> allocation = single_allocation(text, 32, Places(None), Shapes())
-    >>> str(allocation.place), allocation.tag
-    ('add.3{1}', 'output of add.3@{1}')
-    """
-    found = _BRACKETED.search(text)
-    if found is None:
-        return None
-    shape, tag, label = found[1], found[2] or "", found[3] or ""
-    place = _tagged(tag, places) or (places.of(label) if label and not label.startswith("<") else None)
-    kind = "scoped" if ", scoped" in found[0] else ""
-    return OomAllocation(size_bytes, shapes.of(shape), label=label, place=place, kind=kind, tag=tag)
-
-
-def place_in_label(label: str, places: Places) -> tuple[BufferPlace | None, str]:
-    """The instruction in a label, and its opcode; labels of buffer assignments have only an opcode.
-
-    >>> place, opcode = place_in_label("%copy.2 = f32[8]{0:T(256)} copy(f32[8]{0} %p), metadata={}", Places(None))
-    >>> place.name, opcode, place_in_label("fusion", Places(None))
-    ('copy.2', 'copy', (None, 'fusion'))
-    """
-    if found := _LABEL.match(label):
-        return places.of(found[1]), found[2]
-    return None, label if _OPCODE.fullmatch(label) else ""
-
-
-def _entries(text: str) -> Iterator[Mapping[str, str]]:
+def _entries(squeezed: Squeezed, start: int, end: int) -> Iterator[dict[str, _Field]]:
     """The entries of a list as keys and values, up to the first text that is not an entry."""
-    at = 0
-    for end in (*(match.span() for match in _ENTRY_END.finditer(text)), (len(text), len(text))):
-        block, at = text[at : end[0]].strip("\n"), end[1]
-        if not block.strip():
+    entry: dict[str, _Field] = {}
+    at = start
+    numbered, is_numbered = -1, False
+    for token in _TOKEN.finditer(squeezed.text, start, end):
+        first = _number_start(squeezed, token)
+        if first < at:
             continue
-        if not (_KEY.match(block) or _NUMBER_LINE.match(block)):
+        if not _is_key(squeezed, token, end):
+            continue
+        if squeezed.text[at:first].strip("-•"):
+            break
+        key = (token["key"] or "").lower()
+        if entry and (not key or key in entry or key == "size"):
+            yield entry
+            entry = {}
+        if token["number"]:
+            numbered, is_numbered = token.end(), True
+        elif key == "size" and is_numbered and token.start() != numbered and not _has_more(squeezed, token.end(), end):
             return
-        if found := {key.lower(): value.strip() for key, value in _KEY.findall(block)}:
-            yield found
+        at = token.end()
+        if key:
+            value = _value(squeezed, key, token.end(), end)
+            entry[key] = value
+            at = value.end
+    if entry:
+        yield entry
 
 
-def _listed(entry: Mapping[str, str], places: Places, shapes: Shapes) -> OomAllocation:
-    label, operator = entry.get("xla label", ""), entry.get("operator", "")
-    place, opcode = place_in_label(label, places)
-    parameter = entry.get("entry parameter subshape")
+def _number_start(squeezed: Squeezed, token: re.Match[str]) -> int:
+    """The start of an entry's number, without digits of the value before it."""
+    if not token["number"]:
+        return token.start()
+    start = token.start()
+    source, origin = squeezed.source, squeezed.origin(token.end("number") - 1)
+    digits = (
+        len(source[:origin].rstrip("\\"))
+        if origin < 64
+        else len(source[origin - 64 : origin].rstrip("\\")) + origin - 64
+    )
+    first = digits
+    while first > 0 and source[first - 1].isdigit():
+        first -= 1
+    return max(start, token.end("number") - 1 - (origin - first)) if token["number"][0] != "B" else start
+
+
+def _has_more(squeezed: Squeezed, start: int, end: int) -> bool:
+    """Whether another key comes right after a size; a size alone may belong to other text."""
+    size = _SIZE.match(squeezed.text, start, end)
+    token = _TOKEN.match(squeezed.text, size.end(), end) if size else None
+    return token is not None and bool(token["key"])
+
+
+def _is_key(squeezed: Squeezed, token: re.Match[str], end: int) -> bool:
+    """Whether a key has a value of its kind after it."""
+    text, at = squeezed.text, token.end()
+    match token["key"]:
+        case "Size" | "Unpaddedsize" | "Extramemoryduetopadding":
+            return text[at : at + 1].isdigit() or at >= end
+        case "Shape" | "EntryParameterSubshape":
+            return shape_end(text, at, end) > at or at >= end
+        case "Operator":
+            return _ASSIGNED.match(text, at) is not None or at >= end
+        case _:
+            return True
+
+
+def _value(squeezed: Squeezed, key: str, start: int, end: int) -> _Field:
+    """The value of a key, from the text after it."""
+    text = squeezed.text
+    if key in ("size", "unpaddedsize", "extramemoryduetopadding"):
+        found = _SIZE.match(text, start, end)
+        stop = found.end() if found else start
+        note = _EXPANSION.match(text, stop, end)
+        return _Field(start, note.end() if note else stop, text[start:stop])
+    if key in ("shape", "entryparametersubshape"):
+        stop = shape_end(text, start, end)
+        return _Field(start, stop, text[start:stop])
+    if key == "allocationtype":
+        found = _TYPE.match(text, start, end)
+        stop = found.end() if found else start
+        words = squeezed.words(start, stop) if text[start:stop] in _TYPES else squeezed.first_word(start, stop)
+        return _Field(start, start + len(words.replace(" ", "")), words)
+    return _free_text(squeezed, start, end)
+
+
+def _free_text(squeezed: Squeezed, start: int, end: int) -> _Field:
+    """A label, operator, or tag: to the next key, blank line, or line that does not continue it."""
+    stop = end
+    for token in _TOKEN.finditer(squeezed.text, start, end):
+        first = _number_start(squeezed, token)
+        if _is_key(squeezed, token, end) and _begins_line(squeezed, first):
+            stop = first
+            break
+    if stop <= start:
+        return _Field(start, start, "")
+    origin, source_end = squeezed.origin(start), squeezed.end_origin(stop)
+    size = _length(squeezed.source, origin, source_end)
+    after = max(start, min(stop, squeezed.index_of(origin + size)))
+    return _Field(start, after, one_line(squeezed.source[origin : origin + size]))
+
+
+def _begins_line(squeezed: Squeezed, offset: int) -> bool:
+    """Whether there is whitespace before a token in the source, or nothing that could be a word it belongs to."""
+    origin = squeezed.origin(offset)
+    return origin == 0 or not (squeezed.source[origin - 1].isalnum() or squeezed.source[origin - 1] in "_\"'=(/.")
+
+
+def _length(source: str, start: int, end: int) -> int:
+    """The length of a value: it goes on after a line break only while brackets or quotes are open."""
+    blank = _BLANK_LINE.search(source, start, end)
+    end = blank.start() if blank else end
+    depth, quotes, at = 0, 0, start
+    while at < end:
+        stop = source.find("\n", at, end)
+        stop = end if stop < 0 else stop
+        line = source[at:stop]
+        depth += len(_OPEN.findall(line)) - len(_CLOSED.findall(line))
+        quotes += line.count('"') - line.count('\\"')
+        at = stop + 1
+        if line.rstrip().endswith("...") or (depth <= 0 and quotes % 2 == 0):
+            return stop - start
+    return end - start
+
+
+def _listed(squeezed: Squeezed, entry: dict[str, _Field], places: Places, shapes: Shapes) -> OomAllocation:
+    entry = _consistent(entry, shapes)
+    label, operator = entry.get("xlalabel"), entry["operator"].text if "operator" in entry else ""
+    place, opcode, label_shape, target = None, "", "", ""
+    if label is not None:
+        name, opcode, label_shape, target = label_parts(squeezed.text[label.start : label.end])
+        place = places.of(name) if name else None
+        opcode = opcode if name or " " not in label.text else ""
+    parameter = entry.get("entryparametersubshape")
     shape = entry.get("shape", parameter)
-    quoted = dict(_QUOTED.findall(operator))
-    line = _SOURCE_LINE.search(operator)
+    shape_text = shape.text if shape is not None and shape.text else label_shape
+    label_text = label.text if label is not None else ""
+    op_name = _quoted(_OP_NAME, operator) or _quoted(_OP_NAME, label_text)
+    line = _SOURCE_LINE.search(operator) or _SOURCE_LINE.search(label_text)
+    tag_text = entry["tag"].text if "tag" in entry else ""
+    tag, operand = purpose_of(tag_text)
     return OomAllocation(
         _size(entry.get("size")),
-        shapes.of(shape) if shape else None,
-        _size(entry.get("unpadded size")),
-        _size(entry.get("extra memory due to padding")),
-        label,
+        shapes.of(shape_text) if shape_text else None,
+        _size(entry.get("unpaddedsize")),
+        _size(entry.get("extramemoryduetopadding")),
+        label_text,
         place,
         "parameter" if parameter else opcode,
-        quoted.get("op_name", ""),
-        quoted.get("source_file", ""),
+        op_name,
+        _quoted(_SOURCE_FILE, operator) or _quoted(_SOURCE_FILE, label_text),
         int(line[1]) if line else None,
-        entry.get("allocation type", ""),
-        entry.get("tag", ""),
+        entry["allocationtype"].text if "allocationtype" in entry else "",
+        tag,
         parameter is not None,
+        tag_text,
+        operand,
+        custom_kernel(place.name if place is not None else "", target, op_name),
+        target,
     )
 
 
-def _size(text: str | None) -> int | None:
-    found = _BYTES.match(text) if text else None
-    return byte_number(found[0]) if found else None
+def _consistent(entry: dict[str, _Field], shapes: Shapes) -> dict[str, _Field]:
+    """An entry without the facts of another one, of which text is missing: no value is larger than its allocation."""
+    size, unpadded = _size(entry.get("size")), _size(entry.get("unpaddedsize"))
+    if size is None:
+        return entry
+    shape = shapes.of(entry["shape"].text) if "shape" in entry and entry["shape"].text else None
+    if isinstance(shape, ArrayShape) and shape.element_type.bits >= _BYTE and shape.logical_bytes > _ROUNDED * size:
+        return {key: field for key, field in entry.items() if key in ("size", "operator")}
+    if unpadded is not None and unpadded > _ROUNDED * size:
+        return {key: field for key, field in entry.items() if key in ("size", "operator", "shape")}
+    return entry
 
 
-def _tagged(tag: str, places: Places) -> BufferPlace | None:
-    if output := _OUTPUT_OF.search(tag):
-        return places.of(output[1], output[2])
-    scoped = _SCOPED_FOR.search(tag)
-    return places.of(scoped[1]) if scoped else None
+def _quoted(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    return found[1] if found else ""
+
+
+def _size(field: _Field | None) -> int | None:
+    return byte_number(field.text) if field is not None and field.text else None

@@ -1,123 +1,169 @@
-"""The first sentences of XLA's out-of-memory messages, one pattern each, and the meaning of their numbers."""
+"""The places of out-of-memory messages in a text, and the figures in their first sentences."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal
+from functools import cache
+from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.compiler_files.out_of_memory import OomStage
-from hlo_cli.syntax.compiler_files.byte_texts import BYTES
-from hlo_cli.syntax.compiler_files.names import NUMBER
+from hlo_cli.syntax.compiler_files.byte_texts import byte_number
+from hlo_cli.syntax.compiler_files.oom_heads import GPU_HEADS, TPU_HEADS, Head
+from hlo_cli.syntax.compiler_files.oom_other_heads import OTHER_HEADS, WEAK_HEADS
+from hlo_cli.syntax.compiler_files.oom_squeezed import Squeezed, squeezed_pattern
 
-WORD_BYTES: Final = 4
-"""The bytes of a word, in which SparseCore counts its memory."""
+MESSAGES: Final = tuple(head for head in (*TPU_HEADS, *GPU_HEADS, *OTHER_HEADS) if not head.is_weak)
+SIGNS: Final = tuple(head for head in (*OTHER_HEADS, *WEAK_HEADS) if head.is_weak)
+SPARSE_CORE_SPACES: Final = {"0": "smem", "201": "tile_spmem", "202": "spmem", "203": "hbm", "204": "sflag"}
+"""Memory spaces of SparseCore by their numbers."""
+
+_PLAIN = re.compile(r"[A-Za-z_:,'/-]+(?![?*+{|])")
+_LONGEST_BEFORE: Final = 400
+_NO_FAILURE = re.compile(r".{0,200}?Thecallerindicatesthatthisisnotafailure")
+_KILOBYTES: Final = ("virtual", "anonymous", "file", "shared")
+_TPU_LIST = re.compile(
+    r"Largestprogramallocationsin(\w{1,12}?):|(?:[0-9]{1,4}\\?\.)?Size:[0-9.]{1,20}[KMGT]?i?B?(?:Operator:[^\n]{0,2000}?)?Shape:"
+    r"[^\n]{0,400}?(?:Unpaddedsize:|Allocationtype:)"
+)
+_GPU_LIST = re.compile(r"Peakbuffers:|Buffer[0-9]{1,6}:Size:[0-9]|BufferAssignmentstats:")
+_TOLD_USED = re.compile(
+    r"(?:requested|requires?|required|needs?|needed)(?:HBM|VMEM|memory)?:?[~≈]?(?P<used>[0-9]{1,9}(?:\.[0-9]{1,6})?[KMGT]i?B?)"
+)
+_TOLD_LIMIT = re.compile(
+    r"(?:againsta?|available(?:HBM|VMEM|memory)?:?|limit(?:of|:)?)[~≈]?(?P<limit>[0-9]{1,9}(?:\.[0-9]{1,6})?[KMGT]i?B?)"
+)
+_TOLD_WITHIN: Final = 300
+_CODE = re.compile(r"(E[0-9]{4}):\w{1,60}:(?:XLA:TPUcompilepermanenterror\.)?\Z|\b(E[0-9]{4}):\Z")
+_CODE_BEFORE: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """A pattern with groups `used`, `limit`, `over`, `space`, `device`, `module`, `label`, as far as they are known."""
+class FoundHead:
+    """The first sentence of a message: its place in the text without whitespace, and its named parts."""
 
-    stage: OomStage
-    target: Literal["tpu", "gpu", "cpu"] | None
-    pattern: str
-    space: str = ""
-    unit: int = 1
+    head: Head
+    start: int
+    end: int
+    groups: dict[str, str]
+    ends: dict[str, int]
+    code: str = ""
 
-
-_RAN_OUT: Final = r"Ran out of memory in memory space (?P<space>\w+)"
-HEADS: Final = (
-    Head(
-        "compile",
-        "tpu",
-        rf"{_RAN_OUT} while allocating on stack for (?P<label>[^\n]*?)\.? +Scoped allocation with size "
-        rf"(?P<used>{BYTES}) and limit (?P<limit>{BYTES}) exceeded scoped \w+ limit by (?P<over>{BYTES})",
-    ),
-    Head("compile", "tpu", rf"{_RAN_OUT} while allocating on stack for (?P<label>[^\n]*+)"),
-    Head(
-        "compile",
-        "tpu",
-        rf"{_RAN_OUT}\.(?: +Used (?P<used>{BYTES}) of (?P<limit>{BYTES}) \w+\.)?"
-        rf"(?:\s+Exceeded \w+ capacity by (?P<over>{BYTES})\.)?",
-    ),
-    Head(
-        "compile",
-        "tpu",
-        rf"Ran out of memory on (?P<space>\w+), the total memory required for HLO temporaries \((?P<used>{BYTES})\) "
-        rf"exceeds available \w+ \((?P<limit>{BYTES})\)\.?(?: HLO module: (?P<module>[^\s]+?)\.?(?=\s))?",
-    ),
-    Head(
-        "compile",
-        "tpu",
-        rf"Allocation \(size=(?P<used>{NUMBER})\) would exceed memory \(size=(?P<limit>{NUMBER})\)"
-        rf"(?=(?: :: #[^\n]{{0,2000}}?space=(?P<space>\w+))?)",
-    ),
-    Head(
-        "compile",
-        "tpu",
-        rf"(?:current )?allocation offset upper bound \((?P<used>{NUMBER}) words\) exceeds [^(\n]{{0,100}}"
-        rf"\((?P<limit>{NUMBER}) words\)(?: in memory space (?P<space>\w+))?",
-        "SparseCore",
-        WORD_BYTES,
-    ),
-    Head(
-        "run",
-        "tpu",
-        rf"Error allocating device buffer: Attempting to allocate (?P<used>{BYTES})\. That was not possible\. "
-        rf"There are (?P<limit>{BYTES}) free\.(?:; \((?P<device>[^)\n]*+)\))?",
-        "hbm",
-    ),
-    Head(
-        "load",
-        "tpu",
-        rf"Error loading program(?: '[^'\n]*+')?: Attempting to reserve (?P<used>{BYTES}) at the (?:bottom|top) of "
-        rf"memory\.(?: +That was not possible\.)?\s+There are {BYTES} free, {BYTES} reserved, and "
-        rf"(?P<limit>{BYTES}) reservable\.(?:; \((?P<device>[^)\n]*+)\))?",
-        "hbm",
-    ),
-    Head("run", None, rf"Out of memory while trying to allocate (?P<used>{BYTES})(?: bytes)?\b"),
-    Head(
-        "run",
-        None,
-        rf"Failed to allocate request for {BYTES} \((?P<used>{NUMBER})B\) on device ordinal (?P<device>{NUMBER})",
-    ),
-    Head(
-        "run",
-        "gpu",
-        rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate {BYTES} "
-        rf"\(rounded to (?P<used>{NUMBER})\)",
-    ),
-    Head("run", "gpu", rf"Allocator \((?P<device>\w+)\) ran out of memory trying to allocate (?P<used>{BYTES})"),
-    Head("run", "gpu", rf"failed to allocate {BYTES} \((?P<used>{NUMBER}) bytes\) from device"),
-    Head("run", "cpu", rf"Out of memory allocating (?P<used>{NUMBER}) bytes"),
-    Head(
-        "compile",
-        None,
-        rf"Can't reduce memory use below {BYTES} \((?P<limit>{NUMBER}) bytes\) by rematerialization; "
-        rf"only reduced to {BYTES} \((?P<used>{NUMBER}) bytes\)",
-    ),
-    Head(
-        "compile",
-        "gpu",
-        rf"[Ss]hared memory size limit exceeded: requested (?P<used>{NUMBER}), available: (?P<limit>{NUMBER})",
-        "shared memory",
-    ),
-)
-_GROUP_NAME = re.compile(r"\(\?P<\w+>")
-_ANY = re.compile("|".join("(" + _GROUP_NAME.sub("(?:", head.pattern) + ")" for head in HEADS))
-_NO_FAILURE = re.compile(r"[^\n]{0,200}?The caller indicates that this is not a failure")
+    def size(self, *names: str) -> int | None:
+        """The first known of several sizes, in bytes."""
+        for name in names:
+            if text := self.groups.get(name):
+                return number_of(text) * (1024 if name in _KILOBYTES else self.head.unit)
+        return None
 
 
-def heads(text: str) -> Iterator[tuple[Head, re.Match[str]]]:
-    """The matches of the patterns in a text, without retries that are not failures.
+def number_of(text: str) -> int:
+    """A number of bytes, decimal with or without thousands separators, or hexadecimal.
 
-    >>> [(head, match)] = heads("E: Out of memory allocating 64 bytes.")
-    >>> head.target, match["used"]
-    ('cpu', '64')
+    >>> number_of("0x10"), number_of("1,024"), number_of("2.0K")
+    (16, 1024, 2048)
     """
-    for found in _ANY.finditer(text):
-        head = HEADS[(found.lastindex or 1) - 1]
-        match = re.compile(head.pattern).match(text, found.start())
-        if match is not None and not _NO_FAILURE.match(text, found.end()):
-            yield head, match
+    return int(text, 16) if text.startswith("0x") else byte_number(text.replace(",", ""))
+
+
+def found_heads(squeezed: Squeezed) -> list[FoundHead]:
+    """The messages in a text, without retries that are not failures; weak signs only if there is nothing else.
+
+    >>> from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+    >>> [found] = found_heads(squeeze("E: Out of memory allocating 64 bytes."))
+    >>> found.head.target, found.size("used")
+    ('cpu', 64)
+    """
+    strong = [found for found in _matches(squeezed, MESSAGES) if not _is_below_limit(found)]
+    if strong:
+        return strong
+    sign = next(_matches(squeezed, SIGNS), None)
+    return [_retold(sign, squeezed)] if sign is not None else []
+
+
+def _matches(squeezed: Squeezed, heads: tuple[Head, ...]) -> Iterator[FoundHead]:
+    """The matches in order; of overlapping ones the first and longest."""
+    text = squeezed.text
+    found = [(match.start(), -match.end(), number) for number, match in _candidates(text, heads)]
+    end = 0
+    for start, _, number in sorted(found):
+        head, (pattern, before, _) = heads[number], _patterns(heads)[number]
+        match = pattern.match(text, start)
+        if match is None or start < end or (head.kind == "gpu-allocator" and _NO_FAILURE.match(text, match.end())):
+            continue
+        end = match.end()
+        groups, ends = _groups(match)
+        if before is not None and (earlier := before.search(text, max(0, start - _LONGEST_BEFORE), start)):
+            more, more_ends = _groups(earlier)
+            groups, ends, start = more | groups, more_ends | ends, earlier.start()
+        elif head.needs_before:
+            continue
+        for name in groups.keys() & {"device", "device2"}:
+            groups[name] = squeezed.first_word(ends[name] - len(groups[name]), ends[name])
+        code = _CODE.search(text, max(0, start - _CODE_BEFORE), start)
+        yield FoundHead(head, start, match.end(), groups, ends, (code[1] or code[2]) if code else "")
+
+
+def _candidates(text: str, heads: tuple[Head, ...]) -> Iterator[tuple[int, re.Match[str]]]:
+    for number, (pattern, _, literal) in enumerate(_patterns(heads)):
+        if literal in text:
+            yield from ((number, match) for match in pattern.finditer(text))
+
+
+def _groups(match: re.Match[str]) -> tuple[dict[str, str], dict[str, int]]:
+    groups = {name: value for name, value in match.groupdict().items() if value is not None}
+    return groups, {name: match.end(name) for name in groups}
+
+
+def _is_below_limit(found: FoundHead) -> bool:
+    """Whether a sentence `Used 1G of 2G hbm` by itself is no failure."""
+    used, limit = found.size("used"), found.size("limit")
+    is_usage = found.head.pattern.startswith("Used") and "over" not in found.groups
+    return is_usage and used is not None and limit is not None and used <= limit
+
+
+def _retold(found: FoundHead, squeezed: Squeezed) -> FoundHead:
+    """A sign with the figures that a person wrote after it."""
+    end = found.end + _TOLD_WITHIN
+    told: dict[str, str] = {}
+    for pattern in (_TOLD_USED, _TOLD_LIMIT):
+        if match := pattern.search(squeezed.text, found.end, end):
+            told |= match.groupdict()
+    return FoundHead(found.head, found.start, found.end, found.groups | told, found.ends, found.code)
+
+
+@cache
+def _patterns(heads: tuple[Head, ...]) -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None, str], ...]:
+    """For each head its pattern, the one for the text before it, and the plain text with which it begins."""
+    return tuple(
+        (
+            re.compile(squeezed_pattern(head.pattern)),
+            re.compile(f"(?:{squeezed_pattern(head.before)})\\Z") if head.before else None,
+            _plain_start(squeezed_pattern(head.pattern)),
+        )
+        for head in heads
+    )
+
+
+def _plain_start(pattern: str) -> str:
+    found = _PLAIN.match(pattern)
+    return found[0].rstrip("\\") if found else ""
+
+
+def headless(squeezed: Squeezed) -> list[FoundHead]:
+    """A message whose first sentence is missing, if a list of allocations or a buffer assignment is there.
+
+    >>> from hlo_cli.syntax.compiler_files.oom_squeezed import squeeze
+    >>> [found] = headless(squeeze("  2. Size: 8.00G\\n  Shape: f32[8]{0}\\n  Allocation type: HLO temp"))
+    >>> found.head.kind
+    'tpu-hbm'
+    """
+    text = squeezed.text
+    if found := _TPU_LIST.search(text):
+        space = found[1] or "hbm"
+        head = Head("tpu-other" if space != "hbm" else "tpu-hbm", "compile", "tpu", "", space)
+    elif found := _GPU_LIST.search(text):
+        head = Head("gpu-buffer-assignment", "run", "gpu", "")
+    else:
+        return []
+    return [FoundHead(head, found.start(), found.start(), {}, {})]

@@ -135,14 +135,22 @@ def _link_operands(packed: list[tuple[Instruction, bytes]], instructions: dict[i
             raise HloError(f"{name} refers to unknown instruction id {error}") from None
 
 
-def link_calls(built: Mapping[int, Built]) -> None:
-    """Sets the called computations of every instruction."""
+def link_calls(built: Mapping[int, Built], *, is_partial: bool = False) -> frozenset[Instruction]:
+    """Sets the called computations of every instruction; returns those with unknown ones, an error unless `is_partial`.
+
+    Such an instruction calls nothing.
+    """
+    incomplete = []
     for each in built.values():
         for caller in each.callers:
             if missing := [number for number in caller.callees if number not in built]:
                 name = caller.instruction.name
-                raise HloError(f"{name} refers to unknown computation id {missing[0]}")
+                if not is_partial:
+                    raise HloError(f"{name} refers to unknown computation id {missing[0]}")
+                incomplete.append(caller.instruction)
+                caller.callees = []
             caller.instruction.called_computations = tuple([built[number].computation for number in caller.callees])
+    return frozenset(incomplete)
 
 
 def print_order(built: Mapping[int, Built]) -> tuple[Computation, ...]:

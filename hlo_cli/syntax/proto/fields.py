@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from hlo_cli.source import HloError, joined_by_or
-from hlo_cli.syntax.proto.tables import ENUMS, MESSAGES
+from hlo_cli.syntax.proto.tables import ENUM_PREFIXES, ENUMS, IRREGULAR_NAMES, MESSAGES
 
 NUMBERS: Final = frozenset(("int", "uint", "bool"))
 """The types encoded as varints, without enumerations."""
@@ -72,6 +72,19 @@ def number_of_word(enum: str, word: str) -> int:
     if word.casefold() not in folded:
         raise HloError(f"unknown {enum} '{word}'", hint=f"expected one of {joined_by_or(words)}")
     return folded.index(word.casefold())
+
+
+@cache
+def enum_names(enum: str) -> dict[str, int]:
+    """The values of an enumeration by their names in protos, and by those of their words.
+
+    >>> enum_names("PrimitiveType")["OPAQUE_TYPE"], enum_names("Algorithm")["ALG_UNSET"]
+    (14, 0)
+    """
+    prefix = ENUM_PREFIXES.get(enum, "")
+    words = {word.upper().replace("-", "_"): number for number, word in enumerate(_enums()[enum])}
+    irregular = {name: words[word] for name, word in IRREGULAR_NAMES.get(enum, {}).items()}
+    return irregular | {prefix + word: number for word, number in words.items()} | words
 
 
 @cache

@@ -17,6 +17,7 @@ from hlo_cli.ir.attributes.values import AttributeValue, value_text
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Findings, Module
+from hlo_cli.ir.operations import takes
 from hlo_cli.ir.strings import quoted
 from hlo_cli.source import Diagnostic, HloError, Source
 from hlo_cli.syntax.attributes.row import Kind
@@ -37,19 +38,24 @@ _KEY, _SEQUENCE = (fields_of("SequencesEntry")[name].number for name in ("key", 
 _IDS: Final = fields_of("InstructionSequence")["instruction_ids"].number
 
 
-def module_of(message: Message, source: Source, file: bytes = b"", depth: int = 0) -> Module:
+def module_of(
+    message: Message, source: Source, file: bytes = b"", depth: int = 0, *, is_partial: bool = False
+) -> Module:
     """The module in a `HloModuleProto`; HloError if there is none, or if it is inconsistent.
 
-    `file` is the complete input, for locating errors.
+    `file` is the complete input, for locating errors. If the message `is_partial`, instructions may call computations
+    that are not in it.
     """
     if depth > MAX_NESTING:
         raise HloError(f"modules are nested too deeply (limit {MAX_NESTING})")
     builder = Builder(_schedule(message), _entry(message), texts=Texts(file))
     with no_garbage_collection():
         built = {each.id: each for each in map(builder.build, message.all_data("computations"))}
-        link_calls(built)
+        incomplete = link_calls(built, is_partial=is_partial)
         computations = print_order(built)
-    opaque = set_aside(builder.suspects, (c.instruction for each in built.values() for c in each.callers), computations)
+    callers = [c.instruction for each in built.values() for c in each.callers if c.instruction not in incomplete]
+    suspects = (i for i in builder.suspects if i not in incomplete or not takes(i.opcode, len(i.operands)))
+    opaque = set_aside(suspects, callers, computations)
     if not any(computation.instructions for computation in computations):
         raise HloError("no instructions found in the proto")
     entry = next((each for each in computations if each.is_entry), computations[-1])

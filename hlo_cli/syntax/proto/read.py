@@ -36,8 +36,10 @@ _LEVELS: Final = 3
 """A module, the proto around it, and the snapshot around that."""
 
 
-def read_proto(data: bytes, source: Source) -> Module:
+def read_proto(data: bytes, source: Source, *, is_partial: bool = False) -> Module:
     """The module in a `HloModuleProto`, `HloProto`, `HloSnapshot` or `HloUnoptimizedSnapshot`.
+
+    Calls of computations that are not in it are an error, unless it `is_partial`.
 
     >>> read_proto(b"", Source("m.hlo.pb", ""))
     Traceback (most recent call last):
@@ -46,7 +48,7 @@ def read_proto(data: bytes, source: Source) -> Module:
     """
     try:
         message, assignment = _unwrapped(data)
-        module = module_of(message, source, data)
+        module = module_of(message, source, data, is_partial=is_partial)
     except HloError as error:
         placed = with_place(error, data).diagnostic
         raise HloError(placed.message, source=source, hint=placed.hint) from None

@@ -130,17 +130,22 @@ def _axis(message: Message, mesh: Mesh) -> AxisRef:
 
 
 def replica_groups_of(instruction: Message) -> ReplicaGroups:
-    """The replica groups of a collective, from any of its four fields."""
+    """The replica groups of a collective, from any of its four fields; protos of 2024 and 2025 nest the short form."""
     if instruction.has("mesh_axes_replica_group_list"):
         along = instruction.message("mesh_axes_replica_group_list")
         mesh = _mesh(along.message("mesh"))
         return MeshAxesReplicaGroupList(mesh, _axes(along, "axes", mesh))
-    if instruction.has("iota_collective_device_list"):
-        iota = instruction.message("iota_collective_device_list")
+    holder = instruction.message("collective_device_list")
+    if instruction.has("iota_collective_device_list") or holder.has("iota_replica_group_list"):
+        is_nested = holder.has("iota_replica_group_list")
+        iota = (
+            holder.message("iota_replica_group_list")
+            if is_nested
+            else instruction.message("iota_collective_device_list")
+        )
         transform = IotaTransform(iota.integers("iota_reshape_dims"), iota.integers("iota_transpose_perm"))
         return IotaReplicaGroupList(
             iota.integer("num_replica_groups"), iota.integer("num_devices_per_group"), transform
         )
-    holder = instruction.message("collective_device_list")
     listed = holder.messages("replica_groups") or instruction.messages("replica_groups")
     return CollectiveDeviceList(tuple(group.integers("replica_ids") for group in listed))

@@ -141,7 +141,7 @@ NamedShardingProto 2:mesh:MeshProto 3:dim_shardings:*DimensionSharding 4:replica
   5:unreduced_axes:*AxisRefProto 6:metadata:*OpMetadata 7:manual_axes:*AxisRefProto 8:reduction_op:ReductionOpProto
 DimensionSharding 1:axes:*AxisRefProto 2:is_closed:bool
 ReplicaGroup 1:replica_ids:*int
-CollectiveDeviceListProto 1:replica_groups:*ReplicaGroup
+CollectiveDeviceListProto 1:replica_groups:*ReplicaGroup 2:iota_replica_group_list:IotaReplicaGroupListProto
 IotaReplicaGroupListProto 1:num_replica_groups:int 2:num_devices_per_group:int 3:iota_reshape_dims:*int
   4:iota_transpose_perm:*int
 MeshAxesReplicaGroupListProto 1:mesh:MeshProto 2:axes:*AxisRefProto
@@ -185,3 +185,15 @@ Transpose TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT
 TriState unspecified true false
 """
 """The words of every enumeration in HLO text, counted from 0."""
+
+ENUM_PREFIXES: Final = {"Algorithm": "ALG_", "ConvolutionKind": "CONVOLUTION_KIND_", "TriState": "TRI_STATE_"}
+"""What protos write before the words of an enumeration."""
+
+IRREGULAR_NAMES: Final = {
+    "AliasKind": {"UNDEFINED_ALIAS": "UNDEFINED"},
+    "PrimitiveType": {"PRIMITIVE_TYPE_INVALID": "INVALID", "OPAQUE_TYPE": "OPAQUE"},
+}
+"""The names in protos that differ from the words."""
+
+RENAMED_FIELDS: Final = {"HloModuleProto": {"program_shape": "host_program_shape"}}
+"""Fields that older versions of XLA called differently."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
 from hlo_cli.ir.operations import OPCODE_ARITY, is_known, wrapped_opcode
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
-from hlo_cli.source import Source, did_you_mean, nearest
+from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest
 
 _OPCODES: Final = {
     "cast": "convert",
@@ -38,20 +37,6 @@ _OPCODES: Final = {
     "where": "select",
 }
 """Names of operations in other languages that HLO does not use."""
-_TYPES: Final = {
-    "bfloat16": "bf16",
-    "bool": "pred",
-    "complex128": "c128",
-    "complex64": "c64",
-    "double": "f64",
-    "float": "f32",
-    "half": "f16",
-    "i1": "pred",
-    "int": "s32",
-    "uint": "u32",
-}
-_SIZED: Final = r"(float|fp|int|uint|i|ui)([0-9]+)"
-_LETTER: Final = {"float": "f", "fp": "f", "int": "s", "i": "s", "uint": "u", "ui": "u"}
 FORM: Final = "syntax: name = shape opcode(operands), attribute=value"
 ONE_RESULT: Final = "a computation has one ROOT; remove one"
 _BEFORE_NAMES: Final = ("", "%", "ROOT", "ROOT %", "ENTRY", "ENTRY %")
@@ -75,11 +60,42 @@ def type_like(word: str) -> str | None:
     >>> type_like("fp32"), type_like("int8"), type_like("F16"), type_like("bfloat16"), type_like("frob")
     ('f32', 's8', 'f16', 'bf16', None)
     """
+    from hlo_cli.ir.type_names import xla_type
+
     lower = word.lower()
-    if (sized := re.fullmatch(_SIZED, lower)) is not None:
-        lower = _LETTER[sized[1]] + sized[2]
-    lower = _TYPES.get(lower, lower)
-    return lower if lower in PRIMITIVE_TYPES else nearest(lower, PRIMITIVE_TYPES)
+    return lower if lower in PRIMITIVE_TYPES else xla_type(word) or nearest(lower, PRIMITIVE_TYPES)
+
+
+def shape_like(text: str) -> str | None:
+    """The text of an array's shape with the most similar element type.
+
+    >>> shape_like("f33[8,128]{1,0}"), shape_like("frob[8]")
+    ('f32[8,128]{1,0}', None)
+    """
+    word, bracket, rest = text.partition("[")
+    name = type_like(word.strip())
+    return None if name is None else name + bracket + rest
+
+
+def check_types(text: str) -> None:
+    """Raises HloError, with its span, for a shape or instruction whose element type has a framework's name.
+
+    >>> check_types("(f32[8], torch.float16[8,128]{1,0})")
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: 1:10: error: unknown element type 'torch.float16'
+    """
+    from hlo_cli.ir.type_names import foreign_type, in_xla_types
+
+    unquoted = text.partition('"')[0]
+    if (found := foreign_type(unquoted)) is None:
+        return
+    start, end, shape = found
+    word = unquoted[start:end]
+    message = f"expected a shape, found the MLIR type '{word}'" if "<" in word else f"unknown element type '{word}'"
+    is_shape = unquoted == text and "=" not in text
+    hint = did_you_mean(in_xla_types(text.strip()) if is_shape else shape)
+    raise HloError(message, Span(start, end), source=Source("", text), hint=hint)
 
 
 def like(word: str, known: Iterable[str]) -> str | None:

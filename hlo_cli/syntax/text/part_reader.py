@@ -26,6 +26,8 @@ _TABLE_ROWS = lazy_regex(
     rf"(?:(?:{'|'.join(SECTIONS)})[ \t\r]*+\n\s*+|[0-9]++[ \t]++(?:{STRING}|\{{[^{{}}]*+\}})\s*+)++", re.DOTALL
 )
 """Stack tables, which may lack their first lines."""
+_MOST_UNCLOSED: Final = 5
+"""The most computations without an end before each line is read exactly, because the end of the next may be far."""
 _MOST_NAMED: Final = 3
 """The most computations without a beginning that get a note each."""
 
@@ -90,6 +92,8 @@ class PartReader(ModuleReader):
         computation.span = Span(start, scanner.pos)
 
     def _read_fast(self, scanner: Scanner, computation: Computation) -> bool:
+        if self._unclosed > _MOST_UNCLOSED:
+            return False
         end = self._body_end(scanner)
         if not super()._read_fast(scanner, computation):
             return False
@@ -109,6 +113,7 @@ class PartReader(ModuleReader):
     def _note_end(self, computation: Computation, last: int, end: int | None = None) -> None:
         self._unclosed += 1
         if self._unclosed > error_recovery.MAX_ERRORS:
+            self._part.report("too many computations have no end; skipped the rest", last, last + 1)
             raise TooManyErrors
         if computation not in self._headless:
             end = len(self.source.text.rstrip()) if end is None else end

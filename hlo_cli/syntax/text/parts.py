@@ -38,9 +38,11 @@ _WORDS: Final = "snip|snipped|cut|elided|omitted|skipped|truncated|more|etc"
 _ELIDED = lazy_regex(
     r"(?m)\n(?=[ \t]*+(?:(?://|#)[ \t]*+)?"
     r"(?:(?:\.\.|\u2026|\u22ee|\u22ef)[^=\n]*+|[.:]++[ \t]*+"
+    rf"|{_NAMED}[ \t]*+(?:[a-z][a-z0-9]*+\[[0-9,<=?]*+\](?:\{{[^}}\n]*+\}})?+[ \t]++)?+(?:\.\.|\u2026)[^\n]*+"
     rf"|[<\[(\-]++[ \t]*+(?:\.\.|\u2026|[0-9]*+[ ]?+(?:lines )?+(?:{_WORDS})\b)[^=\n]*+)$)"
 )
-"""The line break before a line that stands for omitted ones, such as `...`, `// ...`, or `[12 lines omitted]`."""
+"""The line break before a line that stands for omitted ones, such as `...`, `// ...`, or `[12 lines omitted]`, or
+before an instruction without its opcode, such as `x = f32[2] ...`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,159 @@
+"""An out-of-memory message next to a dump of its program: what the dump has for each allocation, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hlo_cli.analysis.memory.memory_limits import allocated_bytes
+from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape, Shape, subshape
+
+_TOLERANCE: Final = 0.02
+"""Maximum relative difference of sizes that agree; those in messages are rounded."""
+_CODE: Final = ("overlays",)
+"""Parts of a program that hold no values."""
+_SCOPED: Final = "scoped"
+_TOTAL_TOLERANCE: Final = 0.05
+_SPACES: Final[dict[OomKind, str]] = {
+    "tpu-vmem": "VMEM",
+    "tpu-vmem-scoped": "VMEM",
+    "tpu-vmem-stack": "VMEM",
+    "tpu-smem": "SMEM",
+    "tpu-cmem": "CMEM",
+}
+_PROGRAM_TOTALS: Final[frozenset[OomKind]] = frozenset(("tpu-hbm", "gpu-buffer-assignment"))
+"""Kinds whose message has the size of the whole program."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedAllocation:
+    """An allocation, the instructions of the dump that it may be, and the bytes of its value there, if known."""
+
+    allocation: OomAllocation
+    candidates: tuple[Instruction, ...]
+    dump_bytes: int | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the dump has the instruction with another size."""
+        size, other = self.allocation.size_bytes, self.dump_bytes
+        return bool(size) and other is not None and abs(other - (size or 0)) > _TOLERANCE * max(size or 0, other)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpComparison:
+    """What a dump has for a message: its memory space, and its allocations; the two totals if both are known.
+
+    `other_module` is the name of the dump's module if the message has another one.
+    """
+
+    space: MemorySpaceUsage | None
+    matches: tuple[MatchedAllocation, ...]
+    message_bytes: int | None
+    dump_bytes: int | None
+    other_module: str
+
+    @property
+    def missing(self) -> tuple[MatchedAllocation, ...]:
+        """The allocations with an instruction or opcode that the dump does not have."""
+        return tuple(each for each in self.matches if not each.candidates and _is_identified(each.allocation))
+
+    @property
+    def totals_differ(self) -> bool:
+        """Whether message and dump are about programs of different size."""
+        ours, dumped = self.message_bytes, self.dump_bytes
+        return ours is not None and dumped is not None and abs(ours - dumped) > _TOTAL_TOLERANCE * max(ours, dumped)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.other_module or self.missing or self.totals_differ or any(m.differs for m in self.matches))
+
+
+def compare(message: OutOfMemory, memory: MemoryAnalysis, *, is_optimized: bool) -> DumpComparison:
+    """Compares a message whose instructions were resolved in the module of a dump with the dump.
+
+    Totals and sizes of programs that are not optimized yet are not compared.
+    """
+    name = _SPACES.get(message.kind, "")
+    space = next((each for each in memory.spaces if each.name == name), None) if name else memory.space(0)
+    module, named = memory.module.name, message.module or message.executable
+    ours, dumped = _totals(message, memory, space) if is_optimized and space is not None else (None, None)
+    return DumpComparison(
+        space if message.space != "host" else None,
+        tuple(_matched(each, memory, is_optimized=is_optimized) for each in message.culprits),
+        ours,
+        dumped,
+        module if named and not _is_same(named, module) else "",
+    )
+
+
+def _totals(message: OutOfMemory, memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[int | None, int | None]:
+    """The size of the program in the message and in the dump.
+
+    Where a message has the program, its arguments, and its output, the total is their sum less what is shared; if it
+    counts no arguments and no output, temporary values are compared.
+    """
+    if message.kind not in _PROGRAM_TOTALS or message.failed is not None:
+        return None, None
+    total = allocated_bytes(memory, space) or space.peak_bytes
+    if message.stats is not None:
+        return message.stats.total_bytes, total
+    if not message.usage:
+        return message.used_bytes, total
+    parts = {part.name: part.size_bytes for part in message.usage}
+    program, arguments, output = parts.get("program"), parts.get("arguments"), message.output_bytes
+    if program is None or arguments is None or output is None:
+        return None, None
+    program -= sum(part.size_bytes or 0 for part in message.program if part.name in _CODE)
+    if not arguments and not output:
+        return program, space.totals.temporaries + space.totals.constants
+    return program + arguments + output - (message.output_shared_bytes or 0), total
+
+
+def _matched(allocation: OomAllocation, memory: MemoryAnalysis, *, is_optimized: bool) -> MatchedAllocation:
+    candidates = candidate_instructions(allocation, memory.module)
+    sizes = {_bytes_of(allocation, each, memory) for each in candidates} if is_optimized else set()
+    return MatchedAllocation(allocation, candidates, next(iter(sizes)) if len(sizes) == 1 else None)
+
+
+def _bytes_of(allocation: OomAllocation, instruction: Instruction, memory: MemoryAnalysis) -> int | None:
+    """The bytes of the value that an allocation names; of a tuple without an index, the array of the same type."""
+    index = allocation.place.shape_index if allocation.place is not None else ()
+    shape = subshape(instruction.shape, index)
+    if allocation.kind == _SCOPED or (allocation.tag and not allocation.tag.startswith("output of")):
+        return None
+    values = [value for value in memory.values_of(instruction) if value.index[: len(index)] == index]
+    exact = next((value for value in values if value.index == index and isinstance(shape, ArrayShape)), None)
+    if exact is not None:
+        return exact.padded_bytes
+    return _alike(allocation.shape, values)
+
+
+def _alike(shape: Shape | None, values: list[LiveValue]) -> int | None:
+    if not isinstance(shape, ArrayShape):
+        return None
+    wanted = (shape.element_type, shape.dimensions)
+    for value in values:
+        if isinstance(value.shape, ArrayShape) and (value.shape.element_type, value.shape.dimensions) == wanted:
+            return value.padded_bytes
+    return None
+
+
+def _is_identified(allocation: OomAllocation) -> bool:
+    return allocation.place is not None or bool(allocation.opcode and isinstance(allocation.shape, ArrayShape))
+
+
+def _is_same(named: str, module: str) -> bool:
+    """Whether a name in a message is that of a module; the two may differ in a number that the dump appends."""
+    return named == module or module.startswith(f"{named}.") or named.startswith(f"{module}.")
+
+
+def differing(comparison: DumpComparison) -> Iterator[MatchedAllocation]:
+    """The allocations whose size in the dump is another one."""
+    yield from (match for match in comparison.matches if match.differs)

@@ -1,0 +1,109 @@
+"""A first word that is no command and no input: the error that names the command that was probably meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from shlex import quote
+from typing import Final
+
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.type_names import xla_type
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.unknown_choice import choice_hint
+from hlo_cli.source import HloError, did_you_mean
+
+_FILE = lazy_regex(r".*[./\\][\w.\-]*+")
+_RULE = lazy_regex(r"(?i)HLO[0-9]++")
+_MEANT: Final = {
+    "parse DUMP": "cat dump explore info inspect load module open print read show stat stats summarize summary text",
+    "parse DUMP --explain NAME": "describe explain instruction",
+    "parse DUMP --where EXPR": "filter find grep list query search",
+    "parse DUMP --tree": "calls graph loops tree",
+    "layout SHAPE": "shape shapes layouts",
+    "layout DUMP": "pad padding waste",
+    "tile-index SHAPE INDEX": "address element index offset tile tiles",
+    "memspace DUMP": "alloc buffer buffers hbm mem oom peak ram usage vmem",
+    "memspace DUMP --oom FILE": "out-of-memory resource_exhausted",
+    "schedule DUMP": "collectives latency overlap timeline trace",
+    "fuse DUMP": "flops fusions kernel kernels ops roofline",
+    "diff OLD NEW": "changes cmp compare delta",
+    "lint DUMP": "analyze audit check doctor validate verify warnings",
+}
+"""The command line for each word that others use for it."""
+
+
+def unknown_word_error(word: str, commands: Iterable[str]) -> HloError:
+    """The error for a first word that is no command and no input.
+
+    >>> error = unknown_word_error("compare", ("parse", "diff"))
+    >>> error.diagnostic.message, error.diagnostic.hint
+    ("unknown command 'compare'", 'run `hlo diff OLD NEW`')
+    """
+    from hlo_cli.inputs.input import glob_paths
+
+    glob_paths(word)  # raises its error for a pattern that matches no file
+    type_name = word if word in PRIMITIVE_TYPES else xla_type(word)
+    if _FILE.fullmatch(word) and type_name is None:
+        return _missing_file(word)
+    hint = f"for a shape of this type, run `hlo layout '{type_name}[8,128]'`" if type_name else None
+    return HloError(f"unknown command '{word}'", hint=hint or _hint_for(word, tuple(commands)))
+
+
+def _missing_file(path: str) -> HloError:
+    from hlo_cli.inputs.files import missing
+
+    error = missing(path)
+    if error.diagnostic.hint:
+        return error
+    return HloError(error.diagnostic.message, hint="run `hlo --help` to list all commands")
+
+
+def _hint_for(word: str, commands: tuple[str, ...]) -> str:
+    if _is_topic(word):
+        return f"run `hlo help {word}` to read this topic"
+    lower = word.lower()
+    if lower in commands:
+        return did_you_mean(lower) or ""
+    if (line := next((line for line, words in _MEANT.items() if lower in words.split()), None)) is not None:
+        return f"run `hlo {line}`"
+    if _RULE.fullmatch(word):
+        return f"run `hlo lint --explain {word.upper()}`"
+    hint = choice_hint("command", word, commands) if word[:1].isalpha() else None
+    if hint is not None and hint.startswith("did you mean"):
+        return hint
+    return _fact_about(word) or choice_hint("command", word, commands, listed_by="hlo --help") or ""
+
+
+def _fact_about(word: str) -> str | None:
+    """The command for a name from a dump or from the documents: an opcode, a chip, a term."""
+    from hlo_cli.analysis.hardware.chips import find_chip
+    from hlo_cli.ir.operations import is_known
+
+    if is_known(word):
+        return f"to list these instructions, run `hlo parse DUMP --where 'opcode == {word}'`"
+    with suppress(HloError):
+        find_chip(word)
+        return "run `hlo help chips` to list the data of all chips"
+    if _is_term(word):
+        return f"run `hlo help glossary {quote(word)}`"
+    return None
+
+
+def _is_topic(name: str) -> bool:
+    """Whether `hlo help` has a page of this name."""
+    return name.replace("-", "").isalpha() and _page(name) is not None
+
+
+def _is_term(word: str) -> bool:
+    return f"- **{word.lower()}**" in (_page("glossary") or "")
+
+
+def _page(name: str) -> str | None:
+    from pkgutil import get_data
+
+    with suppress(OSError):
+        data = get_data("hlo_cli.commands.help", os.path.join("topics", f"{name}.md"))
+        return None if data is None else data.decode("utf-8")
+    return None

@@ -1,0 +1,160 @@
+"""`hlo memspace --oom FILE DUMP`: an out-of-memory error, and the peak of the program in a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.out_of_memory.advice import Advice, Reorder
+from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAllocation, compare, differing
+from hlo_cli.analysis.out_of_memory.dump_message import completed
+from hlo_cli.analysis.out_of_memory.rules import advice_of
+from hlo_cli.analysis.query.program_stage import ProgramStage
+from hlo_cli.commands.memspace.oom import (
+    layout_commands,
+    notes_on,
+    numbers_of,
+    parts_of,
+    window_of_culprit,
+)
+from hlo_cli.commands.memspace.oom_answer import answer_of_message
+from hlo_cli.commands.memspace.oom_names import culprit_name
+from hlo_cli.commands.memspace.options import MemspaceOptions
+from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.load import Loaded, input_facts, load_one
+from hlo_cli.commands.shared.memory_timeline import step_label
+from hlo_cli.commands.shared.stage_notes import stage_of
+from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
+from hlo_cli.report.cell import Cell
+from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.report import Part, Report
+from hlo_cli.report.text import Passage
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.compiler_files.oom import newest, parse_out_of_memory
+
+_MAX_NAMES = 3
+"""Number of instructions named in a sentence."""
+
+
+def load_dump(
+    source: Source, inputs: Sequence[str], reading: InputOptions, options: Sequence[str]
+) -> tuple[Loaded, str]:
+    """The dump of a message, and the arguments that name it; of several modules, the one that the message names.
+
+    `options` are the given options that require a single module.
+    """
+    message = newest(parse_out_of_memory(source))
+    named = message.module or message.executable
+    try:
+        return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
+    except HloError:
+        if not named or reading.module is not None:
+            raise
+    reading = replace(reading, module=named)
+    return load_one(inputs, reading, about=options[0]), reading.command_line(inputs)
+
+
+def report_of_message_and_dump(
+    source: Source, loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOptions, argument: str
+) -> Report:
+    """The answer to a message, its allocations with their instructions in a dump, the dump's peak, and differences."""
+    messages = parse_out_of_memory(source, loaded.module)
+    message = newest(messages)
+    comparison = compare(message, memory, is_optimized=stage_of(loaded) == "optimized")
+    space = comparison.space
+    chosen = replace(options, oom=None, space=str(space.number) if space is not None else None)
+    dumped = report_of_memory(loaded, memory, chosen, argument)
+    supporting = dumped.parts if space is not None else ()
+    warnings = [each for each in messages if each.is_warning and each != message]
+    advice = _advice(completed(message, space), memory, warnings)
+    return Report(
+        "memspace",
+        answer_of_message(message) + _peak(memory, space, stage_of(loaded)),
+        numbers={**numbers_of(message, messages), **_numbers(comparison), **dumped.numbers},
+        parts=(
+            *parts_of(source, messages, message, advice, _names(comparison, loaded)),
+            *_differences(comparison, message, loaded),
+            *(_supporting(part) for part in supporting),
+        ),
+        next=(*dumped.next, *layout_commands(advice)),
+        notes=(*notes_on(message), *dumped.notes),
+        input=input_facts(loaded),
+    )
+
+
+def _advice(message: OutOfMemory, memory: MemoryAnalysis, warnings: Sequence[OutOfMemory]) -> tuple[Advice, ...]:
+    """The advice of the message but for dimension orders, which the dump decides better."""
+    window = window_of_culprit(message)
+    found = advice_of(message, window, warnings=warnings, generation=memory.generation, has_dump=True)
+    return tuple(each for each in found if not isinstance(each, Reorder))
+
+
+def _supporting(part: Part) -> Part:
+    """A part of the dump's report; the allocations of the message are the main table."""
+    return replace(part, main=False) if part.kind == "table" else part
+
+
+def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage | None, stage: ProgramStage) -> str:
+    if space is None:
+        return ""
+    live = space.live_at(space.peak)
+    largest = f"; the largest value is {live[0]} ({format_bytes(live[0].padded_bytes)})" if live else ""
+    at = step_label(memory, space.peak)
+    of = "" if stage == "optimized" else f" ({stage})"
+    return f". In the dump{of}, {space.name} usage peaks at {format_bytes(space.peak_bytes)} at {at}{largest}"
+
+
+def _names(comparison: DumpComparison, loaded: Loaded) -> dict[int, tuple[str, str]]:
+    """Name and source line of the instruction of each allocation, by row, where there is only one."""
+    found: dict[int, tuple[str, str]] = {}
+    for at, match in enumerate(comparison.matches):
+        if len(match.candidates) == 1:
+            location = loaded.module.location(match.candidates[0])
+            place = match.allocation.place
+            name = str(place) if place is not None else match.candidates[0].name
+            found[at] = (name, str(location) if location is not None else "")
+    return found
+
+
+def _numbers(comparison: DumpComparison) -> dict[str, Cell]:
+    return {
+        "matched": sum(bool(match.candidates) for match in comparison.matches),
+        "not_in_dump": len(comparison.missing),
+        "other_size_in_dump": len(list(differing(comparison))),
+        "dump_bytes": comparison.dump_bytes,
+    }
+
+
+def _differences(comparison: DumpComparison, message: OutOfMemory, loaded: Loaded) -> tuple[Passage, ...]:
+    """What text and dump disagree on; with allocations, also that they agree."""
+    lines = tuple(_difference_lines(comparison, message))
+    if lines:
+        return (Passage("disagreement", lines, title="Text and dump differ"),)
+    matched = [match for match in comparison.matches if match.candidates]
+    if not matched:
+        return ()
+    listed = format_count(len(comparison.matches), "allocations")
+    return (Passage("disagreement", (f"{len(matched):,} of {listed} of the text are in {loaded.module.name}.",)),)
+
+
+def _difference_lines(comparison: DumpComparison, message: OutOfMemory) -> Iterator[str]:
+    if comparison.other_module:
+        named = message.module or message.executable
+        yield f"The text has module {named}, the dump {comparison.other_module}; use the dump of {named}."
+    if comparison.totals_differ and comparison.message_bytes is not None and comparison.dump_bytes is not None:
+        ours, dumped = format_bytes(comparison.message_bytes), format_bytes(comparison.dump_bytes)
+        yield f"The program needs {ours} in the text and {dumped} in the dump."
+    if missing := comparison.missing:
+        of = format_count(len(comparison.matches), "allocations")
+        verb = "is" if len(missing) == 1 else "are"
+        yield f"{len(missing):,} of {of} {verb} not in the dump, such as {_listed(missing)}."
+    for match in list(differing(comparison))[:_MAX_NAMES]:
+        ours, dumped = format_bytes(match.allocation.size_bytes or 0), format_bytes(match.dump_bytes or 0)
+        yield f"{culprit_name(match.allocation)} has {ours} in the text and {dumped} in the dump."
+
+
+def _listed(matches: Sequence[MatchedAllocation]) -> str:
+    names = list(dict.fromkeys(culprit_name(match.allocation) for match in matches))
+    return ", ".join(names[:_MAX_NAMES])

@@ -1,0 +1,360 @@
+"""The door: `hlo` with an input and no command, what is piped to it, and standard input that is slow."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import hlo_cli
+from hlo_cli import cli
+from hlo_cli.commands.front.door import with_command
+from processes import until
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+DUMP = FIXTURES / "tpu" / "v5e_kernel"
+TEXT = DUMP / "after_optimizations.txt"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(hlo_cli.__file__).parent.parent), "TERM": "xterm"}
+HLO = [sys.executable, "-m", "hlo_cli"]
+LIMIT = 60.0
+
+Answer = tuple[int, str, str]
+
+
+@pytest.fixture
+def hlo(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    def run(*arguments: str) -> Answer:
+        code = cli.main(list(arguments), standalone=False)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def piped(*arguments: str, text: bytes) -> subprocess.CompletedProcess[str]:
+    """`hlo` with a text on standard input."""
+    done = subprocess.run([*HLO, *arguments], input=text, capture_output=True, timeout=LIMIT, env=ENVIRONMENT)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        ([str(TEXT)], ["parse", str(TEXT)]),
+        ([str(DUMP), "--stage", "after"], ["parse", str(DUMP), "--stage", "after"]),
+        ([f"{FIXTURES}/tpu/v4_*"], ["parse", f"{FIXTURES}/tpu/v4_*"]),
+        (["f32[8,128]{1,0}"], ["layout", "f32[8,128]{1,0}"]),
+        (["(f32[8], s32[])"], ["layout", "(f32[8], s32[])"]),
+        (["bf16[8]", "--draw"], ["layout", "bf16[8]", "--draw"]),
+        (["--draw", "bf16[8]"], ["layout", "--draw", "bf16[8]"]),
+        (["--json", "--top", "2", str(TEXT)], ["parse", "--json", "--top", "2", str(TEXT)]),
+        (["a = f32[8]{0} add(b, c)"], ["parse", "--explain", "a = f32[8]{0} add(b, c)"]),
+        (["torch.float16[8]"], ["layout", "torch.float16[8]"]),
+        (["tensor<8x128xbf16>"], ["layout", "tensor<8x128xbf16>"]),
+        (["f32[8]{0} add(b, c)"], ["parse", "--explain", "f32[8]{0} add(b, c)"]),
+        ([f"{DUMP}:k3.1"], ["parse", str(DUMP), "--explain", "k3.1"]),
+        ([f"{DUMP}:k3.1{{0}}"], ["layout", f"{DUMP}:k3.1{{0}}"]),
+        ([str(DUMP), str(TEXT)], ["parse", str(DUMP), str(TEXT)]),
+    ],
+    ids=lambda each: " ".join(each)[-24:],
+)
+def test_an_input_without_a_command(short: list[str], whole: list[str]) -> None:
+    assert with_command(short, cli.COMMANDS) == whole
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["parse", str(TEXT)], ["zzz"], ["--nope"], ["--json", "layout", "f32[8]"], ["x=1"], ["no/such/file"], ["*.nope"]],
+    ids=" ".join,
+)
+def test_other_command_lines_are_kept(arguments: list[str]) -> None:
+    assert with_command(arguments, cli.COMMANDS) == arguments
+
+
+def test_a_command_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lint").write_text("HloModule m")
+    assert with_command(["lint"], cli.COMMANDS) == ["lint"]
+    assert with_command(["./lint"], cli.COMMANDS) == ["parse", "./lint"]
+
+
+def test_a_file_whose_name_could_be_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("f328").touch()  # matched by the pattern f32[8]
+    assert with_command(["f32[8]"], cli.COMMANDS)[0] == "parse"
+    assert with_command(["f32[9]"], cli.COMMANDS)[0] == "layout"
+
+
+@pytest.mark.parametrize("arguments", [["f32[3,5]{0,1}"], [str(DUMP)], ["a = f32[8]{0} add(b, c)"]])
+def test_the_answer_is_that_of_the_command(arguments: list[str], hlo: Callable[..., Answer]) -> None:
+    assert hlo(*arguments) == hlo(*with_command(arguments, cli.COMMANDS))
+    assert hlo(*arguments)[0] == 0
+
+
+def test_a_text_as_an_argument(hlo: Callable[..., Answer]) -> None:
+    text = TEXT.read_text()
+    code, out, _ = hlo(text, "--json")
+    assert code == 0
+    assert '"instructions": 13' in out
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("compare", "run `hlo diff OLD NEW`"),
+        ("OOM", "run `hlo memspace DUMP`"),
+        ("explain", "run `hlo parse DUMP --explain NAME`"),
+        ("memory", "run `hlo help memory` to read this topic"),
+        ("Layout", "did you mean 'layout'?"),
+        ("schedul", "did you mean 'schedule'?"),
+        ("hlo101", "run `hlo lint --explain HLO101`"),
+        ("all-gather", "to list these instructions, run `hlo parse DUMP --where 'opcode == all-gather'`"),
+        ("v6e", "run `hlo help chips` to list the data of all chips"),
+        ("torch.float16", "for a shape of this type, run `hlo layout 'f16[8,128]'`"),
+        ("bf16", "for a shape of this type, run `hlo layout 'bf16[8,128]'`"),
+        ("exposed", "run `hlo help glossary exposed`"),
+        ("qwxz", "run `hlo --help` to list all commands"),
+    ],
+)
+def test_a_word_that_is_nothing_names_a_command(word: str, hint: str, hlo: Callable[..., Answer]) -> None:
+    assert hlo(word) == (2, "", f"error: unknown command '{word}'\n  help: {hint}\n")
+
+
+@pytest.mark.parametrize("word", ["no_such_dump.txt", "no/such/dump", "no_such*"])
+def test_a_missing_file_is_no_unknown_command(word: str, hlo: Callable[..., Answer]) -> None:
+    code, _, err = hlo(word)
+    assert (code, "unknown command" in err) == (2, False)
+
+
+def test_every_word_with_a_hint_names_a_command_that_exists() -> None:
+    from hlo_cli.commands.front.words import _MEANT
+
+    assert {line.split()[0] for line in _MEANT} <= cli.COMMANDS.keys()
+    words = [word for words in _MEANT.values() for word in words.split()]
+    assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",), ("--json",)], ids=str)
+def test_a_dump_is_piped_to_it(arguments: tuple[str, ...]) -> None:
+    done = piped(*arguments, text=TEXT.read_bytes())
+    whole = piped("parse", *(arguments or ("-",)), text=TEXT.read_bytes())
+    assert (done.returncode, done.stdout, done.stderr) == (0, whole.stdout, whole.stderr)
+
+
+@pytest.mark.parametrize("redirection", ["< /dev/null", "<&-", "< empty", "| true"])
+def test_without_content_the_questions_are_shown(redirection: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    line = f'printf "" | "$0" -m hlo_cli {redirection}' if "|" not in redirection else 'printf "" | "$0" -m hlo_cli'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, cli.questions_screen(), "")
+
+
+def test_a_file_as_standard_input() -> None:
+    with TEXT.open("rb") as file:
+        done = subprocess.run(HLO, stdin=file, capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT)
+    assert done.returncode == 0
+    assert done.stdout.startswith("#padded_bytes")
+
+
+def test_a_stream_in_memory(monkeypatch: pytest.MonkeyPatch, hlo: Callable[..., Answer]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.read_bytes())))
+    assert hlo()[1].startswith("#padded_bytes")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    assert hlo()[1] == cli.questions_screen()
+
+
+@contextmanager
+def on_a_terminal(
+    *arguments: str, stdin: int = subprocess.PIPE
+) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
+    """`hlo` with a pipe for standard input and a terminal for standard error; ends with the block."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*HLO, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=theirs, env=ENVIRONMENT)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    shown: list[bytes] = []
+
+    def seen() -> str:
+        try:
+            while part := os.read(ours, 4096):
+                shown.append(part)
+        except OSError:  # nothing is there, or the process has ended
+            pass
+        return b"".join(shown).decode()
+
+    try:
+        yield process, seen
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    out, _ = process.communicate(timeout=LIMIT)
+    return process.returncode, out.decode()
+
+
+WAITING = "waiting for stdin; press Ctrl-C to stop"
+
+
+@pytest.mark.parametrize("arguments", [(), ("parse", "-"), ("memspace", "-"), ("parse", "--explain", "-")], ids=str)
+def test_a_writer_that_never_writes(arguments: tuple[str, ...]) -> None:
+    """A note is shown until Ctrl-C, which ends quietly."""
+    with on_a_terminal(*arguments) as (process, seen):
+        until(lambda: WAITING in seen())
+        process.send_signal(signal.SIGINT)
+        assert ended(process) == (130, "")
+        assert seen().endswith(f"{WAITING}\r\x1b[K")
+
+
+def test_a_slow_writer() -> None:
+    text = TEXT.read_bytes()
+    padding = b"// " + b"x" * 3_000_000 + b"\n"
+    with on_a_terminal("--json") as (process, seen):
+        assert process.stdin is not None
+        until(lambda: WAITING in seen())
+        process.stdin.write(padding)
+        process.stdin.flush()
+        until(lambda: "reading stdin: 2.9 MiB" in seen())
+        process.stdin.write(text[:1000])
+        time.sleep(0.2)
+        process.stdin.write(text[1000:])
+        code, out = ended(process)
+        assert code == 0
+        assert '"instructions": 13' in out
+        assert seen().rpartition("\r\x1b[K")[2] == ""
+
+
+@pytest.mark.parametrize("quiet", ["-q", "--quiet"])
+def test_quiet_hides_the_note(quiet: str) -> None:
+    with on_a_terminal("parse", "-", quiet) as (process, seen):
+        time.sleep(1.5)
+        assert process.stdin is not None
+        process.stdin.write(TEXT.read_bytes())
+        assert ended(process)[0] == 0
+        assert seen() == ""
+
+
+def test_a_fast_writer_shows_nothing() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, TEXT.read_bytes())  # fits the buffer of a pipe
+    os.close(writing)
+    with on_a_terminal("parse", "-", stdin=reading) as (process, seen):
+        os.close(reading)
+        assert ended(process)[0] == 0
+        assert "stdin" not in seen()
+
+
+def test_in_pipes_nothing_is_shown() -> None:
+    line = f'(sleep 1.3; cat "{TEXT}") | "$0" -m hlo_cli'
+    done = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, timeout=LIMIT, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"#padded_bytes")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_writer_that_is_stopped_or_killed(sent: signal.Signals) -> None:
+    """A stopped writer is awaited; of a killed one, what it wrote is read."""
+    with on_a_terminal() as (process, seen):
+        assert process.stdin is not None
+        writer = subprocess.Popen(
+            ["sh", "-c", f'cat "{TEXT}"; exec sleep 600'], stdin=subprocess.DEVNULL, stdout=process.stdin
+        )
+        process.stdin.close()
+        process.stdin = None
+        try:
+            until(lambda: "reading stdin: " in seen())
+            writer.send_signal(sent)
+            if sent is signal.SIGSTOP:
+                assert process.poll() is None
+                writer.kill()
+            code, out = ended(process)
+        finally:
+            writer.kill()
+            writer.wait()
+        assert (code, out[:13]) == (0, "#padded_bytes"), seen()
+
+
+def test_a_socket_is_not_awaited_for_long() -> None:
+    """A server that starts `hlo` with a silent socket gets the questions."""
+    import socket
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        done = subprocess.run(
+            HLO, stdin=theirs.fileno(), capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT
+        )
+    assert done.stdout == cli.questions_screen()
+
+
+def test_a_socket_with_content() -> None:
+    import socket
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        with ours:
+            ours.sendall(TEXT.read_bytes()[:60_000])
+        done = subprocess.run(
+            HLO, stdin=theirs.fileno(), capture_output=True, text=True, timeout=LIMIT, env=ENVIRONMENT
+        )
+    assert done.stdout.startswith("#padded_bytes")
+
+
+@pytest.fixture
+def many_modules(tmp_path: Path) -> Path:
+    """A directory of dumps of 500 modules; module 77 has few instructions and the largest arrays."""
+    folder = tmp_path / "my dumps"
+    folder.mkdir()
+    for number in range(500):
+        name, size = f"jit_f_{number}", 4_000_000 if number == 77 else 8 + number
+        chain = "".join(f"  x{at + 1} = f32[{size}] negate(x{at})\n" for at in range(1 if number == 77 else number % 9))
+        text = f"HloModule {name}\n\nENTRY e {{\n  x0 = f32[{size}] parameter(0)\n{chain}  ROOT r = f32[] constant(0)\n}}\n"
+        (folder / f"module_{number:04d}.{name}.cpu_after_optimizations.txt").write_text(text)
+    return folder
+
+
+def test_a_directory_of_many_modules(many_modules: Path, hlo: Callable[..., Answer]) -> None:
+    """The module with the most bytes of values is first, and the next command selects it."""
+    code, out, _ = hlo(str(many_modules), "--format", "screen", "--top", "5")
+    first = out.splitlines()[0]
+    assert (code, first.split(":")[0], "jit_f_77 is the largest" in out.replace("\n", " ")) == (0, "500 modules", True)
+    lines = [line.removeprefix("next:").strip() for line in out.splitlines() if "hlo " in line]
+    assert lines == [f"hlo parse '{many_modules}' --module jit_f_77", f"hlo memspace '{many_modules}'"]
+    code, out, _ = hlo(*shlex.split(lines[0])[1:], "--format", "screen")
+    assert (code, out.split(":")[0]) == (0, "jit_f_77")
+
+
+def test_rows_are_sorted_by_the_bytes_of_values(many_modules: Path, hlo: Callable[..., Answer]) -> None:
+    _, out, _ = hlo(str(many_modules))
+    header, *rows = [line.split("\t") for line in out.splitlines()]
+    sizes = [int(row[header.index("padded_bytes")]) for row in rows]
+    assert (len(rows), sizes) == (500, sorted(sizes, reverse=True))
+
+
+def test_two_dumps_name_the_comparison(hlo: Callable[..., Answer]) -> None:
+    other = FIXTURES / "tpu" / "v5e_conv"
+    _, out, _ = hlo(str(DUMP), str(other), "--format", "screen")
+    assert f"next: hlo diff {DUMP} {other}\n" in out
+
+
+@pytest.mark.parametrize("dump", [DUMP, FIXTURES / "tpu" / "v5e_collectives", FIXTURES / "cpu" / "names"])
+def test_a_dump_names_the_other_questions(dump: Path, hlo: Callable[..., Answer]) -> None:
+    """Every next command of the summary can be run as it stands."""
+    _, out, _ = hlo(str(dump), "--format", "screen")
+    lines = [line.removeprefix("next:").strip() for line in out[out.index("next: ") :].splitlines()]
+    assert 3 <= len(lines) <= 4
+    assert {"memspace", "layout", "lint"} <= {line.split()[1] for line in lines}
+    for line in lines:
+        assert hlo(*shlex.split(line)[1:])[0] in (0, 1)

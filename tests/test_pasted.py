@@ -1,0 +1,198 @@
+"""Pasted texts: HLO is read from whatever surrounds it, and other texts are named for what they are."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import compiler_messages
+from hlo_cli.inputs.input import Input, read_inputs
+from hlo_cli.inputs.pasted.read import read_text
+from hlo_cli.inputs.pasted.text import PastedKind, PastedTextError
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError
+from hlo_cli.syntax.read import read_module
+from timing import is_linear
+from wrapping import WRAPPINGS
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+SMALL = """\
+HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
+
+%add.1 (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b), metadata={op_name="jit(f)/\\"x\\"" source_file="/a/b.py" source_line=3}
+}
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0), sharding={replicated}
+  %c = f32[8]{0} custom-call(%p), custom_call_target="x", backend_config={"a":"b\\n","c":[1,2]}
+  ROOT %n = f32[8]{0} negate(%c)
+}
+"""
+MODULES = {
+    "small": SMALL,
+    "v5e_conv": next((FIXTURES / "tpu" / "v5e_conv").glob("*after_optimizations.txt")).read_text(encoding="utf-8"),
+}
+
+
+def inputs_of(text: str) -> tuple[Input, ...]:
+    return read_inputs(["-"], stdin=io.BytesIO(text.encode()))
+
+
+def module_of(text: str) -> Module:
+    [found] = inputs_of(text)
+    return read_module(found.source, found.proto)
+
+
+def kind_of(text: str) -> PastedKind:
+    with pytest.raises(PastedTextError) as caught:
+        inputs_of(text)
+    return caught.value.pasted.kind
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_read_from_what_surrounds_it(name: str, wrapping: str) -> None:
+    text = MODULES[name]
+    module = module_of(WRAPPINGS[wrapping](text))
+    assert module.errors == ()
+    assert str(module) == str(module_of(text))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_wrappings_around_each_other(seed: int) -> None:
+    inner, outer = random.Random(seed).sample(("fence", "quote", "glog", "ray", "colors", "windows", "json"), 2)
+    module = module_of(WRAPPINGS[outer](WRAPPINGS[inner](SMALL)))
+    assert str(module) == str(module_of(SMALL))
+
+
+def test_places_are_those_of_the_pasted_text() -> None:
+    wrong = SMALL.replace("negate(%c)", "negate(%missing)")
+    for wrapping in ("fence", "glog", "prose before and after"):
+        text = WRAPPINGS[wrapping](wrong)
+        [error] = module_of(text).errors
+        assert error.position is not None
+        assert "%missing" in text.split("\n")[error.position.line - 1]
+
+
+@pytest.mark.parametrize("wrapping", ["fence", "quote", "glog", "repr", "colors", "windows"])
+def test_a_proto_in_text_form(wrapping: str) -> None:
+    module = module_of(WRAPPINGS[wrapping](compiler_messages.PROTO))
+    assert (module.name, module.entry.name, [each.name for each in module.instructions]) == ("m", "e", ["p"])
+    assert module.errors == ()
+
+
+def test_an_instruction_in_a_sentence() -> None:
+    module = module_of('It fails at %add.1 = f32[2]{0} add(f32[2]{0} %a, %b), metadata={op_name="x"} every time.')
+    root = module.entry.root
+    assert root is not None
+    assert (root.name, root.opcode, root.metadata.op_name) == ("add.1", "add", "x")
+
+
+def test_an_instruction_that_a_terminal_wrapped_in_a_word() -> None:
+    module = module_of(
+        "see:\n%fusion.3 = bf16[12\n8,256]{1,0} fusion(bf16[128,256]{1,0} %par\nam.1), kind=kLoop, calls=%f"
+    )
+    root = module.entry.root
+    assert root is not None
+    assert (str(root.shape), root.operands[0].name) == ("bf16[128,256]{1,0}", "param.1")
+
+
+def test_an_instruction_that_was_cut_keeps_its_whole_operands() -> None:
+    root = module_of("Trying %dot.1 = f32[8,8]{1,0} dot(f32[8,4]{1,0} %a, f32[4,").entry.root
+    assert root is not None
+    assert (root.opcode, [each.name for each in root.operands]) == ("dot", ["a"])
+
+
+def test_an_instruction_without_a_name() -> None:
+    root = module_of("slow: f32[8,8]{1,0} custom-call(f32[8,8]{1,0}), window={size=3x3} today").entry.root
+    assert root is not None
+    assert (root.opcode, str(root.shape)) == ("custom-call", "f32[8,8]{1,0}")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.", "out-of-memory"),
+        ("Constant folding an instruction is taking > 1s:\n\n  %a = f32[8]{0} add(%b, %c)\n", "slow-operation"),
+        ("[spmd] Involuntary full rematerialization. The compiler was not able to go", "resharding"),
+        ("INTERNAL: RET_CHECK failure (xla/a.cc:12) x == y %a = f32[8]{0} add(%b, %c)", "compiler-error"),
+        ("--- a\n+++ b\n@@ -1 +1 @@\n-%a = f32[8]{0} add(%b, %c)\n+%a = f32[8]{0} multiply(%b, %c)\n", "diff"),
+        ("-%a = f32[8]{0} add(%b, %c)\n+%a = f32[8]{0} multiply(%b, %c)\n", "diff"),
+        ("bf16[8,128]{1,0:T(8,128)(2,1)}", "shape"),
+        ("(f32[8], s32[])\n", "shape"),
+        ("{1,0:T(8,128)}", "layout"),
+        ("{devices=[2,4]<=[8]}", "sharding"),
+        ("sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}", "sharding"),
+        ("{{0,1},{2,3}}", "replica-groups"),
+        ("replica_groups=[2,4]<=[8]", "replica-groups"),
+    ],
+)
+def test_texts_that_are_not_modules(text: str, kind: PastedKind) -> None:
+    assert kind_of(text) == kind
+    assert kind_of(WRAPPINGS["quote"](text) if kind in ("out-of-memory", "diff") else f"\n{text}\n") == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }", "is a jaxpr"),
+        ("module @m {\n  func.func @main(%0: tensor<8xf32>) {\n", "is StableHLO (MLIR)"),
+        ("%1 = stablehlo.add %0, %0 : tensor<8xf32>\n", "is StableHLO (MLIR)"),
+        ("IR {\n  %0 = f32[8]{0} xla::device_data(), device=TPU:0\n}\n", "is a PyTorch/XLA IR graph"),
+        ('{"traceEvents": []}', "is a profiler trace in JSON"),
+        ("import jax\n\ndef f(x):\n  return x\n", "is Python source code"),
+        ("Traceback (most recent call last):\n  File 'a'\nValueError: no x\n", "a Python traceback: ValueError: no x"),
+        ("step 1\nstep 2\n", "no HLO found"),
+        ("step 0\nHloModule dump enabled with path prefix: , suffix: a\nstep 1\n", "no HLO found"),
+    ],
+)
+def test_texts_without_hlo_are_named_with_one_error_and_a_way_on(text: str, words: str) -> None:
+    with pytest.raises(HloError) as caught:
+        inputs_of(text)
+    [error] = caught.value.diagnostics
+    assert words in error.message
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "x",
+        " ",
+        '"',
+        '\\"',
+        "%a = (",
+        "a = b\n",
+        "> a\n",
+        "}\n",
+        "a (b) -> c {\n",
+        "&gt;",
+        "%a = f32[8]{0} add(f32[8] %a, f32[8,\n",
+        "f32[8] add(",
+        "\x1b[31m",
+        "b'\\n",
+        "+ a = b\n- c = d\n",
+        "\\n%",
+        "{devices=",
+        "E0521 12:04:45.883123 1509 a.cc:186] ",
+    ],
+)
+def test_recognition_is_linear(part: str) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = part * (size // len(part))
+
+        def read() -> None:
+            with suppress(HloError):
+                read_text(text, "-")
+
+        return read
+
+    assert is_linear(work, 50_000, 400_000)
