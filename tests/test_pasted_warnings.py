@@ -52,6 +52,9 @@ def test_the_cost_of_a_resharding_is_that_of_the_whole_array(wording: str) -> No
     assert (found.numbers["op_name"], found.numbers["source"]) == ("jit(step)/mul", "net.py:31")
     assert "jit(step)/mul, net.py:31" in prose(found)
     assert "each of the 24 parts is on 2 of 48 devices" in prose(found)
+    rows = [tuple(row) for table in found.tables if table.name == "instruction" for row in table.rows]
+    [sharding] = [row[3] for row in rows if row[1] == "sharding"]
+    assert sharding == "dimension 0 in 3 parts, dimension 1 in 8 parts; each of the 24 parts is on 2 of 48 devices"
 
 
 def test_a_warning_wrapped_by_a_terminal_is_the_same() -> None:

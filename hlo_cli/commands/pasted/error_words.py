@@ -12,6 +12,7 @@ from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_in, sh
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, UnknownShape
+from hlo_cli.lazy_regex import lazy_regex
 
 _STATUSES: Final = {
     "INTERNAL": "INTERNAL means that a check inside of the compiler or runtime failed",
@@ -23,6 +24,7 @@ _STATUSES: Final = {
     "DEADLINE_EXCEEDED": "DEADLINE_EXCEEDED means that another process did not answer in time",
     "UNKNOWN": "UNKNOWN is an error of another library",
 }
+_EXCEPTION: Final = lazy_regex(r"^(?:[A-Za-z_][\w.]{0,100}(?:Error|Exception): )?+(?=\S)")
 _DUMP: Final = "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
 _LONGEST_ANSWER: Final = 240
 _START: Final = "pipeline-start"
@@ -39,7 +41,7 @@ _ROLES: Final = {
 def answer_to(error: CompilerError, found: Sequence[FoundInstruction]) -> str:
     """The violation in one sentence."""
     if error.rule is None:
-        return error.message[:_LONGEST_ANSWER] or f"{found[0].name or found[0].instruction.opcode} in an error message"
+        return _EXCEPTION.sub("", error.message)[:_LONGEST_ANSWER]
     name = found[0].name or found[0].instruction.opcode if found else ""
     shapes = shapes_of(error)
     title = error.rule.key[0].upper() + error.rule.key[1:]
@@ -125,8 +127,8 @@ def _violated(error: CompilerError) -> str:
         return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
     if error.rule.key == "reshape" and len(counts := _element_counts(fields)) > 1:
         return ", ".join(counts)
-    words = " ".join(error.rule.violated.format_map(fields).split())
-    return words.strip().rstrip(".").replace("  ", " ")
+    words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
+    return words.strip().rstrip(".: ").replace("  ", " ")
 
 
 def _element_counts(fields: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.explain import explain_text
+from hlo_cli.commands.pasted.sharding_words import describe_sharding
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.fragments import hlo_fragments
 from hlo_cli.ir.instruction import Instruction
@@ -19,6 +20,7 @@ from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Part
 from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.text.parser import parse_module
+from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 _BREAK: Final = lazy_regex(r"[ \t]*+\n\s*+")
 _SPACES: Final = lazy_regex(r"[ \t]{2,}+")
@@ -105,8 +107,24 @@ def explained_parts(found: Sequence[FoundInstruction]) -> tuple[Part, ...]:
             report = explain_text(each.text, most_operands=_MOST_OPERANDS)
         except (HloError, RecursionError):
             continue
-        parts += (replace(part, name=name) for part in report.parts if isinstance(part, Anatomy))
+        parts += (_with_sharding(replace(part, name=name), each) for part in report.parts if isinstance(part, Anatomy))
     return tuple(parts)
+
+
+def _with_sharding(part: Anatomy, found: FoundInstruction) -> Anatomy:
+    """The explanation with the sharding in words."""
+    text = found.instruction.attribute("sharding")
+    if text is None:
+        return part
+    try:
+        sharding = read_given_sharding(text).sharding
+    except HloError:
+        return part
+    if sharding is None:
+        return part
+    words = describe_sharding(sharding)
+    rows = tuple(replace(row, meaning=words) if row.label == "sharding" else row for row in part.explanations)
+    return replace(part, explanations=rows)
 
 
 def read_cut_instruction(text: str) -> FoundInstruction | None:

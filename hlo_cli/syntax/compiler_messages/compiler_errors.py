@@ -108,7 +108,7 @@ def _matches(text: str) -> Iterator[tuple[ErrorRule, re.Match[str]]]:
             if not any(each.start() < match.end() and match.start() < each.end() for each in taken):
                 taken.append(match)
                 ordered.append((match.start(), rule, match))
-    general = {"StableHLO or MLIR", "Mosaic kernel", "syntax", "halted device"}
+    general = {"unsupported operation", "StableHLO or MLIR", "Mosaic kernel", "syntax", "halted device"}
     is_special = any(rule.key not in general for _, rule, _ in ordered)
     for _, rule, match in sorted(ordered, key=lambda each: each[0]):
         if not (is_special and rule.key in general):
@@ -146,6 +146,8 @@ def _error(
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end
+    if rule is None and text.endswith(":", 0, line_end):  # the next line has the message
+        line_end = max(line_end, text.find("\n", line_end + 1))
     around = text[max(0, start - _BEFORE) : line_end]
     status = _last(_STATUS, around)
     checked = _CHECK.search(text, line_start, line_end)

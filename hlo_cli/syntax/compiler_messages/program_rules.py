@@ -187,6 +187,15 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
+        r"UNIMPLEMENTED: (?P<why>[^\n]{1,400})",
+        ErrorRule(
+            "unsupported operation",
+            "Each backend implements a subset of HLO; earlier passes rewrite what it lacks where they can.",
+            "{why}",
+            "Use a newer release, or write the operation in another way, such as in another type or layout.",
+        ),
+    ),
+    (
         (
             r"error: (?:loc\([^)\n]{0,200}\): |\"[^\"\n]{0,300}\": |[\w./\-]{1,200}:\d++:\d++: )?+"
             r"(?:'(?P<operation>[a-z_]++\.[\w.]++)' op )?+(?!was parsing|expects opcode)(?P<why>[^\n]{3,400})"
