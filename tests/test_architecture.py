@@ -81,6 +81,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "queries": set(),
         "scanning": {"attributes"},
         "compiler_files": {"scanning"},
+        "messages": set(),
         "literals": {"scanning"},
         "values": {"attributes", "literals", "scanning"},
         "strict": {"attributes", "literals", "scanning", "values"},

@@ -20,7 +20,7 @@ from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
-from hlo_cli.syntax.compiler_files.resharding import parse_resharding_warnings
+from hlo_cli.syntax.messages.resharding import parse_resharding_warnings
 
 
 def report_of(pasted: PastedText) -> Report:

@@ -15,9 +15,9 @@ from typing import Final
 
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError, ErrorRule
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.syntax.compiler_files.program_rules import PROGRAM_RULES
-from hlo_cli.syntax.compiler_files.shape_rules import SHAPE_RULES
-from hlo_cli.syntax.compiler_files.verifier_rules import VERIFIER_RULES
+from hlo_cli.syntax.messages.program_rules import PROGRAM_RULES
+from hlo_cli.syntax.messages.shape_rules import SHAPE_RULES
+from hlo_cli.syntax.messages.verifier_rules import VERIFIER_RULES
 
 _STATUS: Final = lazy_regex(
     r"\b(?:(INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN|ABORTED|UNAVAILABLE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
-from hlo_cli.syntax.compiler_files.verifier_rules import SHAPE
+from hlo_cli.syntax.messages.verifier_rules import SHAPE
 
 PROGRAM_RULES: Final = (
     (

@@ -1,0 +1,1 @@
+"""Readers of messages of XLA: errors, and warnings about resharding and slow operations."""
