@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from itertools import islice
 from typing import Final
 
 from hlo_cli.ir.compiler_files.slow_operation import SlowKind, SlowOperation
@@ -26,6 +27,9 @@ _FOLDING_END: Final = lazy_regex(r"\n\s*+\n|This isn't necessarily|XLA was built
 _TRIAL_END: Final = lazy_regex(r" is taking a while|\n|\Z")
 _TRIAL_START: Final = re.compile(r"(?:(conv|dot|gemm|fusion|custom-call)\s++(?=[%(\[a-z]))?+")
 _BLANK: Final = re.compile(r"\s*+")
+_MOST: Final = 200
+"""A limit: warnings that are read; XLA itself writes fewer and fewer of them."""
+_LONGEST: Final = 1 << 15
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
 _DURATION: Final = lazy_regex(r"([0-9]++(?:\.[0-9]++)?+)(h|ms|m|us|\u00b5s|ns|s)")
 
@@ -43,10 +47,12 @@ def parse_slow_operations(text: str) -> tuple[SlowOperation, ...]:
     ('compilation', 'jit_f', 132.5)
     """
     breaks = [match.start() for match in re.finditer(r"\n", text)]
-    found = list[SlowOperation]()
-    for match in _MESSAGE.finditer(text):
-        found.append(_operation(text, match, bisect(breaks, match.start()) + 1))
-    return tuple(found)
+    matches = list(islice(_MESSAGE.finditer(text), _MOST))
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    return tuple(
+        _operation(text[: min(end, match.end() + _LONGEST)], match, bisect(breaks, match.start()) + 1)
+        for match, end in zip(matches, ends[-len(matches) :] if matches else (), strict=True)
+    )
 
 
 def seconds_of(text: str) -> float | None:
