@@ -22,7 +22,9 @@ _MESSAGE: Final = lazy_regex(
 )
 _MODULE: Final = lazy_regex(r"[^\n]*+\n(?:[^\n]*+\n)?Compiling module (\S++)")
 _NAME_ONLY: Final = lazy_regex(r"\s*+([\w.\-]++) \(displaying the full instruction")
-_FOLDING_END: Final = lazy_regex(r"\n[ \t]*+\n[ \t]*+(?=[A-Z][a-z]*+[ ,'])|This isn't necessarily|XLA was built without|\Z")
+_FOLDING_END: Final = lazy_regex(
+    r"\n[ \t]*+\n[ \t]*+(?=[A-Z][a-z]*+[ ,'])|This isn't necessarily|XLA was built without|\Z"
+)
 _TRIAL_END: Final = lazy_regex(r" is taking a while|\n|\Z")
 _TRIAL_START: Final = re.compile(r"(?:(conv|dot|gemm|fusion|custom-call)\s++(?=[%(\[a-z]))?+")
 _BLANK: Final = re.compile(r"\s*+")
