@@ -66,7 +66,7 @@ ROWS = (
 ABOUT_ONE = (
     *("parse --tree", "parse --explain p", "parse --format hlo", "parse --where unused", "layout --by opcode"),
     *("layout --where padding", "memspace --value p", "memspace --at p", "memspace --traffic", "memspace --compare"),
-    *("memspace --by source", "memspace --space all", "memspace --oom message.txt", "schedule --sequence"),
+    *("memspace --by source", "memspace --space all", "schedule --sequence"),
     *("schedule --critical-path bytes", "schedule --reorder memory", "schedule --desugar", "schedule --where exposed"),
     *("fuse --cost", "fuse --dots", "fuse --custom-calls", "fuse --why-not", "fuse --run-pass", "fuse --computation e"),
 )  # fmt: skip

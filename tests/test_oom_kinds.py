@@ -41,7 +41,7 @@ def only(text: str) -> OutOfMemory:
         (others.TPU_SPARSE_CORE_NUMBER, "tpu-sparse-core", 600_000, 524_284, "limit", 75_716),
         (others.TPU_OLD_LOAD, "tpu-load", 4.5 * GIB, 2 * GIB, "reservable", 2.5 * GIB),
         (others.GPU_ASYNC, "gpu-allocator", 9 * GIB, 4 * GIB, "free", 5 * GIB),
-        (others.GPU_CONSTANT, "constant", 384 * MIB, None, "", None),
+        (others.GPU_CONSTANT, "gpu-constant", 384 * MIB, None, "", None),
         (others.GPU_ARGUMENTS, "arguments", 64 * GIB, 32 * GIB, "limit", 32 * GIB),
         (others.GPU_TRITON, "gpu-shared-memory", 196608, 163840, "capacity", 32768),
         (others.GPU_HOST, "gpu-driver", 4 * GIB, None, "", None),

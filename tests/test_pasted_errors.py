@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from hlo_cli.analysis.shapes.difference_in_words import difference_in_words
+from hlo_cli.cli import main
 from hlo_cli.commands.pasted import compiler_error, diff
 from hlo_cli.inputs.pasted.diffs import sides_of
 from hlo_cli.inputs.pasted.lines import plain_lines
@@ -233,3 +238,48 @@ def test_a_diff_without_hlo_lists_its_files() -> None:
     found = compared("diff --git a/x.cc b/x.cc\n--- a/x.cc\n+++ b/x.cc\n@@ -1 +1,2 @@\n-int a;\n+int b;\n+int c;\n")
     assert found.answer == "The diff has no HLO (2 lines added, 1 removed in 1 file)"
     assert [tuple(row) for row in found.main_table.rows] == [("x.cc", 2, 1)]
+
+
+ENDLESS: dict[str, Callable[[int], str]] = {
+    "spaces": lambda n: "RESOURCE_EXHAUSTED: x" + " " * n + "y",
+    "backslashes": lambda n: "RESOURCE_EXHAUSTED: x" + "\\" * n + "y",
+    "carriage returns": lambda n: "RESOURCE_EXHAUSTED: x" + "\r" * n + "y",
+    "a long word": lambda n: "[spmd] Involuntary full rematerialization. " + "a" * n,
+    "spaces in a warning": lambda n: "[spmd] Involuntary full rematerialization for %a" + " " * n + "b",
+    "many warnings": lambda n: "Constant folding an instruction is taking > 1s: " * (n // 40),
+    "a warning and a word": lambda n: "Constant folding an instruction is taking > 1s: " + "a" * n,
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_time_grows_with_the_text(text: Callable[[int], str], tmp_path: Path) -> None:
+    def work(size: int) -> Callable[[], object]:
+        path = tmp_path / "error.txt"
+        path.write_text(text(size), newline="")
+        return lambda: main([str(path), "-q", "-o", os.devnull, "--format", "json"], standalone=False)
+
+    assert is_linear(work, 4_000, 64_000)
+
+
+def test_a_number_of_any_length_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "error.txt"
+    path.write_text(f"INTERNAL: uses too much shared data (0x{'f' * 9000} bytes, 0x1 max)")
+    assert main([str(path), "-o", os.devnull], standalone=False) == 0
+
+
+def test_a_judged_text_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "error.txt"
+    path.write_text("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+    assert main(["memspace", str(path), "--limit", "1GiB", "--json"], standalone=False) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert "so it cannot be checked" in report["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("name", ["hlo", "pb"])
+def test_an_answer_is_not_written_as_a_module(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "error.txt"
+    path.write_text("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+    target = tmp_path / f"new.{name}"
+    assert main([str(path), "-o", str(target)], standalone=False) == 2
+    assert f"not a module, so it cannot be written as {name}" in capsys.readouterr().err
+    assert not target.exists()

@@ -11,6 +11,7 @@ from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
 from hlo_cli.ir.shape import ArrayShape, Shape, subshape
 
 _TOLERANCE: Final = 0.02
@@ -20,11 +21,11 @@ _CODE: Final = ("overlays",)
 _SCOPED: Final = "scoped"
 _TOTAL_TOLERANCE: Final = 0.05
 _SPACES: Final[dict[OomKind, str]] = {
-    "tpu-vmem": "VMEM",
-    "tpu-vmem-scoped": "VMEM",
-    "tpu-vmem-stack": "VMEM",
-    "tpu-smem": "SMEM",
-    "tpu-cmem": "CMEM",
+    "tpu-vmem": TpuMemorySpace.VMEM.label,
+    "tpu-vmem-scoped": TpuMemorySpace.VMEM.label,
+    "tpu-vmem-stack": TpuMemorySpace.VMEM.label,
+    "tpu-smem": TpuMemorySpace.SMEM.label,
+    "tpu-cmem": TpuMemorySpace.CMEM.label,
 }
 _PROGRAM_TOTALS: Final[frozenset[OomKind]] = frozenset(("tpu-hbm", "gpu-buffer-assignment"))
 """Kinds whose message has the size of the whole program."""

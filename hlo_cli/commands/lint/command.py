@@ -170,6 +170,7 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
+    from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
 
@@ -191,8 +192,9 @@ def _lint(
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, result, found)
-    code = write_report(statistics_of(report) if options.statistics else report, output, result.errors)
     fails = any(each.severity != "note" for each in found)
+    errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
+    code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
 
 

@@ -48,6 +48,8 @@ class LintResult:
     errors: tuple[Diagnostic, ...]
     notes: tuple[Diagnostic, ...]
     modules: tuple[LintedModule, ...]
+    parts: tuple[str, ...] = ()
+    """The inputs that are parts of modules."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -79,6 +81,7 @@ def lint_inputs(
     errors: list[Diagnostic] = []
     notes: list[Diagnostic] = []
     modules: list[LintedModule] = []
+    parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations)
     for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
@@ -89,13 +92,14 @@ def lint_inputs(
             continue
         checked = each.answer
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
+        parts += [STDIN if each.path == "-" else each.path] * checked.is_part
         notes.extend(Diagnostic("note", note) for note in checked.notes)
         outcomes.extend(checked.outcomes)
         for one in checked.found:
             key = (one.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
-    return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules))
+    return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules), tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class _ModuleResult:
     outcomes: tuple[AssertionOutcome, ...]
     notes: tuple[str, ...]
     instructions: int
+    is_part: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +135,6 @@ class _ModuleLinter:
             verdicts, outcomes = evaluate(module, given, self.expectations)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
         notes = (*given.notes, _PART) if module.is_part else given.notes
-        return _ModuleResult(tuple(each.excerpt() for each in found), outcomes, notes, module.instruction_count)
+        return _ModuleResult(
+            tuple(each.excerpt() for each in found), outcomes, notes, module.instruction_count, module.is_part
+        )

@@ -130,8 +130,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, computes, and reports."""
     output, reading = io_of(given)
     from hlo_cli.commands.memspace.options import about_one, memspace_options
-    from hlo_cli.commands.shared.load import check_running, load, what_was_read
+    from hlo_cli.commands.shared.load import check_running, load, part_error, what_was_read
     from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.inputs.files import STDIN
 
     single = about_one(given)
     options = memspace_options(given)
@@ -144,7 +145,10 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return memspace_each(loaded, reading, options, output)
     check_running(loaded.module)
     report = _report(loaded, options, reading.command_line(inputs))
-    code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    errors = loaded.module.errors
+    if loaded.module.is_part and report.numbers.get("fits"):
+        errors = (*errors, part_error(loaded.input.path or STDIN))
+    code = write_report(report, output, errors, read=what_was_read(loaded.module))
     return code or int(report.numbers.get("fits") is False)
 
 

@@ -11,12 +11,13 @@ from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-from hlo_cli.commands.shared.load import Loaded, check_running
+from hlo_cli.commands.shared.load import Loaded, check_running, part_error
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, named_space, step_label
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
 from hlo_cli.commands.shared.stage_notes import stage_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.files import STDIN
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -66,6 +67,8 @@ class _Ask:
         chip = find_chip(self.options.chip) if self.options.chip is not None else None
         fits = memory_fits(memory, self.options.limit_bytes, chip)
         fit = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes, default=None)
+        if module.is_part and self._verdict(fit, stage):
+            raise HloError.of((part_error(given.path or STDIN),))
         space = self._space(memory, fit)
         live = space.live_at(space.peak) if space is not None else ()
         return _Usage(

@@ -21,7 +21,7 @@ _AVAILABLE: Final[dict[LimitMeaning, str]] = {
 _MOSTLY_PADDING: Final = 0.2
 """The share of padding that is worth a word in the answer."""
 _REQUESTS: Final = frozenset(
-    ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "constant", "cpu")
+    ("tpu-buffer", "gpu-allocator", "gpu-buffer-assignment", "gpu-driver", "device", "gpu-constant", "cpu")
 )
 """Kinds whose size is that of one allocation, not of a program."""
 _KERNELS: Final = frozenset(("tpu-vmem-scoped", "tpu-vmem-stack"))

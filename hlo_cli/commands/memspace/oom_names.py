@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
+from hlo_cli.ir.memory_space import TpuMemorySpace
 
 _MEMORIES: Final[dict[OomKind, str]] = {
-    "tpu-hbm": "HBM",
-    "tpu-load": "HBM",
-    "tpu-buffer": "HBM",
-    "tpu-vmem": "VMEM",
-    "tpu-vmem-scoped": "scoped VMEM",
-    "tpu-vmem-stack": "VMEM",
-    "tpu-smem": "SMEM",
-    "tpu-cmem": "CMEM",
+    "tpu-hbm": TpuMemorySpace.HBM.label,
+    "tpu-load": TpuMemorySpace.HBM.label,
+    "tpu-buffer": TpuMemorySpace.HBM.label,
+    "tpu-vmem": TpuMemorySpace.VMEM.label,
+    "tpu-vmem-scoped": f"scoped {TpuMemorySpace.VMEM.label}",
+    "tpu-vmem-stack": TpuMemorySpace.VMEM.label,
+    "tpu-smem": TpuMemorySpace.SMEM.label,
+    "tpu-cmem": TpuMemorySpace.CMEM.label,
     "tpu-sparse-core": "SparseCore memory",
     "tpu-host": "host memory",
     "gpu-allocator": "GPU memory",

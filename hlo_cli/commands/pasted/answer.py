@@ -12,7 +12,7 @@ from hlo_cli.commands.shared.io_options import io_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
 from hlo_cli.report.report import Report
-from hlo_cli.source import HloError
+from hlo_cli.source import Diagnostic, HloError
 
 _ANSWERS: Final[dict[PastedKind, str]] = {
     "out-of-memory": "hlo_cli.commands.pasted.out_of_memory",
@@ -31,6 +31,9 @@ _JUDGES: Final = frozenset(("lint", "diff"))
 """Commands whose exit code judges a module: a text that is not one never passes."""
 _LIMITS: Final = ("limit", "chip", "expect")
 """Options that make the exit code of any command judge a module."""
+_OF_MODULES: Final = ("hlo", "pb", "dot")
+"""Formats of modules, which an answer cannot have."""
+_WITHOUT_FORMAT: Final = "to explain it, omit the format, or select table, json, or html"
 
 
 def answer_error(error: HloError, context: click.Context) -> int:
@@ -40,10 +43,12 @@ def answer_error(error: HloError, context: click.Context) -> int:
     """
     if not isinstance(error, PastedTextError) or error.pasted.kind not in _ANSWERS or "columns" not in context.params:
         raise error
-    output, _ = io_of(dict(context.params), writes=("hlo", "pb"))
+    output, _ = io_of(dict(context.params), writes=_OF_MODULES)
+    if output.format in _OF_MODULES:
+        raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
     report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[error.pasted.kind]).report_of
-    code = write_report(report_of(error.pasted), output)
     name = context.info_name or ""
+    errors: tuple[Diagnostic, ...] = ()
     if name in _JUDGES or any(context.params.get(option) for option in _LIMITS):
-        raise HloError(f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump")
-    return code
+        errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
+    return write_report(report_of(error.pasted), output, errors)

@@ -9,6 +9,7 @@ from typing import Final
 from hlo_cli.analysis.shapes.difference_in_words import shape_differences
 from hlo_cli.commands.pasted.instructions import FoundInstruction
 from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_in, shapes_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape, UnknownShape
@@ -125,7 +126,7 @@ def _violated(error: CompilerError) -> str:
     fields = defaultdict(str, error.fields)
     if error.rule.key.startswith("shared memory"):
         return f"The kernel needs {int(fields['used'], 16):,} bytes, and {int(fields['limit'], 16):,} are available"
-    if error.rule.key == "reshape" and len(counts := _element_counts(fields)) > 1:
+    if error.rule.key == opcodes.RESHAPE and len(counts := _element_counts(fields)) > 1:
         return ", ".join(counts)
     words = " ".join(error.rule.violated.format_map(fields).partition(" @ 0x")[0].split())
     return words.strip().rstrip(".: ").replace("  ", " ")

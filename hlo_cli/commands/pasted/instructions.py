@@ -24,7 +24,7 @@ from hlo_cli.syntax.values.sharding_forms import read_given_sharding
 
 _BREAK: Final = lazy_regex(r"[ \t]*+\n\s*+")
 _SPACES: Final = lazy_regex(r"[ \t]{2,}+")
-_OPERANDS: Final = lazy_regex(r"([a-z][\w\-]*+\()")
+_OPERANDS: Final = lazy_regex(r"(?<![\w\-])([a-z][\w\-]*+\()")
 _ARGUMENT: Final = re.compile(r"(?:%?[A-Za-z_][\w.\-]*+[ \t]*+=[ \t]*+)?+")
 _RESULT: Final = lazy_regex(r"%[A-Za-z_][\w.\-]*+[ ]=[ ][a-z][a-z0-9]*+\[[0-9,<=]*+\](?:\{[^{}]*+\})?+")
 _ORIGIN: Final = lazy_regex(r"(op_name|source_file|source_line)=(\"[^\"\n]*+\"|[0-9]++)")

@@ -93,4 +93,4 @@ _EXACT: Final = {
     "cdouble": "c128", "complex64": "c64", "complex128": "c128", "qint8": "s8", "quint8": "u8", "i1": "pred",
     "fp8": "f8e4m3fn", "float8": "f8e4m3fn",
 }  # fmt: skip
-_FAMILIES: Final = frozenset(("float", "fp", "int", "uint", "i", "ui", "complex", "bf", "bfloat"))
+_FAMILIES: Final = frozenset("float fp int uint i ui complex bf bfloat".split())

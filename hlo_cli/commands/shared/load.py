@@ -86,12 +86,21 @@ def program_notes(loaded: Loaded) -> tuple[Diagnostic, ...]:
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.inputs.input import Input
-    >>> part = parse_module("a = f32[8] negate(p)\nROOT b = f32[8] negate(a)")
+    >>> part = parse_module("a = f32[8] negate(p)")
     >>> program_notes(Loaded(part, Input(part.source, None)))[0].message
     'this is part of a module; live ranges and the schedule end where the text ends'
     """
     words = "this is part of a module; live ranges and the schedule end where the text ends"
     return (*((Diagnostic("note", words),) if loaded.module.is_part else ()), *notes_of(loaded))
+
+
+def part_error(path: str) -> Diagnostic:
+    """The error for part of a module, given at a path, in which a check finds nothing: the rest may fail.
+
+    >>> part_error("tail.txt").message
+    'tail.txt is part of a module, so it cannot pass the check'
+    """
+    return Diagnostic("error", f"{path} is part of a module, so it cannot pass the check", hint="pass the whole dump")
 
 
 def what_was_read(module: Module) -> str:

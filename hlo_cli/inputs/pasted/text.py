@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
@@ -56,5 +57,6 @@ class PastedTextError(HloError):
     """
 
     def __init__(self, pasted: PastedText) -> None:
-        super().__init__(f"{pasted.name} is {NAMES[pasted.kind]}, not a module")
+        hint = None if pasted.name.startswith("<") else f"to explain it, run `hlo {quote(pasted.name)}`"
+        super().__init__(f"{pasted.name} is {NAMES[pasted.kind]}, not a module", hint=hint)
         self.pasted = pasted

@@ -35,7 +35,7 @@ OomKind = Literal[
     "device",
     "rematerialization",
     "arguments",
-    "constant",
+    "gpu-constant",
     "cpu",
     "linux-oom-killer",
     "kubernetes",

@@ -21,7 +21,7 @@ from hlo_cli.syntax.compiler_messages.verifier_rules import VERIFIER_RULES
 
 _STATUS: Final = lazy_regex(
     r"\b(?:(INTERNAL|INVALID_ARGUMENT|UNIMPLEMENTED|FAILED_PRECONDITION|NOT_FOUND|UNKNOWN|ABORTED|UNAVAILABLE"
-    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCEL\w{2,3}|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
+    r"|OUT_OF_RANGE|DEADLINE_EXCEEDED|CANCEL{1,2}ED|ALREADY_EXISTS|PERMISSION_DENIED|DATA_LOSS|RESOURCE_EXHAUSTED)"
     r"|(Internal|Invalid ?[Aa]rgument|Unimplemented|Failed ?[Pp]recondition|Not ?[Ff]ound|Unknown))(?= ?: )"
 )
 _CODE: Final = lazy_regex(r"\(code=([0-9]{1,2})\)")

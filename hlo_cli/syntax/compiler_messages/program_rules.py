@@ -95,7 +95,7 @@ PROGRAM_RULES: Final = (
         ),
     ),
     (
-        r"uses too much shared data \(0x(?P<used>[0-9a-f]++) bytes, 0x(?P<limit>[0-9a-f]++) max\)",
+        r"uses too much shared data \(0x(?P<used>[0-9a-f]{1,16}) bytes, 0x(?P<limit>[0-9a-f]{1,16}) max\)",
         ErrorRule(
             "shared memory of a kernel",
             "A kernel fits in the shared memory of a multiprocessor.",

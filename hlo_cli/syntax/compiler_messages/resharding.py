@@ -13,13 +13,13 @@ from hlo_cli.ir.compiler_files.resharding import ReshardingWarning
 from hlo_cli.lazy_regex import lazy_regex
 
 _START: Final = lazy_regex(
-    r"(?:(\w++\.cc:[0-9]++)\]\s*+)?+(?:\[[Ss][Pp][Mm][Dd]\]\s*+)?+[Ii]nvoluntary\s++full\s++rematerialization"
+    r"(?:(?<!\w)(\w++\.cc:[0-9]++)\]\s*+)?+(?:\[[Ss][Pp][Mm][Dd]\]\s*+)?+[Ii]nvoluntary\s++full\s++rematerialization"
 )
 _SHARDINGS: Final = lazy_regex(r"from\s++(?:sharding\s++)?+(?=\{)")
 _TO: Final = lazy_regex(r"\s*+(?:to|->)\s++(?:sharding\s++)?+(?=\{)")
 _OPERATION: Final = lazy_regex(r"for\s++(?:HLO\s++operation:?\s++)?+(?=%)")
 _END: Final = lazy_regex(
-    r"\.?\s*+(?:You\s++probably\s++want|As\s++the\s++last\s++resort|->\s++SPMD|This\s++issue\s++will)"
+    r"(?:\.|(?<![\s.]))\s*+(?:You\s++probably\s++want|As\s++the\s++last\s++resort|->\s++SPMD|This\s++issue\s++will)"
 )
 _BRACE: Final = re.compile(r"[{}]")
 _LONGEST: Final = 1 << 18

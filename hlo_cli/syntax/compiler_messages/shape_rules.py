@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
 from hlo_cli.syntax.compiler_messages.verifier_rules import SHAPE
 
@@ -39,7 +40,7 @@ _FAMILIES: Final = (
     ),
     (
         r"Transpose dimensions \[|dims and permutation must have equal sizes",
-        "transpose",
+        opcodes.TRANSPOSE,
         "The dimensions of a transpose name every dimension of the operand once.",
     ),
     (

@@ -23,7 +23,9 @@ _MESSAGE: Final = lazy_regex(
 )
 _MODULE: Final = lazy_regex(r"[^\n]*+\n(?:[^\n]*+\n)?Compiling module (\S++)")
 _NAME_ONLY: Final = lazy_regex(r"\s*+([\w.\-]++) \(displaying the full instruction")
-_FOLDING_END: Final = lazy_regex(r"\n\s*+\n|This isn't necessarily|XLA was built without|\Z")
+_FOLDING_END: Final = lazy_regex(
+    r"\n[ \t]*+\n[ \t]*+(?=[A-Z][a-z]*+[ ,'])|This isn't necessarily|XLA was built without|\Z"
+)
 _TRIAL_END: Final = lazy_regex(r" is taking a while|\n|\Z")
 _TRIAL_START: Final = re.compile(r"(?:(conv|dot|gemm|fusion|custom-call)\s++(?=[%(\[a-z]))?+")
 _BLANK: Final = re.compile(r"\s*+")
@@ -65,15 +67,16 @@ def seconds_of(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in found) if found else None
 
 
-def _operation(text: str, match: re.Match[str], line: int) -> SlowOperation:
+def _operation(text: str, match: re.Match[str], end: int, line: int) -> SlowOperation:
+    """The operation of a message; the next one begins at `end`."""
     took = seconds_of(match["took"] or match["only"] or "")
     if match["folding"]:
-        return _folding(text, match, took, line)
+        return _folding(text, match, end, took, line)
     if match["algorithm"]:
         start = match.end()
         start = (_TRIAL_START.match(text, start) or match).end()
-        end = _TRIAL_END.search(text, start)
-        operation = text[start : end.start() if end else len(text)].strip()
+        stop = _TRIAL_END.search(text, start, end)
+        operation = text[start : stop.start() if stop else end].strip()
         return SlowOperation("autotuning", operation, "", None, took, match["algorithm"], line)
     is_debug = text.startswith("XLA was built without", match.end() + 2) or match["debug"] is not None
     kind: SlowKind = "unoptimized build" if is_debug else "compilation"
@@ -82,12 +85,12 @@ def _operation(text: str, match: re.Match[str], line: int) -> SlowOperation:
     return SlowOperation(kind, "", name, 10.0 if is_debug else 120.0, took, "", line)
 
 
-def _folding(text: str, match: re.Match[str], took: float | None, line: int) -> SlowOperation:
+def _folding(text: str, match: re.Match[str], end: int, took: float | None, line: int) -> SlowOperation:
     threshold = seconds_of(match["folding"])
     blank = _BLANK.match(text, match.end())
     start = blank.end() if blank else match.end()
     if (named := _NAME_ONLY.match(text, start)) is not None:
         return SlowOperation("folding", "", named[1], threshold, took, "", line)
-    end = _FOLDING_END.search(text, start)
-    operation = text[start : end.start() if end else len(text)].strip()
+    stop = _FOLDING_END.search(text, start, end)
+    operation = text[start : stop.start() if stop else end].strip()
     return SlowOperation("folding", operation, "", threshold, took, "", line)

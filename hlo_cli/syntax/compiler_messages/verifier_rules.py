@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.compiler_error import ErrorRule
 
 SHAPE: Final = r"(?:\([^;\n]{0,2000}?\)|[a-z][a-z0-9]{0,15}\[[^\]\n]{0,400}\](?:\{[^}\n]{0,200}\})?)"
@@ -148,7 +149,7 @@ VERIFIER_RULES: Final = (
             rf"{_shape('result', ' operand')} operand: {_shape('operand', _SPACE)}"
         ),
         ErrorRule(
-            "reshape",
+            opcodes.RESHAPE,
             "A reshape keeps the number of elements.",
             "The operand is {operand}, the result {result}.",
             is_program=True,
@@ -157,7 +158,7 @@ VERIFIER_RULES: Final = (
     (
         r"mismatched element counts: from=(?P<from>\d++) \([^)]{0,400}\) to=(?P<to>\d++)",
         ErrorRule(
-            "reshape",
+            opcodes.RESHAPE,
             "A reshape keeps the number of elements.",
             "The operand has {from} elements, the result {to}.",
             is_program=True,

@@ -54,7 +54,7 @@ _MODULE = re.compile(r"\s*([\w.$<>:\-]{1,300})")
 _REST_OF_MODULE = re.compile(r"\n[ \t]*([\w.$<>\-]{1,300}?\.)(?=\s|\Z)")
 _LABEL_LINE = re.compile(r"[^\n]*+(?:\n(?![ \t]*\n)[^\n]*+){0,40}")
 _LONGEST_LABEL: Final = 100_000
-_ONLY_CULPRIT: Final[dict[OomKind, str]] = {"arguments": "arguments", "constant": "new constant"}
+_ONLY_CULPRIT: Final[dict[OomKind, str]] = {"arguments": "arguments", "gpu-constant": "new constant"}
 _REQUIRED = re.compile(r"OP_REQUIRESfailedat([\w.]{1,100}:[0-9]{1,6}):[A-Za-z_]{0,40}:?\Z")
 _NEAR: Final = 200
 _CORES: Final = ("TensorCore", "SparseCore")

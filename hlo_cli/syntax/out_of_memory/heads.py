@@ -203,7 +203,7 @@ GPU_HEADS: Final = (
     Head("gpu-driver", "run", "gpu", r"could not allocate pinned host memory of size: (?P<used><BYTES>)", "host"),
     Head("gpu-driver", "run", "gpu", r"could not allocate (?:CUDA|ROCM) stream for device (?P<device>[0-9]{1,3}): \w+"),
     Head("gpu-driver", "run", "gpu", r"Failed to instantiate (?:HIP|CUDA) graph: \w*(?:OutOfMemory|OUT_OF_MEMORY)"),
-    Head("constant", "load", "gpu", r"Failed to allocate (?P<used><MANY>) bytes for new constant"),
+    Head("gpu-constant", "load", "gpu", r"Failed to allocate (?P<used><MANY>) bytes for new constant"),
     Head("cpu", "run", "cpu", r"ut of memory allocating (?P<used><MANY>) (?:bytes)?", "host", before="[Oo]"),
     Head(
         "rematerialization",

@@ -51,7 +51,7 @@ def _joined(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None:
         return replace(second, device=first.device or second.device)
     if (
         first.kind in _ALLOCATORS
-        and second.kind in (*OOM_REQUESTS, "tensorflow", "constant")
+        and second.kind in (*OOM_REQUESTS, "tensorflow", "gpu-constant")
         and _is_same(first, second)
     ):
         return _with_allocator(second, first)

@@ -21,7 +21,7 @@ _MARKS = re.compile(
 )
 _MARKED = re.compile(r"[\x1b\r\u200b\ufeff]|\[[0-9;]{1,12}m")
 _QUOTE = re.compile(r"(?:[ \t]*+(?:>|&gt;|#{1,6}(?= |$)|//|[|│║])[ ]?)++")
-_SUFFIX = re.compile(r"(?: *\[repeated [0-9]++x[^\]\n]*+\]| *\(repeated [0-9]++x\)| *[│║]| *\\)++$")
+_SUFFIX = re.compile(r"(?<![ │║\\])(?: *\[repeated [0-9]++x[^\]\n]*+\]| *\(repeated [0-9]++x\)| *[│║]| *\\)++$")
 _TAG = re.compile(
     r"</?(?:div|span|pre|code|p|b|i|em|strong|li|ul|ol|td|tr|th|table|a|h[1-6]|blockquote)\b[^<>]{0,500}>"
 )
@@ -62,6 +62,7 @@ _MOST_BLANKS: Final = 2
 _MOST_LONGER: Final = 2
 _MOST_LINES: Final = 100_000
 _SNIPPET: Final = 12
+_LONGEST_SUFFIX: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +218,7 @@ def _without_prefix(pieces: Sequence[_Line]) -> Iterator[_Line]:
             yield _Line(piece.text[skipped:], piece.origin + skipped, piece.end, joins=True)
         skipped = max(skipped - len(piece.text), 0)
     last = pieces[-1]
-    yield _Line(_SUFFIX.sub("", last.text[skipped:]), last.origin + skipped, last.end)
+    at = max(skipped, len(last.text) - _LONGEST_SUFFIX)
+    suffix = _SUFFIX.search(last.text, at)
+    end = suffix.start() if suffix else len(last.text)
+    yield _Line(last.text[skipped:end], last.origin + skipped, last.end)

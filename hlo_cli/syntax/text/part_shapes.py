@@ -22,7 +22,7 @@ def infer_missing(missing: Iterable[Instruction]) -> int:
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ROOT t = (f32[2], s8[3]) tuple(a, b)\\n}")
     >>> [str(parameter.shape) for parameter in module.entry.parameters]
-    ['f32[2]', 's8[3]']
+    ['f32[2]{0}', 's8[3]{0}']
     """
     unknown = {parameter for parameter in missing if parameter.shape == UnknownShape()}
     count = len(unknown)
