@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
 
 _HEAD: Final = 1 << 16
+_BEGINNING: Final = 1 << 12
+_WIDEST: Final = 400
+_STARTS: Final = ("", "/", "E")
+"""How a line after a complete line begins, besides spaces."""
 
 
 def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
@@ -18,7 +23,7 @@ def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     >>> found.text.strip()
     'a = f32[] add(b, c)'
     """
-    if _is_dump(text):
+    if _is_dump(text) and not _may_be_wrapped(text):
         return find_modules(text)
     from hlo_cli.inputs.pasted.read import read_text  # most texts are dumps
 
@@ -28,3 +33,12 @@ def modules_in_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 def _is_dump(text: str) -> bool:
     """Whether a text begins with a module in the lines that XLA prints."""
     return text.startswith("HloModule ") and "\n" in text[:_HEAD] and ") -&gt; " not in text[:_HEAD]
+
+
+def _may_be_wrapped(text: str) -> bool:
+    """Whether a terminal may have broken lines: a line follows one of the longest and does not look like HLO."""
+    lines = text[:_BEGINNING].split("\n")
+    width = max(map(len, lines))
+    if width > _WIDEST:
+        return False
+    return any(len(one) == width and other[:1] not in _STARTS and other[:2] != "  " for one, other in pairwise(lines))

@@ -20,6 +20,7 @@ _COLORS = lazy_regex(_COLOR)
 _SUFFIX = lazy_regex(rf"(?<!\r)(?:(?<! ) *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$", re.MULTILINE)
 _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
 _FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
+_FENCED = lazy_regex(r"^[ \t]*+```(?=HloModule |ENTRY |ROOT |%)|(?<=[\]})])```[ \t]*+$", re.MULTILINE)
 _QUOTE = lazy_regex(r"^(?:[ ]{0,3}>[ ]?)++", re.MULTILINE)
 _LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
 _LEAST_QUOTED = 0.5
@@ -35,7 +36,7 @@ def plain_lines(text: str) -> str:
     """
     text = _without_quote_marks(without_entities(text))
     if "```" in text or "~~~" in text:
-        text = _FENCE.sub("", text)
+        text = _FENCE.sub("", _FENCED.sub("", text))
     text = _PREFIX.sub("", text)
     return _SUFFIX.sub("", text) if any(mark in text for mark in ("[repeated ", "\x1b", "\r")) else text
 

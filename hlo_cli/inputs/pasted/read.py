@@ -14,6 +14,7 @@ from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines, without_colors, without_entities
 from hlo_cli.inputs.pasted.recognize import kind_of
 from hlo_cli.inputs.pasted.relevant import relevant_parts
+from hlo_cli.inputs.pasted.screens import is_wrapped_module, plain_characters, rejoined_lines, without_line_numbers
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.lazy_regex import lazy_regex
@@ -34,6 +35,7 @@ _STATEMENT = lazy_regex(
     r"^[ \t]*+(?:ROOT[ \t]++)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t](?![^\n]*\.\.\.)[^\n]*+", re.MULTILINE
 )
 _LOOKED_AT = 1 << 16
+_LONGEST_COPIED = 1 << 24
 _ESCAPED_BREAK = lazy_regex(r"\\n[ \\n]{0,200}+(?:HloModule |ENTRY |ROOT |%|\})")
 
 
@@ -59,6 +61,7 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
 
 def _as_printed(text: str) -> str:
     """A text that begins with a module but was indented, escaped for HTML, or put on one line; a log without colors."""
+    text = _as_copied(text)
     if "\x1b[" in text and not _MODULE.match(text):
         text = without_colors(text)
     if text[:1] in " \t":
@@ -68,6 +71,16 @@ def _as_printed(text: str) -> str:
     if "\n" not in text[:_LOOKED_AT].rstrip() and _MODULE.match(text) and _ESCAPED_BREAK.search(text):
         text = unescaped(text)
     return text
+
+
+def _as_copied(text: str) -> str:
+    """A text without the line numbers of an editor, the line breaks of a terminal, and characters of documents."""
+    if len(text) > _LONGEST_COPIED:
+        return text
+    if text.startswith("HloModule "):
+        return rejoined_lines(text) if is_wrapped_module(text) else text
+    text = without_line_numbers(plain_characters(text))
+    return rejoined_lines(text) if "HloModule " in text else text
 
 
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:

@@ -14,6 +14,8 @@ _STRING = lazy_regex(
     re.DOTALL,
 )
 _HLO = lazy_regex(r"(?:^|\n)[ \t]*+(?:HloModule |ENTRY |(?:ROOT )?%?[A-Za-z_][\w.\-]*+ = )|%[\w.\-]++ = ")
+_HEADER_IN_STRING = lazy_regex(r"[\"'][ ]{0,40}HloModule (?:[^\\\n\"']|\\(?!n)[^\n]){1,20000}+(?:\\n){1,4}+[\"']")
+_LINE_IN_STRING = lazy_regex(r"(?<!\\)[\"']((?:[^\"'\\\n]++|\\(?!n)[^\n]|'(?![,\n]))*+(?:\\n){1,4}+)[\"']")
 _BYTES = lazy_regex(
     r"""^(?:[ \t>]|Out\[[0-9]{1,5}\]:)*+(b(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+'))[ \t]*+$""", re.MULTILINE
 )
@@ -34,8 +36,18 @@ def decoded_strings(text: str) -> str | None:
     """
     if len(text) > _LONGEST or not ('"' in text or "'" in text):
         return None
+    if (lines := _lines_in_strings(text)) is not None:
+        return lines
     found = [inner for inner in _strings(text) if _HLO.search(inner)]
     return "\n".join(found) if found else None
+
+
+def _lines_in_strings(text: str) -> str | None:
+    """The lines of a module that a text holds as one string each; None if it has none."""
+    if _HEADER_IN_STRING.search(text) is None:
+        return None
+    found = [unescaped(match[1]) for match in _LINE_IN_STRING.finditer(text)]
+    return "".join(found) if len(found) > 1 else None
 
 
 def bytes_literal(text: str) -> bytes | None:
