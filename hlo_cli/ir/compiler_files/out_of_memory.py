@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.buffers import AllocationStats, BufferPlace
+from hlo_cli.ir.compiler_files.usage_report import MemoryRange
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import Span
 
@@ -144,7 +145,8 @@ class OomAllocation:
     `kind` is the compiler's word, such as `HLO temp`; sizes are as rounded in the message. `tag` is the purpose in few
     words, such as `input window` of operand `operand_number`, and `tag_text` its text in the message. `kernel` is the
     name of a custom kernel, `target` its custom_call_target; `window` is the block of an operand that the kernel keeps,
-    and `buffering` the number of its copies.
+    and `buffering` the number of its copies. `range` is set if it is a range of an allocation that several values may
+    use one after another; its size is that of the largest of them.
     """
 
     size_bytes: int | None = None
@@ -166,6 +168,12 @@ class OomAllocation:
     target: str = ""
     window: Shape | None = None
     buffering: int | None = None
+    range: MemoryRange | None = None
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether the padding is known; for other allocations than ranges, messages leave it out if there is none."""
+        return self.range is None or self.extra_bytes is not None
 
     @property
     def padding_bytes(self) -> int:
@@ -191,7 +199,8 @@ class OutOfMemory:
     `limit_meaning` states. `exceeded_by_bytes` is from the message, else the difference of the two. `usage` and
     `program` are the two tables of TPU compilers, `stats` that of a buffer assignment, `chunks` and `allocator` those
     of a GPU's allocator. `module` and `executable` are the names of the HLO module and of the loaded program, `failed`
-    the allocation that did not fit, `repetitions` the number of times that the text has the message.
+    the allocation that did not fit, `repetitions` the number of times that the text has the message. `spaces` are
+    the totals of a report on all memory spaces, `other_ranges` its ranges in other spaces than the one that ran out.
     """
 
     stage: OomStage
@@ -223,6 +232,8 @@ class OutOfMemory:
     allocator: AllocatorStats | None = None
     process: OomProcess | None = None
     repetitions: int = 1
+    spaces: tuple[MemoryPart, ...] = ()
+    other_ranges: tuple[OomAllocation, ...] = ()
 
     @property
     def culprits(self) -> tuple[OomAllocation, ...]:
@@ -248,15 +259,20 @@ class OutOfMemory:
         return self.kind in WARNINGS
 
     @property
-    def allocated_bytes(self) -> int:
-        """The total size of the allocations that the message lists.
+    def has_ranges(self) -> bool:
+        """Whether the listed allocations are ranges, which overlap: their sizes have no meaningful sum."""
+        return any(allocation.range is not None for allocation in self.allocations)
+
+    @property
+    def allocated_bytes(self) -> int | None:
+        """The total size of the allocations that the message lists; None for ranges, which overlap.
 
         >>> OutOfMemory("run", Span(0, 0), allocations=(OomAllocation(8), OomAllocation(4))).allocated_bytes
         12
         """
-        return sum(allocation.size_bytes or 0 for allocation in self.allocations)
+        return None if self.has_ranges else sum(allocation.size_bytes or 0 for allocation in self.allocations)
 
     @property
-    def padding_bytes(self) -> int:
-        """The padding in these allocations."""
-        return sum(allocation.padding_bytes for allocation in self.allocations)
+    def padding_bytes(self) -> int | None:
+        """The padding in these allocations; None for ranges, which overlap."""
+        return None if self.has_ranges else sum(allocation.padding_bytes for allocation in self.allocations)

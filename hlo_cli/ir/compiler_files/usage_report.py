@@ -6,6 +6,7 @@ Mirrors `MemoryUsageReportProto` of xla/service/buffer_assignment.proto.
 from __future__ import annotations
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.shape import Shape
 from hlo_cli.source import Diagnostic
 
 
@@ -30,6 +31,32 @@ class UsageRow:
     offset_bytes: int
     value_count: int
     shapes: tuple[CountedShape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRange:
+    """One row of a report in an error: the values at one offset of an allocation, one after another.
+
+    `space` is XLA's name for the memory space, empty if the text does not have it; `allocation` the position of the
+    allocation in its space. `shapes` are the counts and shapes of the values. `is_alone` if the allocation has no other
+    row.
+    """
+
+    space: str
+    allocation: int
+    offset_bytes: int
+    value_count: int
+    shapes: tuple[tuple[int, Shape], ...] = ()
+    is_alone: bool = False
+
+    @property
+    def is_one_value(self) -> bool:
+        """Whether the allocation holds a single value, such as an argument, a result, or a constant.
+
+        >>> MemoryRange("default", 0, 0, 1, is_alone=True).is_one_value, MemoryRange("default", 0, 0, 1).is_one_value
+        (True, False)
+        """
+        return self.is_alone and self.value_count == 1 and self.offset_bytes == 0
 
 
 @dataclass(frozen=True, slots=True)

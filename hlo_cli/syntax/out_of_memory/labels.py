@@ -25,6 +25,10 @@ _PURPOSE = re.compile(
     r"(?: allocation)?(?: for operator (?:input|output))?(?:,? operand)?(?: (?P<number>[0-9]{1,6}))?(?=[.,(]|\s\(|\Z)"
 )
 _BUFFERING = re.compile(r"has ([0-9]{1,4}) buffering levels|is single buffered")
+_WINDOW_TAG = re.compile(
+    r"(?P<which>input|output|in/out) ?window ?allocation ?for ?operator ?(?P<role>input|output) ?(?P<number>[0-9]{1,6})"
+)
+_WINDOW_SENTENCE = re.compile(r"\. ?The ?window ?shape ?is ?(?=[a-z])|, ?while ?the ?full ?shape ?is ?(?=[a-z])")
 _WINDOW = re.compile(r"window shape is ([a-z][a-z0-9]{0,20}+\[[0-9, ]{0,200}\])")
 
 
@@ -111,6 +115,23 @@ def tagged_place(tag: str) -> tuple[str, str] | None:
         return output[1], output[2] or ""
     scoped = _SCOPED_FOR.match(tag)
     return (scoped[1], "") if scoped else None
+
+
+def spaced_tag(text: str) -> str:
+    """The tag of a window with the compiler's blanks, which broken lines lack.
+
+    >>> spaced_tag("input window allocation foroperator input 0. The window shapeis f32[8]")
+    'input window allocation for operator input 0. The window shape is f32[8]'
+    """
+    found = _WINDOW_TAG.match(text)
+    if found is None:
+        return text
+    head = f"{found['which']} window allocation for operator {found['role']} {found['number']}"
+    return head + _WINDOW_SENTENCE.sub(_spaced_sentence, text[found.end() :])
+
+
+def _spaced_sentence(found: re.Match[str]) -> str:
+    return ". The window shape is " if found[0].startswith(".") else ", while the full shape is "
 
 
 def window_of(tag: str) -> tuple[str, int | None]:

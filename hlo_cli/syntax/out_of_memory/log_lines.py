@@ -50,6 +50,7 @@ _PREFIX = re.compile(rf"(?:{_RECORD}|{_PATH})++")
 _OPENS_LINE = re.compile(
     r"\s*(?:[0-9]{1,4}\. |={8}|Size: |Shape: |Operator: |XLA [Ll]abel: |Traceback |See |Allocation type: |Tag: "
     r"|Unpadded size: |Extra memory due|Entry Parameter|Buffer [0-9]"
+    r"|Memory Space: |Total bytes: |cumulative_size; |[0-9.]{1,10}+[KMGTPE]?i?B\( *[0-9]{1,3}%\); |-{20}"
     r"|(?:parameter|constant|maybe_live_out|(?:preallocated )?temp|total) "
     r"(?:allocation|fragmentation): )"
 )

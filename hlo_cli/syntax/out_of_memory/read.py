@@ -15,6 +15,7 @@ from hlo_cli.syntax.out_of_memory.extracts import extracts
 from hlo_cli.syntax.out_of_memory.joins import join_messages
 from hlo_cli.syntax.out_of_memory.log_lines import LogText, without_prefixes
 from hlo_cli.syntax.out_of_memory.messages import FoundHead, found_heads, headless
+from hlo_cli.syntax.out_of_memory.ranges import usage_text, with_usage
 from hlo_cli.syntax.out_of_memory.refusals import refusal
 from hlo_cli.syntax.out_of_memory.squeezed import squeeze
 from hlo_cli.syntax.out_of_memory.tables import Details
@@ -68,13 +69,17 @@ def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMem
     heads = _without_stack_pairs(found_heads(squeezed) or headless(squeezed))
     if len(heads) > _MOST_FAILURES:
         heads = heads[: _MOST_FAILURES // 2] + heads[-_MOST_FAILURES // 2 :]
-    before = 0
+    before, is_first_tpu = 0, True
     for number, (found, stack_end) in enumerate(heads):
         after = heads[number + 1][0].start if number + 1 < len(heads) else len(squeezed.text)
         details = Details(squeezed, found.end, max(after, found.end))
         message = message_of(found, stack_end, details, places, shapes)
         if message.target != "tpu":
             message = with_tables_before(message, Details(squeezed, max(before, found.start - _BEFORE), found.start))
+        elif is_first_tpu and not message.is_warning:
+            is_first_tpu = False
+            if not message.spaces and not message.allocations:
+                message = with_usage(message, usage_text(Details(squeezed, 0, found.start), shapes))
         before = found.end
         span = log.span(squeezed.origin(found.start), squeezed.end_origin(found.end))
         yield replace(message, span=span)

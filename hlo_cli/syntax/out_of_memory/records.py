@@ -15,6 +15,7 @@ from hlo_cli.syntax.out_of_memory.labels import (
     label_parts,
     purpose_of,
     shape_end,
+    spaced_tag,
     tagged_place,
     window_of,
 )
@@ -87,7 +88,7 @@ def record_after(details: Details, size_bytes: int | None, places: Places, shape
     if shape is None and tag_found is None:
         return None
     space = _SPACE.search(text, details.start, end)
-    tag_text = squeezed.words(*tag_found.span(1)) if tag_found else ""
+    tag_text = spaced_tag(squeezed.words(*tag_found.span(1))) if tag_found else ""
     tag, operand = purpose_of(tag_text)
     space_name = space[1] if space else ""
     if (host := _HOST.search(text, details.start, end)) and host[2].endswith(".host"):
