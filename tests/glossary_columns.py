@@ -133,4 +133,5 @@ def _commands(name: str, imported_by: dict[str, set[str]]) -> set[str]:
 def _command(name: str) -> str:
     folder, _, rest = name.partition("/")
     command = rest.partition("/")[0].replace("_", "-")
+    command = "parse" if command == "pasted" else command  # any command shows these; `hlo parse` is the usual one
     return command if folder == "commands" and command not in ("shared", "help", "__init__.py") else ""

@@ -52,7 +52,7 @@ def parse_slow_operations(text: str) -> tuple[SlowOperation, ...]:
     matches = list(islice(_MESSAGE.finditer(text), _MOST))
     ends = [*(match.start() for match in matches[1:]), len(text)]
     return tuple(
-        _operation(text[: min(end, match.end() + _LONGEST)], match, bisect(breaks, match.start()) + 1)
+        _operation(text, match, min(end, match.end() + _LONGEST), bisect(breaks, match.start()) + 1)
         for match, end in zip(matches, ends[-len(matches) :] if matches else (), strict=True)
     )
 
