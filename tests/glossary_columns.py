@@ -133,5 +133,6 @@ def _commands(name: str, imported_by: dict[str, set[str]]) -> set[str]:
 def _command(name: str) -> str:
     folder, _, rest = name.partition("/")
     command = rest.partition("/")[0].replace("_", "-")
-    command = "parse" if command == "pasted" else command  # any command shows these; `hlo parse` is the usual one
-    return command if folder == "commands" and command not in ("shared", "help", "__init__.py") else ""
+    if folder != "commands" or command in ("shared", "help", "front", "__init__.py"):
+        return ""
+    return "parse" if command == "pasted" else command  # answers to texts that are not modules are those of `hlo FILE`
