@@ -47,9 +47,7 @@ def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> O
     tried = {id(each) for each in largest}
     return replace(
         message,
-        allocations=tuple(
-            _explained(each, generation) if id(each) in tried else each for each in message.allocations
-        ),
+        allocations=tuple(_explained(each, generation) if id(each) in tried else each for each in message.allocations),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
@@ -10,6 +11,8 @@ import click
 
 from hlo_cli.commands.shared.io_options import io_of
 from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
+from hlo_cli.inputs.pasted.recognize import SIGNATURES
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText, PastedTextError
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError
@@ -46,9 +49,23 @@ def answer_error(error: HloError, context: click.Context) -> int:
     output, _ = io_of(dict(context.params), writes=_OF_MODULES)
     if output.format in _OF_MODULES:
         raise HloError(f"{error.diagnostic.message}, so it cannot be written as {output.format}", hint=_WITHOUT_FORMAT)
-    report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[error.pasted.kind]).report_of
     name = context.info_name or ""
     errors: tuple[Diagnostic, ...] = ()
     if name in _JUDGES or any(context.params.get(option) for option in _LIMITS):
         errors = (Diagnostic("error", f"{error.diagnostic.message}, so it cannot be checked", hint="pass a dump"),)
-    return write_report(report_of(error.pasted), output, errors)
+    return write_report(_report_of(error.pasted), output, errors)
+
+
+def _report_of(pasted: PastedText) -> Report:
+    """The report of the kind of a text, or of the next one that it may have if it holds no message of that kind.
+
+    HloError if it has no message of any kind: the reader's own for a value, what the text is for others.
+    """
+    for kind in (pasted.kind, *pasted.others):
+        report_of: Callable[[PastedText], Report] = import_module(_ANSWERS[kind]).report_of
+        try:
+            return report_of(replace(pasted, kind=kind))
+        except HloError:
+            if kind not in SIGNATURES:
+                raise
+    raise language_error(pasted.text, pasted.name) or no_hlo_error(pasted.text, pasted.name)

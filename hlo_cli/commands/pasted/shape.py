@@ -16,6 +16,7 @@ from hlo_cli.source import Diagnostic, HloError, joined_by_or
 from hlo_cli.syntax.scanning.suggestions import type_like
 
 _WRAPPED: Final = lazy_regex(r"(?:ShapedArray|AbstractRef|MemRef|Ref|aval|Shape)\s*+[({]\s*+(.*)[)}]", 16)
+_STRUCT: Final = lazy_regex(r"\A(?:jax\.)?ShapeDtypeStruct\((?:shape=)?")
 _TENSOR: Final = lazy_regex(r"(?:tensor|vector|memref)<((?:[0-9?]++x)*+)([a-z][A-Za-z0-9]*+)[^>]*+>")
 _PAIR: Final = lazy_regex(r"\(?+\(([0-9, ]*+)\),?\s*+(?:dtype=)?+['\"]?+((?:[a-z]++\.)?+[a-z][a-z0-9_]*+)['\"]?+\)?+")
 _TYPE: Final = lazy_regex(r"(?<![\w.])((?:[a-z]++\.)?+)([A-Za-z]\w*+)(?=\[)")
@@ -49,7 +50,7 @@ def shape_text(given: str) -> str:
     >>> shape_text("((8, 128), dtype=torch.float16)"), shape_text("bf16[8,128]{T(8,128)(2,1)}")
     ('f16[8,128]', 'bf16[8,128]{1,0:T(8,128)(2,1)}')
     """
-    text = _WEAK.sub("", given.strip())
+    text = _STRUCT.sub("(", _WEAK.sub("", given.strip()))
     if (wrapped := _WRAPPED.fullmatch(text)) is not None:
         text = wrapped[1].strip()
     if (tensor := _TENSOR.fullmatch(text)) is not None:

@@ -9,12 +9,13 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.lazy_regex import lazy_regex
 
 _NAME = r"[A-Za-z_][\w.\-]*+"
-_SHAPE = r"\([a-z()/]|[a-z][a-z0-9]*+\[|b[ \t]*+\("
+_TYPE = r"(?:[a-z][a-z0-9]*+|B?[FSUC][0-9]{1,3}+)\["
+_SHAPE = rf"\([a-z()/]|{_TYPE}|b[ \t]*+\("
 _START = lazy_regex(
     rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
     rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}[ \t]++=[ \t]++(?={_SHAPE}))"
 )
-_ARRAY = lazy_regex(r"(?:b[ \t]*+\()?[a-z][a-z0-9]*+\[[^\[\]{}().]{0,2000}+\]")
+_ARRAY = lazy_regex(rf"(?:b[ \t]*+\()?{_TYPE}[^\[\]{{}}().]{{0,2000}}+\]")
 _OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
 _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")

@@ -9,10 +9,11 @@ from itertools import pairwise
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
 from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
-from hlo_cli.inputs.pasted.foreign import language_error, no_hlo_error
+from hlo_cli.inputs.pasted.foreign import is_source_code, known_text_error, language_error, no_hlo_error
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines, without_colors, without_entities
-from hlo_cli.inputs.pasted.recognize import kind_of
+from hlo_cli.inputs.pasted.messages import remark_on_messages
+from hlo_cli.inputs.pasted.recognize import kind_of, kinds_of, value_in
 from hlo_cli.inputs.pasted.relevant import relevant_parts
 from hlo_cli.inputs.pasted.screens import is_wrapped_module, plain_characters, rejoined_lines, without_line_numbers
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
@@ -26,6 +27,7 @@ _PROTO = lazy_regex(
     r"|(?:computations|instructions)\s*+:?\s*+\{\s*+(?:name|id|opcode)\s*+:)"
 )
 _INSTRUCTION = lazy_regex(r" = [^\n=]*\(")
+_AMOUNT = lazy_regex(r"\b[0-9][0-9.,]{0,20}[ ]?(?:bytes|[KMGT](?:i?B)?)\b")
 _PROSE = lazy_regex(
     r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
     r"|[\w.\-]+ [({])",
@@ -56,7 +58,9 @@ def read_text(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     found = find_modules(text)
     if not _MODULE.match(found[0].text):
         return _read_pasted(text, name)
-    return tuple(each if each.file_name else _without_prose(each) for each in found)
+    found = tuple(each if each.file_name else _without_prose(each) for each in found)
+    message = remark_on_messages(text, name, found)
+    return (replace(found[0], remark="; ".join(filter(None, (found[0].remark, message))) or None), *found[1:])
 
 
 def _as_printed(text: str) -> str:
@@ -86,7 +90,8 @@ def _as_copied(text: str) -> str:
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     text = relevant_parts(text)
     plain = plain_lines(text)
-    kind = kind_of(plain)
+    kinds = () if is_source_code(plain) else kinds_of(plain)
+    kind = next(iter(kinds), None)
     if kind is None and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
@@ -102,13 +107,18 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if _MODULE.match(found[0].text):
         return tuple(map(_without_prose, found))
     fragments = hlo_fragments(plain)
+    if kind == "out-of-memory" and fragments and len(kinds) == 1 and not _AMOUNT.search(plain):
+        kind = None
     if kind is not None:
         hlo = only_hlo(plain, fragments) if fragments else ""
-        raise PastedTextError(PastedText(kind, name, plain, hlo))
+        raise PastedTextError(PastedText(kind, name, plain, hlo, others=tuple(each for each in kinds if each != kind)))
     if (error := language_error(plain, name)) is not None:
         raise error
-    if not fragments:
-        raise no_hlo_error(plain, name)
+    if not _INSTRUCTION.search(only_hlo(plain, fragments)):
+        value = value_in(plain)
+        if value is not None and (value[0] != "shape" or known_text_error(plain, name) is None):
+            raise PastedTextError(PastedText(value[0], name, value[1]))
+        raise no_hlo_error(plain, name, text)
     return (_part(EmbeddedModule(plain), fragments),)
 
 

@@ -39,6 +39,7 @@ class PastedText:
 
     `name` is that of its file, `text` is freed of wrapping with the line numbers of the file, and `hlo` is the same
     text with everything but HLO blanked; it is empty if there is none. `versions` are the two sides of a diff.
+    `others` are the kinds that the text may have if it has no message of its kind.
     """
 
     kind: PastedKind
@@ -46,6 +47,7 @@ class PastedText:
     text: str
     hlo: str = ""
     versions: tuple[str, str] | None = None
+    others: tuple[PastedKind, ...] = ()
 
 
 class PastedTextError(HloError):
