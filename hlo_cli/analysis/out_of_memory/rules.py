@@ -16,6 +16,7 @@ from hlo_cli.analysis.out_of_memory.program_advice import (
     shard_advice,
     shrink_advice,
 )
+from hlo_cli.analysis.out_of_memory.range_advice import range_advice
 from hlo_cli.analysis.out_of_memory.runtime_advice import (
     chunk_advice,
     defragment_advice,
@@ -58,8 +59,8 @@ def advice_of(
 ) -> tuple[Advice, ...]:
     """The advice that a message supports: at most four pieces that save memory, then a dump unless there is one.
 
-    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it; `generation` the
-    TPU whose default tiles apply to layouts.
+    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, which count only
+    if the message has no figures itself; `generation` is the TPU whose default tiles apply to layouts.
 
     >>> from hlo_cli.source import Span
     >>> message = OutOfMemory("load", Span(0, 0), "hbm", "tpu", 9 << 30, 8 << 30, 1 << 30, kind="tpu-load")
@@ -67,7 +68,7 @@ def advice_of(
     ['FreeBuffers', 'Dump']
     """
     found = list(_advice(message, window, generation))
-    if message.is_xla and message.kind not in _KERNELS:
+    if message.is_xla and message.kind not in _KERNELS and not message.exceeded_by_bytes:
         for warning in warnings:
             found += [*shard_advice(warning), *shrink_advice(warning)]
     chosen = list(dict.fromkeys(found))[:_MOST]
@@ -115,6 +116,7 @@ def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:
     reordered = list(reorder_advice(message, generation))[:_MOST_REORDERED]
     sure: list[Reorder | Narrow | Donate] = [*reordered, *narrow_advice(message), *donate_advice(message)]
     yield from shard_advice(message)
+    yield from range_advice(message, generation)
     yield from sorted(sure, key=lambda each: -each.saved_bytes)
     yield from recompute_advice(message)
     over = message.exceeded_by_bytes or 0
