@@ -55,9 +55,7 @@ available HBM (15.75G). HLO module: jit_step.
 See the documentation for more details.
 """
 
-TPU_LOG = """\
-W0102 10:11:12.000000 77 hlo_rematerialization.cc:3920] Can't reduce memory use below 12.00GiB (12884901888 bytes) by \
-rematerialization; only reduced to 21.00GiB (22548578304 bytes), down from 24.00GiB (25769803776 bytes) originally
+TPU_RANGES = """\
 E0102 10:11:12.345678 77 deepsea_compiler_base.cc:3582] XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 19.01G of 15.75G hbm. Exceeded hbm capacity by 3.26G. HLO module: jit_step. Memory usage report:\x20
 
 Memory Space: default (color=0)

@@ -21,10 +21,15 @@ from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number, byte_text
 from hlo_cli.syntax.out_of_memory.read import newest, parse_out_of_memory
 from hlo_cli.syntax.scanning.shapes import parse_shape
-from oom_messages import TPU_LOG
+from oom_messages import TPU_RANGES
 from timing import is_linear
 
 GIB = 1 << 30
+TPU_LOG = (
+    "W0102 10:11:12.000000 77 hlo_rematerialization.cc:3920] Can't reduce memory use below 12.00GiB (12884901888 bytes) "
+    "by rematerialization; only reduced to 21.00GiB (22548578304 bytes), down from 24.00GiB (25769803776 bytes) "
+    f"originally\n{TPU_RANGES}"
+)
 HEAD = (
     "Ran out of memory in memory space hbm. Used 9.00G of 8.00G hbm. Exceeded hbm capacity by 1.00G. HLO module: jit_f. "
     "Memory usage report: \n\n"
@@ -118,14 +123,13 @@ def test_rows_of_an_unknown_space_are_not_blamed() -> None:
 def test_cut_anywhere_gives_only_rows_of_the_text() -> None:
     chance = random.Random(5)
     start = TPU_LOG.index("Total bytes")
-    complete = {fact[:4]: fact[4] for fact in written(TPU_LOG)}
+    complete = written(TPU_LOG)
     for _ in range(150):
         end = chance.randrange(start, len(TPU_LOG))
         message = failure(TPU_LOG[:end])
         for space, size, offset, count, shapes in facts(message):
-            known = complete.get((space, size, offset, count))
-            assert known is not None
-            assert known.startswith(shapes)
+            known = [fact[4] for fact in complete if fact[:4] == (space, size, offset, count)]
+            assert any(each.startswith(shapes) for each in known)
         for each in message.allocations:
             if each.range is not None and each.range.is_one_value:
                 assert each.size_bytes in (5 * GIB, 512)
@@ -218,7 +222,7 @@ def test_the_sentence_and_the_advice_have_the_figures_of_the_error() -> None:
     assert lines[0].startswith("1. Shrink f32[262144,6,1000] and the other values in the largest range (8 GiB)")
     assert f"that array has {best / GIB:.1f} GiB." in lines[0]
     assert lines[1].startswith("2. Shrink the program by 18% (3.3 GiB of 19.0 GiB)")
-    assert not any("21" in line or "9 GiB" in line for line in lines)
+    assert not any("21.0 GiB" in line or "12 GiB" in line for line in lines)
     assert next(part for part in report.parts if part.name == "messages").kind == "table"
 
 
