@@ -110,8 +110,15 @@ def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
     temporary = next((part for part in message.program if part.name.lower() == "hlo temp"), None)
     if temporary is not None and temporary.size_bytes and over < temporary.size_bytes:
         yield Shrink(temporary.name, temporary.size_bytes, over)
-    elif message.kind == "tpu-hbm" and not message.program and message.failed is None and message.used_bytes:
+    elif _is_of_program(message) and message.used_bytes:
         yield Shrink("the program", message.used_bytes, over)
+
+
+def _is_of_program(message: OutOfMemory) -> bool:
+    """Whether a message without the parts of the program is about all of it, and its arguments alone would fit."""
+    arguments = _part(message, "arguments") or 0
+    is_total = message.kind == "tpu-hbm" and not message.program and message.failed is None
+    return is_total and arguments <= (message.limit_bytes or 0)
 
 
 def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:

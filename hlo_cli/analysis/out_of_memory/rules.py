@@ -59,8 +59,8 @@ def advice_of(
 ) -> tuple[Advice, ...]:
     """The advice that a message supports: at most four pieces that save memory, then a dump unless there is one.
 
-    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, which count only
-    if the message has no figures itself; `generation` is the TPU whose default tiles apply to layouts.
+    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, whose excess counts
+    only if the message has none itself; `generation` is the TPU whose default tiles apply to layouts.
 
     >>> from hlo_cli.source import Span
     >>> message = OutOfMemory("load", Span(0, 0), "hbm", "tpu", 9 << 30, 8 << 30, 1 << 30, kind="tpu-load")
@@ -68,9 +68,10 @@ def advice_of(
     ['FreeBuffers', 'Dump']
     """
     found = list(_advice(message, window, generation))
-    if message.is_xla and message.kind not in _KERNELS and not message.exceeded_by_bytes:
+    has_figures = bool(message.exceeded_by_bytes) and not message.is_warning
+    if message.is_xla and message.kind not in _KERNELS:
         for warning in warnings:
-            found += [*shard_advice(warning), *shrink_advice(warning)]
+            found += [*shard_advice(warning), *(() if has_figures else shrink_advice(warning))]
     chosen = list(dict.fromkeys(found))[:_MOST]
     has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
     is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
