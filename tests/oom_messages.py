@@ -55,6 +55,51 @@ available HBM (15.75G). HLO module: jit_step.
 See the documentation for more details.
 """
 
+TPU_RANGES = """\
+E0102 10:11:12.345678 77 deepsea_compiler_base.cc:3582] XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 19.01G of 15.75G hbm. Exceeded hbm capacity by 3.26G. HLO module: jit_step. Memory usage report:\x20
+
+Memory Space: default (color=0)
+Total bytes: 20411581952 (19.01GiB)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+    8.00GiB( 40%);    8.00GiB;   4294967296;                4; bf16[262144,6,1000], f32[262144,6,1000], 2×s32[262144,6,1000]
+   14.00GiB( 70%);    6.00GiB;   8589934592;                2; 2×f32[262144,6,1024]
+   20.00GiB(100%);    6.00GiB;            0;                1; f32[3,262144,2048]
+   20.00GiB(100%);       512B;  12884901888;                7; 7×(s32[], f32[262144,6,1000], bf16[1024,6,262144], f32[128], s32[], /*index=5*/s32[])
+
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+    5.00GiB(100%);    5.00GiB;            0;                1; bf16[2560,1048576]
+
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+       512B(100%);       512B;            0;                1; f32[]
+
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+       512B(100%);       512B;            0;                1; pred[]
+
+
+Memory Space: vmem (color=1)
+Total bytes: 4194304 (4.00MiB)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+    3.00MiB( 75%);    3.00MiB;      1048576;                2; f32[6,128,1024], u8[3145728]
+    4.00MiB(100%);    1.00MiB;            0;               31; 31×bf16[512,1024]
+
+
+Memory Space: color_6 (color=6)
+Total bytes: 0 (0B)
+  cumulative_size;       size;       offset; used_by_n_values; shapes_list
+  ------------------------------------------------------------
+
+
+E0102 10:11:12.345679 77 deepsea_compiler_base.cc:3861] Failed to verify buffer assignment.
+jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory \
+required for HLO temporaries (19.01G) exceeds available HBM (15.75G). HLO module: jit_step.
+See the documentation for more details.
+"""
+
 TPU_HBM_ON_ONE_LINE = (
     "Ran out of memory in memory space hbm. Used 40.00G of 32.00G hbm. Exceeded hbm capacity by 8.00G. "
     "Total hbm usage >= 40.00G: reserved 2.00M program unknown size arguments 39.00G"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 import oom_messages as messages
@@ -204,3 +206,17 @@ def test_the_newest_failure_is_answered_rather_than_warnings_and_other_programs(
 def test_other_errors_are_named(text: str, what: str) -> None:
     with pytest.raises(HloError, match=f"no XLA out-of-memory message found; .*{what}"):
         only(text)
+
+
+def test_tags_of_windows_have_their_blanks_where_lines_are_wrapped_between_words() -> None:
+    tag = "input window allocation for operator input 3. The window shape is f32[64,512,128], while the full shape is "
+    text = (
+        "RESOURCE_EXHAUSTED: Allocation (size=16777216) would exceed memory (size=8388608)\n"
+        f"shape = u8[16777216]{{0}}, space=vmem, scoped, tag = '{tag}f32[64,512,128]. This allocation is single buffered.'\n"
+    )
+    for width in (80, 81, 90):
+        wrapped = "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, width))
+        failed = only(wrapped).failed
+        assert failed is not None
+        assert (failed.tag, failed.operand_number, failed.buffering) == ("input window", 3, 1)
+        assert failed.tag_text.startswith(tag), width

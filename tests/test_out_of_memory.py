@@ -198,7 +198,7 @@ def test_line_breaks_written_as_two_characters_are_line_breaks() -> None:
 def test_each_message_is_reported_once_and_in_order() -> None:
     found = read(ALL + ALL)
     assert all(first.span.start < second.span.start for first, second in pairwise(found))
-    assert len(found) == 18
+    assert len(found) == 19
     assert all(each.repetitions > 1 for each in found)
     assert [replace(each, repetitions=1) for each in found] == [replace(each, repetitions=1) for each in read(ALL)]
 

@@ -65,6 +65,29 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardValues:
+    """Allocations with one value each that together exceed the memory, and the devices that could hold them."""
+
+    count: int
+    size_bytes: int
+    available_bytes: int
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkRange:
+    """The largest range, which is as large as the largest of its values, and a smaller layout of that value."""
+
+    allocation: OomAllocation
+    better: ArrayShape | None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the range."""
+        return self.allocation.size_bytes or 0
+
+
+@dataclass(frozen=True, slots=True)
 class Shrink:
     """A part of memory, such as `HLO temp`, that would fit if it were smaller by `excess_bytes`.
 
@@ -202,6 +225,8 @@ Advice: TypeAlias = (
     | Narrow
     | Donate
     | Shard
+    | ShardValues
+    | ShrinkRange
     | Shrink
     | Recompute
     | SmallerBlock

@@ -8,6 +8,7 @@ from typing import Final
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.memory.oom_instructions import candidate_instructions
+from hlo_cli.analysis.out_of_memory.range_values import RangeValues
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OomKind, OutOfMemory
 from hlo_cli.ir.instruction import Instruction
@@ -33,11 +34,15 @@ _PROGRAM_TOTALS: Final[frozenset[OomKind]] = frozenset(("tpu-hbm", "gpu-buffer-a
 
 @dataclass(frozen=True, slots=True)
 class MatchedAllocation:
-    """An allocation, the instructions of the dump that it may be, and the bytes of its value there, if known."""
+    """An allocation, the instructions of the dump that it may be, and the bytes of its value there, if known.
+
+    `is_certain` if all candidates are in the allocation: their values are at its offset.
+    """
 
     allocation: OomAllocation
     candidates: tuple[Instruction, ...]
     dump_bytes: int | None
+    is_certain: bool = False
 
     @property
     def differs(self) -> bool:
@@ -83,11 +88,15 @@ def compare(message: OutOfMemory, memory: MemoryAnalysis, *, is_optimized: bool)
     """
     name = _SPACES.get(message.kind, "")
     space = next((each for each in memory.spaces if each.name == name), None) if name else memory.space(0)
+    ranges = RangeValues(space)
     module, named = memory.module.name, message.module or message.executable
     ours, dumped = _totals(message, memory, space) if is_optimized and space is not None else (None, None)
     return DumpComparison(
         space if message.space != "host" else None,
-        tuple(_matched(each, memory, is_optimized=is_optimized) for each in message.culprits),
+        tuple(
+            _matched(each, memory, is_optimized=is_optimized) if each.range is None else _matched_range(each, ranges)
+            for each in message.culprits
+        ),
         ours,
         dumped,
         module if named and not _is_same(named, module) else "",
@@ -121,6 +130,12 @@ def _matched(allocation: OomAllocation, memory: MemoryAnalysis, *, is_optimized:
     candidates = candidate_instructions(allocation, memory.module)
     sizes = {_bytes_of(allocation, each, memory) for each in candidates} if is_optimized else set()
     return MatchedAllocation(allocation, candidates, next(iter(sizes)) if len(sizes) == 1 else None)
+
+
+def _matched_range(allocation: OomAllocation, ranges: RangeValues) -> MatchedAllocation:
+    values, is_certain = ranges.largest_in(allocation)
+    candidates = tuple(dict.fromkeys(value.instruction for value in values))
+    return MatchedAllocation(allocation, candidates, allocation.size_bytes if values else None, is_certain)
 
 
 def _bytes_of(allocation: OomAllocation, instruction: Instruction, memory: MemoryAnalysis) -> int | None:

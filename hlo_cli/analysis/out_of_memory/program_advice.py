@@ -9,6 +9,7 @@ from typing import Final
 
 from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.out_of_memory.advice import Donate, Narrow, Recompute, Reorder, Shard, Shrink
+from hlo_cli.analysis.out_of_memory.range_advice import is_shared
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
@@ -61,7 +62,7 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
 def narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
     """A narrower type for the largest allocation, if it has 64-bit numbers or was asked for in f32."""
     largest = next(iter(message.culprits), None)
-    if largest is None or not isinstance(largest.shape, ArrayShape) or not largest.size_bytes:
+    if largest is None or not isinstance(largest.shape, ArrayShape) or not largest.size_bytes or is_shared(largest):
         return
     name = largest.shape.element_type.name
     other = _WIDE.get(name, "")
@@ -109,6 +110,15 @@ def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
     temporary = next((part for part in message.program if part.name.lower() == "hlo temp"), None)
     if temporary is not None and temporary.size_bytes and over < temporary.size_bytes:
         yield Shrink(temporary.name, temporary.size_bytes, over)
+    elif _is_of_program(message) and message.used_bytes:
+        yield Shrink("the program", message.used_bytes, over)
+
+
+def _is_of_program(message: OutOfMemory) -> bool:
+    """Whether a message without the parts of the program is about all of it, and its arguments alone would fit."""
+    arguments = _part(message, "arguments") or 0
+    is_total = message.kind == "tpu-hbm" and not message.program and message.failed is None
+    return is_total and arguments <= (message.limit_bytes or 0)
 
 
 def recompute_advice(message: OutOfMemory) -> Iterator[Recompute]:
@@ -139,7 +149,12 @@ def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
     The compiler chose it, or it is that of a kernel's scratch operand, which the program declares.
     """
     shape = allocation.shape
-    if not isinstance(shape, ArrayShape) or shape.problem is not None or not shape.layout.tiles:
+    if (
+        not isinstance(shape, ArrayShape)
+        or shape.problem is not None
+        or not shape.layout.tiles
+        or is_shared(allocation)
+    ):
         return None
     is_fixed = allocation.target or allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or allocation.tag
     if is_fixed and allocation.tag != SCRATCH:

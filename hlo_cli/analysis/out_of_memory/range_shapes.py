@@ -25,6 +25,8 @@ _MAX_EXPLAINED: Final = 200
 """Number of the largest ranges whose shapes are tried in all dimension orders."""
 _ROUNDING: Final = 0.006
 """Maximum relative difference of a size with three digits."""
+_KIB: Final = 1024
+_EXACT: Final = 1e-5
 
 
 def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> OutOfMemory:
@@ -65,7 +67,10 @@ def _explained(allocation: OomAllocation, generation: str) -> OomAllocation:
             unpadded_bytes=shape.logical_bytes,
             extra_bytes=max(_rounded_up(shape.padded_bytes, size) - shape.logical_bytes, 0),
         )
-    return replace(allocation, shape=fits[0][0] if fits else _closest([s for _, s in place.shapes], size))
+    return replace(
+        allocation,
+        shape=_closest([shape for shape, _ in fits], size) if fits else _closest([s for _, s in place.shapes], size),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +87,7 @@ def explaining_shape(shape: ArrayShape, size_bytes: int, *, generation: str = US
         return None
     for order in dict.fromkeys(_orders(shape, generation)):
         found = replace(shape, layout=default_layout(shape, generation=generation, minor_to_major=order))
-        if any(_is_shown(-(-found.padded_bytes // granule) * granule, size_bytes) for granule in _GRANULES):
+        if is_shown_as(found.padded_bytes, size_bytes):
             return found
     return None
 
@@ -99,16 +104,34 @@ def _orders(shape: ArrayShape, generation: str) -> Iterator[Order]:
 
 def _rounded_up(size_bytes: int, shown: int) -> int:
     rounded = (-(-size_bytes // granule) * granule for granule in _GRANULES)
-    return next((each for each in rounded if _is_shown(each, shown)), size_bytes)
+    return next((each for each in rounded if is_shown(each, shown)), size_bytes)
 
 
-def _is_shown(size_bytes: int, shown: int) -> bool:
-    """Whether a size is the given one as it is rounded: below 1 KiB to bytes, below 1 MiB to 0.1 KiB, else to 0.01."""
-    unit = 1
-    while size_bytes >= 1024 * unit and unit < 1 << 60:
+def is_shown(size_bytes: int, shown: int) -> bool:
+    """Whether a size is the given one as messages round it: to 0.1 KiB, and from 1 MiB to 0.01 of its unit.
+
+    Mirrors `HumanReadableNumBytes` of tsl/platform/numbers.cc, which drops what is below a 1024th of the unit.
+
+    >>> is_shown(1000, 1000), is_shown(1000, 1024), is_shown((5 << 30) + 1, 5 << 30)
+    (True, False, True)
+    """
+    if size_bytes < _KIB:
+        return size_bytes == shown
+    unit, kibibytes = _KIB, size_bytes
+    while kibibytes >= _KIB * _KIB:
+        kibibytes >>= 10
         unit <<= 10
-    digits = 1 if unit == 1 else 10 if unit == 1 << 10 else 100
-    return abs(size_bytes - shown) * digits * 2 <= unit * 1.02 if unit > 1 else size_bytes == shown
+    digits = 10 if unit == _KIB else 100
+    return abs(kibibytes / _KIB - shown / unit) <= 0.5 / digits + _EXACT
+
+
+def is_shown_as(size_bytes: int, shown: int) -> bool:
+    """Whether a size, or its next multiple of the unit in which memory is allocated, is shown as the given one.
+
+    >>> is_shown_as(4, 512), is_shown_as(4, 2048)
+    (True, False)
+    """
+    return any(is_shown(-(-size_bytes // granule) * granule, shown) for granule in _GRANULES)
 
 
 def _closest(shapes: list[Shape], size_bytes: int) -> Shape | None:

@@ -16,6 +16,7 @@ from hlo_cli.analysis.out_of_memory.program_advice import (
     shard_advice,
     shrink_advice,
 )
+from hlo_cli.analysis.out_of_memory.range_advice import range_advice
 from hlo_cli.analysis.out_of_memory.runtime_advice import (
     chunk_advice,
     defragment_advice,
@@ -58,8 +59,8 @@ def advice_of(
 ) -> tuple[Advice, ...]:
     """The advice that a message supports: at most four pieces that save memory, then a dump unless there is one.
 
-    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it; `generation` the
-    TPU whose default tiles apply to layouts.
+    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, whose excess counts
+    only if the message has none itself; `generation` is the TPU whose default tiles apply to layouts.
 
     >>> from hlo_cli.source import Span
     >>> message = OutOfMemory("load", Span(0, 0), "hbm", "tpu", 9 << 30, 8 << 30, 1 << 30, kind="tpu-load")
@@ -67,9 +68,10 @@ def advice_of(
     ['FreeBuffers', 'Dump']
     """
     found = list(_advice(message, window, generation))
+    has_figures = bool(message.exceeded_by_bytes) and not message.is_warning
     if message.is_xla and message.kind not in _KERNELS:
         for warning in warnings:
-            found += [*shard_advice(warning), *shrink_advice(warning)]
+            found += [*shard_advice(warning), *(() if has_figures else shrink_advice(warning))]
     chosen = list(dict.fromkeys(found))[:_MOST]
     has_dump = has_dump or any(isinstance(each, FreeOthers) for each in chosen)
     is_kernel = window is not None or (message.kind in _KERNELS and (bool(chosen) or bool(message.space)))
@@ -115,6 +117,7 @@ def _program_advice(message: OutOfMemory, generation: str) -> Iterator[Advice]:
     reordered = list(reorder_advice(message, generation))[:_MOST_REORDERED]
     sure: list[Reorder | Narrow | Donate] = [*reordered, *narrow_advice(message), *donate_advice(message)]
     yield from shard_advice(message)
+    yield from range_advice(message, generation)
     yield from sorted(sure, key=lambda each: -each.saved_bytes)
     yield from recompute_advice(message)
     over = message.exceeded_by_bytes or 0

@@ -8,11 +8,13 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.out_of_memory.advice import Advice, Dump, Reorder
+from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
 from hlo_cli.analysis.out_of_memory.rules import advice_of
 from hlo_cli.commands.memspace.oom_advice import advice_passage
 from hlo_cli.commands.memspace.oom_answer import answer_of_message
 from hlo_cli.commands.memspace.oom_names import culprit_name, memory_name
 from hlo_cli.commands.memspace.oom_other import is_host_only
+from hlo_cli.commands.memspace.oom_ranges import other_ranges_table, ranges_note, ranges_table, space_facts
 from hlo_cli.commands.memspace.oom_tables import allocations_table, culprit_facts, fill_facts, messages_table
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import OutOfMemory
@@ -32,7 +34,7 @@ _UNNAMED: Final = ("", "-", "<stdin>", "(stdin)")
 def report_of_message(source: Source) -> Report:
     """The last message in a text: what ran out, the culprits, what else fills the memory, and what to do."""
     messages = parse_out_of_memory(source)
-    message = newest(messages)
+    message = with_range_shapes(newest(messages))
     window = window_of_culprit(message)
     advice = advice_of(message, window, warnings=[each for each in messages if each.is_warning and each != message])
     return Report(
@@ -69,15 +71,20 @@ def parts_of(
 ) -> tuple[Part, ...]:
     """The culprits, advice, and what else fills the memory; `matches` are names and places in a dump by row."""
     several = len(message.culprits) > 1
-    allocations = allocations_table(
-        message, matches, title="Allocations, the largest first" if several else "", is_for_people=True
-    )
+    title = "Allocations, the largest first" if several else ""
+    if message.has_ranges:
+        allocations = ranges_table(message, matches)
+    else:
+        allocations = allocations_table(message, matches, title=title, is_for_people=True)
+    others = (other_ranges_table(message),) if message.other_ranges else ()
     return (
         *culprit_facts(message, window_of_culprit(message), matches.get(0)),
         allocations,
         *advice_passage(advice, memory_name(message)),
         *_names(message),
         *fill_facts(message),
+        *space_facts(message),
+        *others,
         messages_table(source, messages, is_main=not allocations.rows),
     )
 
@@ -104,12 +111,12 @@ def numbers_of(message: OutOfMemory, messages: Sequence[OutOfMemory]) -> dict[st
 
 
 def notes_on(message: OutOfMemory) -> tuple[Diagnostic, ...]:
-    """Notes that the message is not a failure, or not on the memory of a device."""
+    """Notes that the message is not a failure, not on the memory of a device, or lists ranges that overlap."""
     if message.is_warning:
         return (Diagnostic("note", "the message is a warning; the compiler continues"),)
     if is_host_only(message):
         return (Diagnostic("note", "host memory is the main memory of the machine, not the memory of an accelerator"),)
-    return ()
+    return ranges_note(message)
 
 
 def dump_commands(source: Source, advice: Sequence[Advice]) -> tuple[str, ...]:

@@ -21,12 +21,15 @@ from hlo_cli.analysis.out_of_memory.advice import (
     Recompute,
     Reorder,
     Shard,
+    ShardValues,
     Shrink,
+    ShrinkRange,
     SingleBuffer,
     SmallerBlock,
 )
 from hlo_cli.analysis.out_of_memory.program_advice import SCRATCH
 from hlo_cli.commands.memspace.oom_names import SEMAPHORES, culprit_name, kernel_name, operation_name
+from hlo_cli.commands.memspace.oom_ranges import range_words, shape_text
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
@@ -60,6 +63,8 @@ def _words(advice: Advice, memory: str) -> Text:
             )
         case Shard():
             return _shard(advice, memory)
+        case ShardValues() | ShrinkRange():
+            return range_words(advice, memory)
         case Shrink():
             return _shrink(advice, memory)
         case Recompute(allocations=kept, size_bytes=size):
@@ -82,7 +87,8 @@ def _shard(advice: Shard, memory: str) -> Text:
             f"{available}."
         )
     reason = f"it alone needs {size}, {memory} has {available}."
-    name = Run(culprit_name(allocation) or "the array", "name")
+    shape = shape_text(allocation.shape) if allocation.range is not None else ""
+    name = Run(culprit_name(allocation) or shape or "the array", "name")
     return "Shard ", name, f" over at least {advice.devices:,} devices, or compute it in parts: {reason}"
 
 

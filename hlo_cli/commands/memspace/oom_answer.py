@@ -7,6 +7,7 @@ from typing import Final
 from hlo_cli.analysis.out_of_memory.runtime_advice import free_bytes
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, memory_name, operation_name, tag_words
 from hlo_cli.commands.memspace.oom_other import answer_of_other
+from hlo_cli.commands.memspace.oom_ranges import largest_range
 from hlo_cli.ir.compiler_files.out_of_memory import LimitMeaning, OomAllocation, OutOfMemory
 from hlo_cli.report.numbers import format_bytes, format_percent
 
@@ -134,6 +135,8 @@ def _culprit(message: OutOfMemory) -> str:
         return ""
     if message.kind in ("tpu-vmem-scoped", "tpu-vmem-stack"):
         return ""
+    if (place := largest.range) is not None:
+        return f"; {largest_range(largest, place)} ({_size(largest)})"
     name = _named(largest)
     return f"; the largest allocation is {name} ({_size(largest)})" if name else f"; the largest has {_size(largest)}"
 
@@ -153,7 +156,7 @@ def _named(allocation: OomAllocation) -> str:
 
 def _size(allocation: OomAllocation) -> str:
     size = allocation.size_bytes or 0
-    share = allocation.padding_bytes / size if size else 0.0
+    share = allocation.padding_bytes / size if size and allocation.has_padding else 0.0
     return format_bytes(size) + (f", {format_percent(share)}% padding" if share >= _MOSTLY_PADDING else "")
 
 

@@ -9,6 +9,7 @@ from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsag
 from hlo_cli.analysis.out_of_memory.advice import Advice, Reorder
 from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAllocation, compare, differing
 from hlo_cli.analysis.out_of_memory.dump_message import completed
+from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
 from hlo_cli.analysis.out_of_memory.rules import advice_of
 from hlo_cli.analysis.query.program_stage import ProgramStage
 from hlo_cli.commands.memspace.oom import (
@@ -61,7 +62,7 @@ def report_of_message_and_dump(
 ) -> Report:
     """The answer to a message, its allocations with their instructions in a dump, the dump's peak, and differences."""
     messages = parse_out_of_memory(source, loaded.module)
-    message = newest(messages)
+    message = with_range_shapes(newest(messages), generation=memory.generation)
     comparison = compare(message, memory, is_optimized=stage_of(loaded) == "optimized")
     space = comparison.space
     chosen = replace(options, oom=None, space=str(space.number) if space is not None else None)
@@ -107,10 +108,10 @@ def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage | None, stage: Program
 
 
 def _names(comparison: DumpComparison, loaded: Loaded) -> dict[int, tuple[str, str]]:
-    """Name and source line of the instruction of each allocation, by row, where there is only one."""
+    """Name and source line of the instruction of each allocation, by row; the first of those that share a range."""
     found: dict[int, tuple[str, str]] = {}
     for at, match in enumerate(comparison.matches):
-        if len(match.candidates) == 1:
+        if len(match.candidates) == 1 or match.is_certain:
             location = loaded.module.location(match.candidates[0])
             place = match.allocation.place
             name = str(place) if place is not None else match.candidates[0].name
@@ -135,7 +136,7 @@ def _differences(comparison: DumpComparison, message: OutOfMemory, loaded: Loade
     matched = [match for match in comparison.matches if match.candidates]
     if not matched:
         return ()
-    listed = format_count(len(comparison.matches), "allocations")
+    listed = format_count(len(comparison.matches), "ranges" if message.has_ranges else "allocations")
     return (Passage("disagreement", (f"{len(matched):,} of {listed} of the text are in {loaded.module.name}.",)),)
 
 

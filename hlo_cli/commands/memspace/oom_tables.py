@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hlo_cli.commands.memspace.oom_names import culprit_name, kernel_name, tag_of
+from hlo_cli.commands.memspace.oom_ranges import range_facts, shape_text
 from hlo_cli.ir.compiler_files.kernel_window import KernelWindow
 from hlo_cli.ir.compiler_files.out_of_memory import MemoryPart, OomAllocation, OutOfMemory
 from hlo_cli.report.cell import UNKNOWN, Row
@@ -58,7 +59,7 @@ def _message_row(source: Source, message: OutOfMemory) -> Row:
         UNKNOWN if message.limit_bytes is None else message.limit_bytes,
         message.exceeded_by_bytes,
         name or None,
-        str(culprit.shape) if culprit is not None and culprit.shape is not None else None,
+        _shape(culprit) if culprit is not None else None,
         (culprit.op_name if culprit is not None else "") or None,
         message.module or None,
         message.executable or None,
@@ -66,6 +67,12 @@ def _message_row(source: Source, message: OutOfMemory) -> Row:
         message.repetitions,
         source.position(message.span.start).line,
     )
+
+
+def _shape(culprit: OomAllocation) -> str | None:
+    if culprit.range is not None:
+        return shape_text(culprit.shape) or None
+    return str(culprit.shape) if culprit.shape is not None else None
 
 
 def allocations_table(
@@ -129,6 +136,10 @@ def culprit_facts(message: OutOfMemory, window: KernelWindow | None, match: tupl
     """Everything about the first culprit that a narrow table has no room for."""
     allocation = next(iter(message.culprits), None)
     if allocation is None:
+        return
+    if (place := allocation.range) is not None:
+        title = "Largest allocation" if place.is_one_value else "Largest range"
+        yield Facts("culprit", tuple(range_facts(allocation, place, match)), title=title)
         return
     facts = tuple(_culprit_facts(allocation, window, match))
     title = "Failed allocation" if allocation is message.failed else "Largest allocation"

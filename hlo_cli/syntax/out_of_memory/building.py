@@ -20,7 +20,6 @@ from hlo_cli.syntax.out_of_memory.allocations import allocations_of
 from hlo_cli.syntax.out_of_memory.heads import TPU_SPACE
 from hlo_cli.syntax.out_of_memory.messages import SPARSE_CORE_SPACES, FoundHead
 from hlo_cli.syntax.out_of_memory.processes import memory_users, process_limit, process_of
-from hlo_cli.syntax.out_of_memory.ranges import usage_text, with_usage
 from hlo_cli.syntax.out_of_memory.records import (
     record_after,
     retold_allocation,
@@ -121,8 +120,6 @@ def message_of(
         process=process,
         allocator=_other_allocator(found),
     )
-    if message.target == "tpu":
-        return with_usage(message, usage_text(details, shapes))
     return with_tables_before(message, details)
 
 

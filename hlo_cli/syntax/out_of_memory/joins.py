@@ -110,7 +110,10 @@ def _with_details(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None
     }
     kind = whole.kind if whole.kind != "device" else other.kind
     span = min(first.span, second.span, key=lambda span: span.start)
-    return replace(whole, **missing, kind=kind, span=span, repetitions=first.repetitions + second.repetitions)
+    repetitions = first.repetitions + second.repetitions
+    if bool(first.code) != bool(second.code):
+        repetitions = max(first.repetitions, second.repetitions)
+    return replace(whole, **missing, kind=kind, span=span, repetitions=repetitions)
 
 
 def _with_process(first: OutOfMemory, second: OutOfMemory) -> OutOfMemory | None:

@@ -76,10 +76,11 @@ def _messages(log: LogText, places: Places, shapes: Shapes) -> Iterator[OutOfMem
         message = message_of(found, stack_end, details, places, shapes)
         if message.target != "tpu":
             message = with_tables_before(message, Details(squeezed, max(before, found.start - _BEFORE), found.start))
-        elif is_first_tpu and not message.is_warning:
-            is_first_tpu = False
-            if not message.spaces and not message.allocations:
+        else:
+            message = with_usage(message, usage_text(details, shapes))
+            if is_first_tpu and not message.spaces and not message.allocations:
                 message = with_usage(message, usage_text(Details(squeezed, 0, found.start), shapes))
+            is_first_tpu = False
         before = found.end
         span = log.span(squeezed.origin(found.start), squeezed.end_origin(found.end))
         yield replace(message, span=span)
