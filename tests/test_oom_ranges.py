@@ -231,7 +231,7 @@ def test_values_with_allocations_of_their_own_have_a_sum() -> None:
     head = HEAD.replace("9.00G", "40.00G").replace("by 1.00G", "by 32.00G")
     text = f"{head}Memory Space: default (color=0)\nTotal bytes: 42949672960 (40.00GiB)\n{rows}{TABLE}"
     assert (
-        "over at least 5 devices: 2 allocations with one value each alone need 40 GiB, HBM has 8 GiB."
+        "over at least 5 devices: 2 allocations with one value each (arguments, results, constants, or others) alone need 40 GiB, HBM has 8 GiB."
         in advice(text)[0]
     )
 

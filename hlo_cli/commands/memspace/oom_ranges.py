@@ -135,8 +135,9 @@ def range_words(advice: ShardValues | ShrinkRange, memory: str) -> Text:
     size = format_bytes(advice.size_bytes)
     if isinstance(advice, ShardValues):
         return (
-            f"Shard arguments and results over at least {advice.devices:,} devices: {advice.count:,} allocations with "
-            f"one value each alone need {size}, {memory} has {format_bytes(advice.available_bytes)}."
+            f"Shard the largest values over at least {advice.devices:,} devices: {advice.count:,} allocations with one "
+            f"value each (arguments, results, constants, or others) alone need {size}, {memory} has "
+            f"{format_bytes(advice.available_bytes)}."
         )
     allocation, better = advice.allocation, advice.better
     shape = shape_text(allocation.shape)
