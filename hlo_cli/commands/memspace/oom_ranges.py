@@ -23,6 +23,8 @@ _MAIN: Final = "default"
 _MISNAMED: Final = {"hbm": "S(3)"}
 """Names of XLA's report that are not those of the memory space on TPUs."""
 _MAX_SHAPES: Final = 8
+_OVERLAP: Final = 1.02
+"""The sum of listed sizes, as a multiple of the total, above which ranges certainly overlap."""
 
 
 def ranges_table(message: OutOfMemory, matches: Mapping[int, tuple[str, str]]) -> Table:
@@ -174,17 +176,11 @@ def ranges_note(message: OutOfMemory) -> tuple[Diagnostic, ...]:
     """How the sizes of ranges relate to the total."""
     if not message.has_ranges:
         return ()
-    listed = sum(each.size_bytes or 0 for each in message.allocations)
+    listed, used = sum(each.size_bytes or 0 for each in message.allocations), message.used_bytes
     text = "a range is as large as its largest value, and ranges may overlap: their sizes"
-    used = message.used_bytes
     if used is None:
         return (Diagnostic("note", f"{text} have no meaningful sum"),)
-    return (
-        (
-            Diagnostic(
-                "note", f"{text} ({format_bytes(listed)} in all) do not add up to the {format_bytes(used)} needed"
-            ),
-        )
-        if listed > used
-        else ()
-    )
+    if listed <= _OVERLAP * used:
+        return ()
+    sizes = f"({format_bytes(listed)} in all) do not add up to the {format_bytes(used)} needed"
+    return (Diagnostic("note", f"{text} {sizes}"),)
