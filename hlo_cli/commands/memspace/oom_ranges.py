@@ -52,7 +52,7 @@ def _table(name: str, rows: tuple[Row, ...], title: str, *, is_main: bool) -> Ta
         Column("shape", "largest value", "shape"),
         Column("instruction", "instruction", "name", role="name", person=any(row[5] for row in rows)),
         Column("source", "source", "source", rank=4, person=any(row[6] for row in rows)),
-        Column("offset_bytes", "offset", "bytes", rank=5, from_width=100),
+        Column("offset", "offset", "bytes", rank=5, from_width=100),
         Column("allocation", "allocation", "count", person=False),
         Column("is_one_value", "one value", person=False),
         Column("shapes", "all shapes", person=False),
