@@ -231,7 +231,7 @@ def test_values_with_allocations_of_their_own_have_a_sum() -> None:
     head = HEAD.replace("9.00G", "40.00G").replace("by 1.00G", "by 32.00G")
     text = f"{head}Memory Space: default (color=0)\nTotal bytes: 42949672960 (40.00GiB)\n{rows}{TABLE}"
     assert (
-        "over at least 5 devices: 2 allocations with one value each alone need 40 GiB, HBM has 8 GiB."
+        "over at least 5 devices: 2 allocations with one value each (arguments, results, constants, or others) alone need 40 GiB, HBM has 8 GiB."
         in advice(text)[0]
     )
 
@@ -284,3 +284,18 @@ def test_long_texts_take_linear_time(repeated: str) -> None:
         return lambda: parse_out_of_memory(Source("error.txt", text))
 
     assert is_linear(read, 1000, 8000)
+
+
+def test_an_excess_of_few_digits_does_not_leave_more_than_the_memory() -> None:
+    head = HEAD.replace("9.00G", "50.25T").replace("by 1.00G", "by 50.24T")
+    assert any("from 50.3 TiB to at most 8 GiB." in line for line in advice(head))
+
+
+def test_a_value_larger_than_the_memory_is_named_once() -> None:
+    head = HEAD.replace("9.00G", "90.00G").replace("by 1.00G", "by 82.00G")
+    rows = (
+        "   80.00GiB(100%);   80.00GiB;   1024;   2; s32[8], f32[20480,1048576]\n   80.00GiB(100%); 512B; 0; 1; s32[]\n"
+    )
+    lines = advice(f"{head}Memory Space: default (color=0)\nTotal bytes: 96636764160 (90.00GiB)\n{TABLE}{rows}\n")
+    assert "Shard f32[20480,1048576] over at least 10 devices" in lines[0]
+    assert sum("f32[20480,1048576]" in line for line in lines) == 1

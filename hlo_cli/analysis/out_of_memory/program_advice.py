@@ -21,6 +21,8 @@ _SIZE_TOLERANCE: Final = 0.02
 _WIDE: Final = {"f64": "f32", "s64": "s32", "u64": "u32", "c128": "c64"}
 _TO_FLOAT32: Final = ("new_dtype=float32", "preferred_element_type=float32")
 """Parts of op_names of operations that were asked for f32."""
+_MOST: Final = 0.9
+"""Share above which an excess is taken from the limit, because both are rounded to few digits."""
 _FORWARD: Final = "jvp("
 _BACKWARD: Final = "transpose("
 _MAIN_MEMORY: Final = 1 << 30
@@ -111,7 +113,8 @@ def shrink_advice(message: OutOfMemory) -> Iterator[Shrink]:
     if temporary is not None and temporary.size_bytes and over < temporary.size_bytes:
         yield Shrink(temporary.name, temporary.size_bytes, over)
     elif _is_of_program(message) and message.used_bytes:
-        yield Shrink("the program", message.used_bytes, over)
+        used, limit = message.used_bytes, message.limit_bytes or 0
+        yield Shrink("the program", used, used - limit if over > _MOST * used and limit else over)
 
 
 def _is_of_program(message: OutOfMemory) -> bool:

@@ -34,6 +34,10 @@ def range_advice(message: OutOfMemory, generation: str) -> Iterator[Shard | Shar
         yield ShardValues(len(ones), size, limit, -(-size // limit))
     elif limit and largest.size_bytes and largest.size_bytes > limit and largest.has_padding:
         yield Shard(largest.size_bytes, limit, -(-largest.size_bytes // limit), largest)
+        if (better := _better(largest, generation)) is None or not is_shared(largest):
+            return
+        yield ShrinkRange(largest, better)
+        return
     if is_shared(largest) and (largest.size_bytes or 0) >= least:
         yield ShrinkRange(largest, _better(largest, generation))
 

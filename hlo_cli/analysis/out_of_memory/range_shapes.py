@@ -49,8 +49,17 @@ def with_range_shapes(message: OutOfMemory, *, generation: str = USUAL_TPU) -> O
     tried = {id(each) for each in largest}
     return replace(
         message,
-        allocations=tuple(_explained(each, generation) if id(each) in tried else each for each in message.allocations),
+        allocations=tuple(
+            _explained(each, generation) if id(each) in tried else _with_closest(each) for each in message.allocations
+        ),
     )
+
+
+def _with_closest(allocation: OomAllocation) -> OomAllocation:
+    place, size = allocation.range, allocation.size_bytes
+    if place is None or size is None:
+        return allocation
+    return replace(allocation, shape=_closest([shape for _, shape in place.shapes], size))
 
 
 def _explained(allocation: OomAllocation, generation: str) -> OomAllocation:

@@ -59,8 +59,8 @@ def advice_of(
 ) -> tuple[Advice, ...]:
     """The advice that a message supports: at most four pieces that save memory, then a dump unless there is one.
 
-    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, whose excess counts
-    only if the message has none itself; `generation` is the TPU whose default tiles apply to layouts.
+    `window` is that of the allocation that failed; `warnings` are messages of the compiler before it, whose excess
+    counts only if the message has none itself; `generation` is the TPU whose default tiles apply to layouts.
 
     >>> from hlo_cli.source import Span
     >>> message = OutOfMemory("load", Span(0, 0), "hbm", "tpu", 9 << 30, 8 << 30, 1 << 30, kind="tpu-load")

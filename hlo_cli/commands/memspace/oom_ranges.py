@@ -23,6 +23,8 @@ _MAIN: Final = "default"
 _MISNAMED: Final = {"hbm": "S(3)"}
 """Names of XLA's report that are not those of the memory space on TPUs."""
 _MAX_SHAPES: Final = 8
+_OVERLAP: Final = 1.02
+"""The sum of listed sizes, as a multiple of the total, above which ranges certainly overlap."""
 
 
 def ranges_table(message: OutOfMemory, matches: Mapping[int, tuple[str, str]]) -> Table:
@@ -50,7 +52,7 @@ def _table(name: str, rows: tuple[Row, ...], title: str, *, is_main: bool) -> Ta
         Column("shape", "largest value", "shape"),
         Column("instruction", "instruction", "name", role="name", person=any(row[5] for row in rows)),
         Column("source", "source", "source", rank=4, person=any(row[6] for row in rows)),
-        Column("offset_bytes", "offset", "bytes", rank=5, from_width=100),
+        Column("offset", "offset", "bytes", rank=5, from_width=100),
         Column("allocation", "allocation", "count", person=False),
         Column("is_one_value", "one value", person=False),
         Column("shapes", "all shapes", person=False),
@@ -135,8 +137,9 @@ def range_words(advice: ShardValues | ShrinkRange, memory: str) -> Text:
     size = format_bytes(advice.size_bytes)
     if isinstance(advice, ShardValues):
         return (
-            f"Shard arguments and results over at least {advice.devices:,} devices: {advice.count:,} allocations with "
-            f"one value each alone need {size}, {memory} has {format_bytes(advice.available_bytes)}."
+            f"Shard the largest values over at least {advice.devices:,} devices: {advice.count:,} allocations with one "
+            f"value each (arguments, results, constants, or others) alone need {size}, {memory} has "
+            f"{format_bytes(advice.available_bytes)}."
         )
     allocation, better = advice.allocation, advice.better
     shape = shape_text(allocation.shape)
@@ -173,17 +176,11 @@ def ranges_note(message: OutOfMemory) -> tuple[Diagnostic, ...]:
     """How the sizes of ranges relate to the total."""
     if not message.has_ranges:
         return ()
-    listed = sum(each.size_bytes or 0 for each in message.allocations)
+    listed, used = sum(each.size_bytes or 0 for each in message.allocations), message.used_bytes
     text = "a range is as large as its largest value, and ranges may overlap: their sizes"
-    used = message.used_bytes
     if used is None:
         return (Diagnostic("note", f"{text} have no meaningful sum"),)
-    return (
-        (
-            Diagnostic(
-                "note", f"{text} ({format_bytes(listed)} in all) do not add up to the {format_bytes(used)} needed"
-            ),
-        )
-        if listed > used
-        else ()
-    )
+    if listed <= _OVERLAP * used:
+        return ()
+    sizes = f"({format_bytes(listed)} in all) do not add up to the {format_bytes(used)} needed"
+    return (Diagnostic("note", f"{text} {sizes}"),)
