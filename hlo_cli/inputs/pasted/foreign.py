@@ -193,6 +193,15 @@ def is_source_code(text: str) -> bool:
     return False
 
 
+def source_code_error(text: str, name: str) -> HloError:
+    """The error for a file of source code without HLO.
+
+    >>> print(source_code_error("import jax", "a.py"))
+    error: a.py is Python source code, not HLO
+    """
+    return _error(name, "C++ source code", _DUMP) if _CPP.match(text) else _error(name, "Python source code", _JAX)
+
+
 def no_hlo_error(text: str, name: str, given: str = "") -> HloError:
     """The error for a text without HLO, which says what it seems to be; `given` is the text with its log prefixes.
 
