@@ -88,7 +88,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "an autotuning log",
         lazy_regex(
-            r"autotun\w{1,20}\.cc|gemm_algorithm_picker|conv_algorithm_picker|buffer_comparator|dot_search_space"
+            r"/autotuning/|autotun\w{1,20}\.cc|gemm_algorithm_picker|conv_algorithm_picker|buffer_comparator|dot_search_space"
         ),
         _AUTOTUNING,
     ),
