@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import compiler_messages
+from hlo_cli import cli
 from hlo_cli.inputs.input import Input, read_inputs
 from hlo_cli.inputs.pasted.read import read_text
 from hlo_cli.inputs.pasted.text import PastedKind, PastedTextError
@@ -111,6 +112,117 @@ def test_an_instruction_that_was_cut_keeps_its_whole_operands() -> None:
     assert (root.opcode, [each.name for each in root.operands]) == ("dot", ["a"])
 
 
+def test_instructions_without_shapes() -> None:
+    module = module_of("\nx = custom-call(a)\nROOT y = all-gather(x), dimensions={0}\n")
+    assert [each.opcode for each in module.instructions][-2:] == ["custom-call", "all-gather"]
+
+
+@pytest.mark.parametrize("mark", ["- ", "* ", "1. ", "    ", "\t\t", "see `"])
+def test_an_instruction_after_a_mark(mark: str) -> None:
+    root = module_of(
+        f"The slow one:\n{mark}%dot.1 = f32[8,8]{{1,0}} dot(%a, %b), lhs_contracting_dims={{1}}`\n"
+    ).entry.root
+    assert root is not None
+    assert (root.opcode, [each.name for each in root.operands]) == ("dot", ["a", "b"])
+
+
+def test_an_ellipsis_among_operands() -> None:
+    root = module_of("%f = f32[8]{0} fusion(%a, \u2026), kind=kLoop, calls=%g").entry.root
+    assert root is not None
+    assert [each.name for each in root.operands] == ["a"]
+
+
+def test_a_type_in_capitals_is_read() -> None:
+    root = module_of("see\na = F32[8]{0} add(BF16[8] b, c)\n").entry.root
+    assert root is not None
+    assert str(root.shape) == "f32[8]{0}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("What is bf16[8,128]{1,0:T(8,128)(2,1)}?", "shape", "bf16[8,128]{1,0:T(8,128)(2,1)}"),
+        ("f32[8]\nbf16[16,128]{1,0}\n", "shape", "f32[8]"),
+        (">>> aval\nShapedArray(float32[8,128])\n", "shape", "ShapedArray(float32[8,128])"),
+        ("with sharding={devices=[2,2]<=[4]} it fails", "sharding", "{devices=[2,2]<=[4]}"),
+        (">>> x.sharding\nNamedSharding(mesh=Mesh('x': 8), spec=PartitionSpec('x',))\n", "sharding", "NamedSharding"),
+        ("It has replica_groups={{0,1},{2,3}}, why?", "replica-groups", "replica_groups={{0,1},{2,3}}"),
+    ],
+)
+def test_a_value_in_a_sentence(text: str, kind: PastedKind, value: str) -> None:
+    with pytest.raises(PastedTextError) as caught:
+        inputs_of(text)
+    assert caught.value.pasted.kind == kind
+    assert caught.value.pasted.text.startswith(value)
+
+
+@pytest.mark.parametrize("words", ["out of memory", "RESOURCE_EXHAUSTED: Out of memory", "RET_CHECK failure", "[spmd]"])
+def test_words_in_an_op_name_are_not_a_message(words: str) -> None:
+    named = SMALL.replace('jit(f)/\\"x\\"', f"jit(f)/{words}")
+    assert words in named
+    for text in (named, WRAPPINGS["fence"](named), WRAPPINGS["glog"](named)):
+        assert module_of(text).name == "jit_f"
+        assert not inputs_of(text)[0].notes
+    instruction = f'%a = f32[8]{{0}} add(%b, %c), metadata={{op_name="jit(f)/{words}"}}'
+    assert module_of(instruction).entry.root is not None
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.",
+            "an out-of-memory error; to explain it, run `hlo memspace",
+        ),
+        (
+            "Constant folding an instruction is taking > 1s:\n\n  %a = f32[8]{0} add(%b, %c)\n",
+            "a slow operation warning",
+        ),
+    ],
+)
+def test_a_module_with_a_message_is_read_with_a_note(message: str, words: str) -> None:
+    [found] = inputs_of(f"I0521 12:04:45.883123 1509 a.cc:186] compiling\n{SMALL}\nE1 step failed\n{message}\n")
+    assert read_module(found.source, found.proto).name == "jit_f"
+    assert any(words in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import jax\n\ntry:\n  f()\nexcept ValueError as e:\n  print('RESOURCE_EXHAUSTED', 'out of memory', e)\n",
+        '#include "a.h"\n\nnamespace a {\nauto f() { return ResourceExhausted("Out of memory"); }\n}\n',
+    ],
+)
+def test_source_code_with_the_words_of_a_message(text: str) -> None:
+    with pytest.raises(HloError, match="source code") as caught:
+        inputs_of(text)
+    assert not isinstance(caught.value, PastedTextError)
+
+
+@pytest.mark.parametrize(
+    "text", ["step 1\nto avoid out of memory errors we use 8 rows\nstep 2\n", "# out of memory?\n"]
+)
+def test_a_text_without_a_message_of_its_kind_has_no_hlo(
+    text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(text)
+    assert cli.main(["parse", str(path)], standalone=False) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert "no HLO found" in written.err
+
+
+def test_the_next_kind_of_a_text_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(
+        "* It can't reduce memory, see Can't reduce memory use\n  [spmd] Involuntary full rematerialization. The compiler was "
+        "not able to go from sharding {devices=[1,8]<=[8]} to {devices=[8,1]<=[8]} without doing a full rematerialization\n"
+    )
+    assert cli.main(["parse", str(path)], standalone=False) == 0
+    assert "devices=[1,8]" in capsys.readouterr().out
+
+
 def test_an_instruction_without_a_name() -> None:
     root = module_of("slow: f32[8,8]{1,0} custom-call(f32[8,8]{1,0}), window={size=3x3} today").entry.root
     assert root is not None
@@ -151,6 +263,21 @@ def test_texts_that_are_not_modules(text: str, kind: PastedKind) -> None:
         ("import jax\n\ndef f(x):\n  return x\n", "is Python source code"),
         ("Traceback (most recent call last):\n  File 'a'\nValueError: no x\n", "a Python traceback: ValueError: no x"),
         ("step 1\nstep 2\n", "no HLO found"),
+        (
+            "This thread has been waiting for `rendezvous; run_id=1` for 20 seconds and may be stuck.",
+            "stuck collective",
+        ),
+        ("Metric: CompileTime\n  TotalSamples: 4\n", "is a PyTorch/XLA metrics report"),
+        ("2024-05-21 12:04:45.883: E a/gpu/autotuning/gemm.cc:35] Results differ\n", "is an autotuning log"),
+        ("*** SIGSEGV (@0x0) received by PID 1 ***\nPC: @     0x7f12  xla::A()\n", "is a crash report"),
+        ("a:1:2 [0] NCCL INFO Bootstrap\n", "is an NCCL log"),
+        ("[TRT] [W] Using default\n", "is a TensorRT log"),
+        ("===== test session starts =====\ncollected 1 item\n", "is output of pytest"),
+        ("F1 a.cc:226] Unknown flag in XLA_FLAGS: --xla_gone=true\n", "unknown XLA flag"),
+        ("XLA_FLAGS='--xla_dump_to=/tmp/x' python a.py\n", "is a list of XLA flags"),
+        ("8, f32[8]{0} %add.1, /*index=5*/f32[8]{0} %add.2, f32[8]{0} %a", "is a list of operands"),
+        ("It has:\nENTRY %main {\n  ...\n  ROOT %call.4 = ..., to_apply=%f\n}\n", "is a shortened module"),
+        ("Before:\n  all-gather(input), replica_groups={}, dimensions={}\n", "instructions without shapes"),
         ("step 0\nHloModule dump enabled with path prefix: , suffix: a\nstep 1\n", "no HLO found"),
     ],
 )

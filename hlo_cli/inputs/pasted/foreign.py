@@ -88,7 +88,7 @@ _WEAK: Final[tuple[tuple[str, re.Pattern[str], str], ...]] = (
     (
         "an autotuning log",
         lazy_regex(
-            r"autotun\w{1,20}\.cc|gemm_algorithm_picker|conv_algorithm_picker|buffer_comparator|dot_search_space"
+            r"/autotuning/|autotun\w{1,20}\.cc|gemm_algorithm_picker|conv_algorithm_picker|buffer_comparator|dot_search_space"
         ),
         _AUTOTUNING,
     ),
@@ -191,6 +191,15 @@ def is_source_code(text: str) -> bool:
         simplefilter("ignore")
         return bool(parse(text).body)
     return False
+
+
+def source_code_error(text: str, name: str) -> HloError:
+    """The error for a file of source code without HLO.
+
+    >>> print(source_code_error("import jax", "a.py"))
+    error: a.py is Python source code, not HLO
+    """
+    return _error(name, "C++ source code", _DUMP) if _CPP.match(text) else _error(name, "Python source code", _JAX)
 
 
 def no_hlo_error(text: str, name: str, given: str = "") -> HloError:

@@ -28,9 +28,17 @@ _LINE = lazy_regex(
 _COMMA_OR_TOKEN = lazy_regex(rf"{_TOKEN.pattern}|,", re.DOTALL)
 _OPENING = "([{"
 _WRAP = lazy_regex(r"(?<=[\w,.\[{%\-])\n(?=[\w.\]},%])")
+_CAPITALS = lazy_regex(r"(?<![\w.\"%/\-])(?:BF16|F(?:16|32|64)|[SU](?:4|8|16|32|64)|C(?:64|128)|PRED)(?=\[[0-9,]*+\])")
 _NAMELESS = lazy_regex(
     r"(?<![\w.\-%=] )(?<![\w.\-%])([a-z][a-z0-9]*+\[[0-9,<=? ]*+\](?:\{[^{}\n]*+\})?+) [a-z][\w\-]*+(?=\()"
 )
+_SHAPELESS_LINE = (
+    rf"[ \t]*+((?:ROOT[ \t]++)?+%?{_NAME}[ \t]++=[ \t]++(?:[a-z]++-[a-z\-]++|add|subtract|multiply|divide|negate"
+    r"|copy|tuple|dot|parameter|constant|broadcast|reshape|transpose|reduce|fusion|convert|slice|select|compare|convolution|iota|pad"
+    r"|bitcast|call|while|conditional|concatenate|gather|scatter|sort|tanh|exponential|maximum|minimum)\()"
+)
+_SHAPELESS = lazy_regex(rf"^{_SHAPELESS_LINE}", re.MULTILINE)
+_OTHER_LINE = lazy_regex(rf"^(?!{_SHAPELESS_LINE}|[ \t]*$)", re.MULTILINE)
 _HEAD = lazy_regex(rf"^[ \t]*+(?:HloModule|ENTRY|%?{_NAME}[ \t]++\()[ \t][^\n]*{{[ \t]*+$", re.MULTILINE)
 _PAIR = {")": "(", "]": "[", "}": "{"}
 _LONGEST = 1 << 20
@@ -55,7 +63,7 @@ def hlo_fragments(text: str) -> list[Fragment]:
     >>> [text[each.start : each.end] for each in hlo_fragments(text)]
     ['%add.1 = f32[2]{0} add(f32[2] %a, %b), metadata={op_name="x"}']
     """
-    found = list(_instructions(text)) or list(_nameless(text))
+    found = list(_instructions(text)) or list(_nameless(text)) or list(_shapeless(text))
     if not found and not _HEAD.search(text):
         return []
     following, last = iter(found), 0
@@ -88,8 +96,11 @@ def only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """An instruction without the line breaks of a terminal inside of its words; they follow it, so that lines stay."""
-    joined = _WRAP.sub("", text)
+    """An instruction without the line breaks of a terminal inside of its words, which follow it, so that lines stay.
+
+    Types in capitals, as protos have them, are in lower case.
+    """
+    joined = _CAPITALS.sub(lambda match: match[0].lower(), _WRAP.sub("", text))
     return joined + "\n" * (text.count("\n") - joined.count("\n"))
 
 
@@ -125,6 +136,15 @@ def _nameless(text: str) -> Iterator[Fragment]:
         if end > 0:
             at = _attributes_end(text, end)
             yield Fragment(match.start(), at, f"instruction.{number} = ")
+
+
+def _shapeless(text: str) -> Iterator[Fragment]:
+    """Instructions without shapes, such as `a = custom-call(b)`, if the text has nothing else."""
+    if _OTHER_LINE.search(text) is not None:
+        return
+    for match in _SHAPELESS.finditer(text):
+        if (end := _closing(text, match.end() - 1)) > 0:
+            yield Fragment(match.start(1), _attributes_end(text, end))
 
 
 def _operands_at(text: str, match: re.Match[str]) -> int:

@@ -9,7 +9,13 @@ from itertools import pairwise
 
 from hlo_cli.inputs.logs import EmbeddedModule, find_modules
 from hlo_cli.inputs.pasted.diffs import is_diff, sides_of
-from hlo_cli.inputs.pasted.foreign import is_source_code, known_text_error, language_error, no_hlo_error
+from hlo_cli.inputs.pasted.foreign import (
+    is_source_code,
+    known_text_error,
+    language_error,
+    no_hlo_error,
+    source_code_error,
+)
 from hlo_cli.inputs.pasted.fragments import Fragment, hlo_fragments, only_hlo
 from hlo_cli.inputs.pasted.lines import dedented, plain_lines, without_colors, without_entities
 from hlo_cli.inputs.pasted.messages import remark_on_messages
@@ -19,7 +25,7 @@ from hlo_cli.inputs.pasted.screens import is_wrapped_module, plain_characters, r
 from hlo_cli.inputs.pasted.strings import decoded_strings, unescaped
 from hlo_cli.inputs.pasted.text import PastedText, PastedTextError
 from hlo_cli.lazy_regex import lazy_regex
-from hlo_cli.source import counted
+from hlo_cli.source import HloError, counted
 
 _MODULE = lazy_regex(r"\s*+(?://[^\n]*+\n\s*+)*+(?:(?i:HloModule)|ENTRY)\b")
 _PROTO = lazy_regex(
@@ -90,9 +96,10 @@ def _as_copied(text: str) -> str:
 def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     text = relevant_parts(text)
     plain = plain_lines(text)
-    kinds = () if is_source_code(plain) else kinds_of(plain)
+    is_source = is_source_code(text)
+    kinds = () if is_source else kinds_of(plain)
     kind = next(iter(kinds), None)
-    if kind is None and is_diff(plain):
+    if kind is None and not is_source and is_diff(plain):
         old, new = sides_of(plain)
         raise PastedTextError(PastedText("diff", name, plain, versions=(old, new)))
     if kind is None and _PROTO.search(plain):
@@ -101,7 +108,7 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
         return (EmbeddedModule(unescaped(quoted[1:-1]) if is_literal else plain),)
     inner = _decoded(text) or _decoded(plain)
     if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
-        plain, kind = plain_lines(inner), kind_of(inner) or kind
+        plain, kind = plain_lines(inner), kind if is_source else kind_of(inner) or kind
     plain = dedented(plain)
     found = find_modules(plain)
     if _MODULE.match(found[0].text):
@@ -115,11 +122,16 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if (error := language_error(plain, name)) is not None:
         raise error
     if not _INSTRUCTION.search(only_hlo(plain, fragments)):
-        value = value_in(plain)
-        if value is not None and (value[0] != "shape" or known_text_error(plain, name) is None):
-            raise PastedTextError(PastedText(value[0], name, value[1]))
-        raise no_hlo_error(plain, name, text)
+        raise source_code_error(text, name) if is_source else _without_hlo(plain, name, text)
     return (_part(EmbeddedModule(plain), fragments),)
+
+
+def _without_hlo(plain: str, name: str, given: str) -> HloError:
+    """The error for a text without instructions: its first value if a command explains it, else what the text is."""
+    value = value_in(plain)
+    if value is not None and (value[0] != "shape" or known_text_error(plain, name) is None):
+        return PastedTextError(PastedText(value[0], name, value[1]))
+    return no_hlo_error(plain, name, given)
 
 
 def _without_prose(module: EmbeddedModule) -> EmbeddedModule:

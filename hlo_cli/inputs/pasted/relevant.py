@@ -66,4 +66,4 @@ def _blanked(text: str, kept: list[tuple[int, int]]) -> str:
     for start, end in kept:
         parts += ("\n" * text.count("\n", at, start), text[start:end])
         at = end
-    return "".join(parts) + "\n" * text.count("\n", at)
+    return "".join(parts)
