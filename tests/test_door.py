@@ -366,3 +366,11 @@ def test_a_long_word_is_refused_soon(word: str, capsys: pytest.CaptureFixture[st
     with soon(2):
         assert [cli.main([*command, word], standalone=False) for command in ([], ["parse"])] == [2, 2]
     assert "error: " in capsys.readouterr().err
+
+
+def test_a_directory_of_messages_names_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = tmp_path / "b.log"
+    message.write_text("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+    (tmp_path / "a.txt").write_text("step 1")
+    assert cli.main([str(tmp_path)], standalone=False) == 2
+    assert f"to explain the message in a file, run `hlo {message}`" in capsys.readouterr().err
