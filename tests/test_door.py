@@ -20,6 +20,7 @@ import hlo_cli
 from hlo_cli import cli
 from hlo_cli.commands.front.door import with_command
 from processes import until
+from timing import soon
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 DUMP = FIXTURES / "tpu" / "v5e_kernel"
@@ -358,3 +359,18 @@ def test_a_dump_names_the_other_questions(dump: Path, hlo: Callable[..., Answer]
     assert {"memspace", "layout", "lint"} <= {line.split()[1] for line in lines}
     for line in lines:
         assert hlo(*shlex.split(line)[1:])[0] in (0, 1)
+
+
+@pytest.mark.parametrize("word", ["[" * 60_000, "*" * 60_000, "a[" * 30_000])
+def test_a_long_word_is_refused_soon(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with soon(2):
+        assert [cli.main([*command, word], standalone=False) for command in ([], ["parse"])] == [2, 2]
+    assert "error: " in capsys.readouterr().err
+
+
+def test_a_directory_of_messages_names_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = tmp_path / "b.log"
+    message.write_text("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+    (tmp_path / "a.txt").write_text("step 1")
+    assert cli.main([str(tmp_path)], standalone=False) == 2
+    assert f"to explain the message in a file, run `hlo {message}`" in capsys.readouterr().err

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -29,6 +31,8 @@ MAX_DIRECTORIES: Final = 10_000
 MAX_DEPTH: Final = 32
 """The deepest subdirectory that is read."""
 _SHOWN = 5
+_TEXTS: Final = (".txt", ".log", ".err", ".out")
+_HEAD: Final = 1 << 16
 _SUBDIRECTORY: Final = "pass one of its subdirectories"
 
 
@@ -137,8 +141,22 @@ def no_dumps_error(folder: str) -> HloError:
     if not found:
         return HloError(f"directory {_shown(folder)} is empty", hint=AS_TEXT)
     inside = next((name for name in folders if _has_dumps(os.path.join(folder, name))), None)
-    hint = did_you_mean(f"{os.path.join(folder, inside)}/") if inside else AS_TEXT
+    hint = did_you_mean(f"{os.path.join(folder, inside)}/") if inside else _hint_for_texts(folder, files) or AS_TEXT
     return HloError(f"no HLO dumps in {_shown(folder)} (contains {', '.join(found)})", hint=hint)
+
+
+def _hint_for_texts(folder: str, files: Iterable[str]) -> str | None:
+    """The command for the first file that is an error message or another text that can be explained."""
+    from shlex import quote  # rarely needed
+
+    from hlo_cli.inputs.pasted.recognize import kind_of
+
+    paths = (os.path.join(folder, name) for name in sorted(files) if name.endswith(_TEXTS))
+    for path in islice(filter(os.path.isfile, paths), _SHOWN):
+        with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            if kind_of(file.read(_HEAD)) is not None:
+                return f"to explain the message in a file, run `hlo {quote(path)}`"
+    return None
 
 
 def _remark(place: str, count: int) -> str | None:

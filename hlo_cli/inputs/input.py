@@ -36,6 +36,7 @@ from hlo_cli.source import HloError, Source
 _HEADER_NAME = re.compile(r"[ \t\n]*HloModule[ \t]+([^\s,]+)")
 _LOOKS_LIKE_HLO = re.compile(r"^[ \t]*(?:HloModule|ENTRY) ", re.MULTILINE)
 _SHAPE = re.compile(r"\(?[a-z]\w*\[[\d,<=]*\](?:\Z|[{,)])")
+LONGEST_PATTERN = 1000  # characters; the time to expand a pattern grows with their square
 _NUMBERED = re.compile(r"(.+)#([1-9]\d*)")
 
 
@@ -185,7 +186,7 @@ def glob_paths(pattern: str) -> list[str] | None:
     import glob  # most arguments are existing files
     from shlex import quote
 
-    if not glob.has_magic(pattern):
+    if len(pattern) > LONGEST_PATTERN or not glob.has_magic(pattern):
         return None
     paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:

@@ -64,7 +64,9 @@ def _command_for(word: str) -> list[str] | None:
 def _matches_files(word: str) -> bool:
     import glob
 
-    if not glob.has_magic(word):
+    from hlo_cli.inputs.input import LONGEST_PATTERN
+
+    if len(word) > LONGEST_PATTERN or not glob.has_magic(word):
         return False
     return next(glob.iglob(word, recursive=True), None) is not None
 

@@ -10,6 +10,7 @@ from hlo_cli.commands.layout.shape import report_of_shape
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
+from hlo_cli.ir.type_names import xla_type
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic, HloError, joined_by_or
@@ -71,27 +72,9 @@ def _with_order(match: re.Match[str]) -> str:
 def _type(word: str) -> str:
     if word in PRIMITIVE_TYPES or word in ("token", "opaque"):
         return word
-    exact = _EXACT.get(word.lower()) or _exact_float(word.lower())
-    if exact is not None:
-        return exact
+    if (name := xla_type(word)) is not None:
+        return name
     like = type_like(word)
-    if like is not None and (word.lower() == like or word.rstrip("0123456789").lower() in _FAMILIES):
-        return like
-    known = [name for name in PRIMITIVE_TYPES if not name.startswith(("f8", "f6", "f4"))]
+    known = [each for each in PRIMITIVE_TYPES if not each.startswith(("f8", "f6", "f4"))]
     hint = f"did you mean '{like}'?" if like else f"XLA has {joined_by_or(known)}, and narrower floats such as f8e4m3fn"
     raise HloError(f"unknown element type '{word}'", hint=hint)
-
-
-def _exact_float(word: str) -> str | None:
-    """The type of XLA for the narrow floats of ml_dtypes, such as `float8_e4m3fn`."""
-    name = word.replace("float", "f", 1).replace("_", "")
-    return name if name in PRIMITIVE_TYPES else None
-
-
-_EXACT: Final = {
-    "long": "s64", "short": "s16", "double": "f64", "half": "f16", "float": "f32", "int": "s32", "char": "s8",
-    "byte": "u8", "bool": "pred", "bool_": "pred", "boolean": "pred", "bfloat16": "bf16", "cfloat": "c64",
-    "cdouble": "c128", "complex64": "c64", "complex128": "c128", "qint8": "s8", "quint8": "u8", "i1": "pred",
-    "fp8": "f8e4m3fn", "float8": "f8e4m3fn",
-}  # fmt: skip
-_FAMILIES: Final = frozenset("float fp int uint i ui complex bf bfloat".split())

@@ -8,6 +8,7 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.type_names import xla_type
 from hlo_cli.syntax.compiler_files.byte_texts import byte_number
 from hlo_cli.syntax.compiler_files.names import Places, Shapes
 from hlo_cli.syntax.out_of_memory.labels import (
@@ -30,17 +31,6 @@ _HOST = re.compile(r"::(%?[\w.\-]{1,60})=(\w[\w.]{0,60})\[")
 _KIND = re.compile(r"\bkind:(\w{1,30})")
 _OPERAND = re.compile(r"/\*?operand([0-9]{1,6})\*?/")
 _LABEL_END = re.compile(r"\s::\s+([\w.\-<>$/]{1,400})")
-_TENSORFLOW_TYPES: Final = {
-    "float": "f32",
-    "double": "f64",
-    "half": "f16",
-    "bfloat16": "bf16",
-    "bool": "pred",
-    "complex64": "c64",
-    "complex128": "c128",
-    **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-}
 _END_OF_STRING = re.compile(r"""\\*["'][}\])\\"']{0,20}\s*\Z""")
 _LONGEST: Final = 6000
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
@@ -173,7 +163,7 @@ def tensor_allocation(dimensions: str, type_name: str, shapes: Shapes) -> OomAll
     >>> tensor_allocation("4,8", "float", Shapes()).size_bytes
     128
     """
-    element = _TENSORFLOW_TYPES.get(type_name, type_name)
+    element = xla_type(type_name) or type_name
     sizes = [int(size) for size in dimensions.split(",") if size.strip()]
     if not element:
         return OomAllocation(label=f"[{','.join(map(str, sizes))}]")
