@@ -213,6 +213,13 @@ def test_a_text_without_a_message_of_its_kind_has_no_hlo(
     assert "no HLO found" in written.err
 
 
+def test_a_message_between_fences_of_one_line() -> None:
+    assert (
+        kind_of("I see:\n```XlaRuntimeError: INTERNAL: ptxas uses too much shared data (0xc180 bytes)```\n")
+        == "compiler-error"
+    )
+
+
 def test_the_next_kind_of_a_text_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text(

@@ -20,7 +20,7 @@ _PREFIX = lazy_regex(
 _COLORS = lazy_regex(_COLOR)
 _SUFFIX = lazy_regex(rf"(?<!\r)(?:(?<! ) *\[repeated [0-9]++x[^\]\n]*+\]|{_COLOR}|\r)++$", re.MULTILINE)
 _ENTITY = lazy_regex(r"&(?:gt|lt|quot|amp|#39|#x27|nbsp);")
-_FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[^\n`]*+$", re.MULTILINE)
+_FENCE = lazy_regex(r"^[ \t>]*+(?:```|~~~)[ \w+\-.{}=]{0,40}+$", re.MULTILINE)
 _FENCED = lazy_regex(r"^[ \t]*+```(?=HloModule |ENTRY |ROOT |%)|(?<=[\]})])```[ \t]*+$", re.MULTILINE)
 _QUOTE = lazy_regex(r"^(?:[ ]{0,3}>[ ]?)++", re.MULTILINE)
 _LINE = lazy_regex(r"^[ \t]*+[^\s]", re.MULTILINE)
