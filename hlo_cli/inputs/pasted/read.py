@@ -34,7 +34,8 @@ _PROTO = lazy_regex(
 )
 _INSTRUCTION = lazy_regex(r" = [^\n=]*\(")
 _AMOUNT = lazy_regex(
-    r"Ran out of memory in memory space|Scoped allocation|program allocations|(?<![\w.])(?<!Unpadded size: )[0-9][0-9.,]{0,20}[ ]?(?:bytes|[KMGT](?:i?B)?)\b"
+    r"Ran out of memory in memory space|Scoped allocation|program allocations"
+    r"|(?<![\w.])(?<!Unpadded size: )[0-9][0-9.,]{0,20}[ ]?(?:bytes|[KMGT](?:i?B)?)\b"
 )
 _PROSE = lazy_regex(
     r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
