@@ -240,6 +240,7 @@ def test_an_instruction_without_a_name() -> None:
     ("text", "kind"),
     [
         ("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.", "out-of-memory"),
+        ("Largest program allocations in vmem:\n\n  XLA label: %a = f32[8]{0} add(%b, %c)\n", "out-of-memory"),
         ("Constant folding an instruction is taking > 1s:\n\n  %a = f32[8]{0} add(%b, %c)\n", "slow-operation"),
         ("[spmd] Involuntary full rematerialization. The compiler was not able to go", "resharding"),
         ("INTERNAL: RET_CHECK failure (xla/a.cc:12) x == y %a = f32[8]{0} add(%b, %c)", "compiler-error"),

@@ -33,7 +33,10 @@ _PROTO = lazy_regex(
     r"|(?:computations|instructions)\s*+:?\s*+\{\s*+(?:name|id|opcode)\s*+:)"
 )
 _INSTRUCTION = lazy_regex(r" = [^\n=]*\(")
-_AMOUNT = lazy_regex(r"(?<![\w.])(?<!Unpadded size: )[0-9][0-9.,]{0,20}[ ]?(?:bytes|[KMGT](?:i?B)?)\b")
+_AMOUNT = lazy_regex(
+    r"Ran out of memory in memory space|Scoped allocation|program allocations"
+    r"|(?<![\w.])(?<!Unpadded size: )[0-9][0-9.,]{0,20}[ ]?(?:bytes|[KMGT](?:i?B)?)\b"
+)
 _PROSE = lazy_regex(
     r"^(?![ \t}%\n]|//|/\*|$|ENTRY\b|HloModule\b|(?:File|Function)Names|FileLocations|StackFrames|[0-9]+ "
     r"|[\w.\-]+ [({])",
