@@ -274,7 +274,8 @@ def test_messages_become_reports(name: str, tmp_path: Path, capsys: pytest.Captu
     [message] = parse_out_of_memory(Source("error.txt", path.read_text(encoding="utf-8")))
     assert f'"used_bytes": {json.dumps(message.used_bytes)}' in json.dumps(found["answer"])
     tables = found["tables"]
-    listed = tables["ranges"] if "ranges" in tables else tables["allocations"]
+    assert isinstance(tables, dict)
+    listed = tables.get("ranges") or tables["allocations"]
     assert len(listed["rows"]) == len(message.allocations)
 
 
