@@ -337,3 +337,15 @@ def test_recognition_is_linear(part: str) -> None:
         return read
 
     assert is_linear(work, 50_000, 400_000)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("wrapping", ["", "quote", "fence"])
+def test_a_part_that_a_terminal_wrapped_keeps_its_attributes(width: int, wrapping: str) -> None:
+    lines = MODULES["v5e_conv"].rstrip("\n").split("\n")
+    entry = next(number for number, line in enumerate(lines) if line.startswith("ENTRY"))
+    tail = "\n".join(lines[entry + 10 :])
+    wrapped = "\n".join(line[at : at + width] for line in tail.split("\n") for at in range(0, max(len(line), 1), width))
+    module = module_of(WRAPPINGS[wrapping](wrapped) if wrapping else wrapped)
+    assert module.errors == ()
+    assert str(module) == str(module_of(tail))

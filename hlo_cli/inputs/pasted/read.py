@@ -113,6 +113,8 @@ def _read_pasted(text: str, name: str) -> tuple[EmbeddedModule, ...]:
     if inner is not None and (kind is None or kind_of(inner) or _INSTRUCTION.search(inner)):
         plain, kind = plain_lines(inner), kind if is_source else kind_of(inner) or kind
     plain = dedented(plain)
+    if kind is None:  # readers of messages join lines themselves
+        plain = rejoined_lines(plain)
     found = find_modules(plain)
     if _MODULE.match(found[0].text):
         return tuple(map(_without_prose, found))
