@@ -12,11 +12,9 @@ from hlo_cli.ir.shape import ArrayShape
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
-    """Allocations of one shape that need fewer bytes in another dimension order; sizes are sums over all of them."""
+class _Smaller:
+    """A size before and after a change that saves memory."""
 
-    allocations: tuple[OomAllocation, ...]
-    layout: Layout
     before_bytes: int
     after_bytes: int
 
@@ -27,18 +25,19 @@ class Reorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
+class Reorder(_Smaller):
+    """Allocations of one shape that need fewer bytes in another dimension order; sizes are sums over all of them."""
+
+    allocations: tuple[OomAllocation, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow(_Smaller):
     """An allocation that would need fewer bytes with a narrower element type, because it was made wide on purpose."""
 
     allocation: OomAllocation
     element_type: str
-    before_bytes: int
-    after_bytes: int
-
-    @property
-    def saved_bytes(self) -> int:
-        """The difference of the sizes."""
-        return self.before_bytes - self.after_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,6 @@ class DumpComparison:
         ours, dumped = self.message_bytes, self.dump_bytes
         return ours is not None and dumped is not None and abs(ours - dumped) > _TOTAL_TOLERANCE * max(ours, dumped)
 
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing differs."""
-        return not (self.other_module or self.missing or self.totals_differ or any(m.differs for m in self.matches))
-
 
 def compare(message: OutOfMemory, memory: MemoryAnalysis, *, is_optimized: bool) -> DumpComparison:
     """Compares a message whose instructions were resolved in the module of a dump with the dump.

@@ -56,7 +56,7 @@ def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
         best = _best_with_its_tiles(shape) if alike[0].tag == SCRATCH else _best(shape, generation)
         if best is not None and best.layout.minor_to_major != shape.layout.minor_to_major:
             before = sum(each.size_bytes or shape.padded_bytes for each in alike)
-            found.append(Reorder(tuple(alike), best.layout, before, len(alike) * best.padded_bytes))
+            found.append(Reorder(before, len(alike) * best.padded_bytes, tuple(alike), best.layout))
     least = _MIN_SAVING * needed_bytes(message)
     yield from sorted((each for each in found if each.saved_bytes >= least), key=lambda each: -each.saved_bytes)
 
@@ -74,7 +74,7 @@ def narrow_advice(message: OutOfMemory) -> Iterator[Narrow]:
         narrow = PRIMITIVE_TYPES[other].bits
         after = largest.size_bytes * narrow // largest.shape.element_type.bits
         if largest.size_bytes - after >= _MIN_SAVING * needed_bytes(message):
-            yield Narrow(largest, other, largest.size_bytes, after)
+            yield Narrow(largest.size_bytes, after, largest, other)
 
 
 def donate_advice(message: OutOfMemory) -> Iterator[Donate]:

@@ -14,7 +14,6 @@ from hlo_cli.syntax.out_of_memory.tables import Details
 _STEP = re.compile(r"(?:StepId=|step)([0-9]{1,12}(?:[._][\w]{1,20}?)??)(?=\.?(?:Some|cgroup|$)|\.[A-Z]|[^\w.])")
 _CGROUP_LIMIT = re.compile(r"usage([0-9]{1,16})kB,limit([0-9]{1,16})kB")
 _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:?([0-9]{1,3})")
-_CONTAINER = re.compile(r"(?:Container|Pod)(?:Name)?:([\w.-]{1,80}?)(?=Container|Image|Pod|$)")
 _KILLED = re.compile(r"line [0-9]{1,6}:\s{1,9}([0-9]{1,9}) Killed\s{1,60}(\S{1,200})")
 _USERS = re.compile(r"PID\s{1,20}MEM\(GB\)\s{1,20}COMMAND\s*\n")
 _USER = re.compile(r"[ \t]*([0-9]{1,9})[ \t]{1,20}([0-9]{1,9}\.[0-9]{1,6})[ \t]{1,20}([^\n]{1,500})(?:\n|\Z)")
