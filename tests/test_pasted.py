@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -349,3 +350,19 @@ def test_a_part_that_a_terminal_wrapped_keeps_its_attributes(width: int, wrappin
     module = module_of(WRAPPINGS[wrapping](wrapped) if wrapping else wrapped)
     assert module.errors == ()
     assert str(module) == str(module_of(tail))
+
+
+@pytest.mark.parametrize("width", [60, 72, 100])
+def test_a_part_that_a_mail_wrapped_at_spaces_keeps_its_instructions(width: int) -> None:
+    lines = MODULES["v5e_conv"].rstrip("\n").split("\n")
+    entry = next(number for number, line in enumerate(lines) if line.startswith("ENTRY"))
+    tail = lines[entry + 10 :]
+    wrapped = "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+        for line in tail
+    )
+    module, whole = module_of(wrapped), module_of("\n".join(tail))
+    assert module.errors == ()
+    assert [(each.name, each.opcode, str(each.shape)) for each in module.instructions] == [
+        (each.name, each.opcode, str(each.shape)) for each in whole.instructions
+    ]

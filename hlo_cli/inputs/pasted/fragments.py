@@ -11,12 +11,14 @@ from hlo_cli.lazy_regex import lazy_regex
 _NAME = r"[A-Za-z_][\w.\-]*+"
 _TYPE = r"(?:[a-z][a-z0-9]*+|B?[FSUC][0-9]{1,3}+)\["
 _SHAPE = rf"\([a-z()/]|{_TYPE}|b[ \t]*+\("
+_GAP = r"[ \t\n]{0,100}+"
+_BLANK = r"[ \t\n]{1,100}+"
 _START = lazy_regex(
-    rf"(?<![\w.\-%])(?:ROOT[ \t]++)?+"
-    rf"(?:%{_NAME}[ \t]*+=[ \t]*+(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}[ \t]++=[ \t]++(?={_SHAPE}))"
+    rf"(?<![\w.\-%])(?:ROOT{_BLANK})?+"
+    rf"(?:%{_NAME}{_GAP}={_GAP}(?:[a-z][\w\-]*+\(|(?={_SHAPE}))|{_NAME}{_BLANK}={_BLANK}(?={_SHAPE}))"
 )
 _ARRAY = lazy_regex(rf"(?:b[ \t]*+\()?{_TYPE}[^\[\]{{}}().]{{0,2000}}+\]")
-_OPCODE = lazy_regex(r"[ \t]*+[a-z][\w\-]*+[ \t]*+(?=\()")
+_OPCODE = lazy_regex(rf"{_GAP}[a-z][\w\-]*+[ \t]*+(?=\()")
 _KEY = lazy_regex(r"[ \t]*+,\s*+[a-z]\w*+=")
 _VALUE = lazy_regex(r"[\w.\-+:@<>=/%]++")
 _TOKEN = re.compile(r"\"(?:[^\"\\]++|\\.)*+\"|[()\[\]{}]", re.DOTALL)
@@ -27,7 +29,8 @@ _LINE = lazy_regex(
 )
 _COMMA_OR_TOKEN = lazy_regex(rf"{_TOKEN.pattern}|,", re.DOTALL)
 _OPENING = "([{"
-_WRAP = lazy_regex(r"(?<=[\w,.\[{%\-])\n(?=[\w.\]},%])")
+_BREAK = lazy_regex(r"[ \t]*+\n[ \t]*+")
+_WRAP = lazy_regex(r"(?<=[\w,.\[{%\-])(?<!ROOT)\n(?=[\w.\]},%])")
 _CAPITALS = lazy_regex(r"(?<![\w.\"%/\-])(?:BF16|F(?:16|32|64)|[SU](?:4|8|16|32|64)|C(?:64|128)|PRED)(?=\[[0-9,]*+\])")
 _NAMELESS = lazy_regex(
     r"(?<![\w.\-%=] )(?<![\w.\-%])([a-z][a-z0-9]*+\[[0-9,<=? ]*+\](?:\{[^{}\n]*+\})?+) [a-z][\w\-]*+(?=\()"
@@ -96,12 +99,12 @@ def only_hlo(text: str, fragments: Iterable[Fragment]) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """An instruction without the line breaks of a terminal inside of its words, which follow it, so that lines stay.
+    """An instruction on one line: terminals break lines within words, others at spaces; the breaks follow it.
 
     Types in capitals, as protos have them, are in lower case.
     """
-    joined = _CAPITALS.sub(lambda match: match[0].lower(), _WRAP.sub("", text))
-    return joined + "\n" * (text.count("\n") - joined.count("\n"))
+    joined = _BREAK.sub(" ", _WRAP.sub("", text)) if "\n" in text else text
+    return _CAPITALS.sub(lambda match: match[0].lower(), joined) + "\n" * text.count("\n")
 
 
 def _blank(text: str) -> str:
