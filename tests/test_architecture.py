@@ -59,9 +59,10 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
-        "matching": {"cost"},
+        "matching": {"cost", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
-        "query": {"cost", "dataflow", "hardware", "layout", "memory", "schedule"},
+        "origin": {"dataflow", "fusion", "hardware", "shapes"},
+        "query": {"cost", "dataflow", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {
         "shared": set(),

@@ -1,0 +1,55 @@
+"""Names in the user's program: the scope in an op_name, and names of repeated layers made equal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.lazy_regex import lazy_regex
+
+_NUMBERED: Final = lazy_regex(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])|(?<=[A-Za-z]_)([0-9]+)(?![A-Za-z0-9])")
+_WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
+
+
+def scope_of(op_name: str) -> str:
+    """The named scopes in an op_name, without transformations such as `jit(…)` and without the operation.
+
+    >>> scope_of("jit(step)/transpose(jvp(layers))/attention/dot_general"), scope_of("jit(f)/add"), scope_of("x")
+    ('layers/attention', '', '')
+    """
+    parts = _split(op_name)[:-1]
+    return "/".join(inner for part in parts if (inner := _unwrapped(part)))
+
+
+def _split(op_name: str) -> list[str]:
+    """The parts between slashes that are outside parentheses and brackets."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(op_name):
+        if letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "/" and depth <= 0:
+            parts.append(op_name[start:at])
+            start = at + 1
+    return [*parts, op_name[start:]]
+
+
+def _unwrapped(part: str) -> str:
+    """The scope inside of transformations: `jvp(layers)` is `layers`; of `jit(f)` nothing is left."""
+    while part.endswith(")"):
+        wrapper = next((each for each in _WRAPPERS if part.startswith(each)), None)
+        if wrapper is None:
+            return part
+        if wrapper in ("jit(", "pjit("):
+            return ""
+        part = part[len(wrapper) : -1]
+    return part
+
+
+def generalize(name: str) -> str:
+    """A name with `*` for the numbers of layers, so that names in repeated layers are equal.
+
+    >>> generalize("params['layers'][3]['w1']"), generalize("layers_7/attention"), generalize("jit(f)/block/2/add")
+    ("params['layers'][*]['w1']", 'layers_*/attention', 'jit(f)/block/*/add')
+    """
+    return _NUMBERED.sub("*", name)
