@@ -87,10 +87,14 @@ class Origins:
     def _inference(self) -> Inference:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
-        return Inference(module, self._has_source)
+        return Inference(module, self._place)
 
-    def _has_source(self, instruction: Instruction) -> bool:
-        return "metadata=" in instruction.raw[1] and bool(self._stack(instruction.metadata))
+    def _place(self, instruction: Instruction) -> tuple[str, str] | None:
+        """The source and the scope of an instruction with a source location of its own."""
+        if "metadata=" not in instruction.raw[1]:
+            return None
+        origin = self.own(instruction)
+        return (origin.source, origin.scope) if origin.stack else None
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:
