@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hlo_cli.analysis.dataflow.users import users_of
+from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.fusion.heroes import heroes_of, roots_of
 from hlo_cli.analysis.origin.likeness import Likeness, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
@@ -33,13 +33,10 @@ class Inference:
         self._heroes: dict[Instruction, Instruction | None] = {}
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
-        self._users = {user: using for each in module.computations for user, using in users_of(each).items()}
+        self._users: dict[Computation, Users] = {}
+        self._surroundings: dict[Instruction, Surroundings] = {}
         self._down = _nearest_users(module, self)
-        missing = [each for each in module.instructions if each not in self._place and each.opcode != opcodes.PARAMETER]
-        self._close, self._similar = Likeness(missing), Likeness(missing)
-        for each, place in self._place.items():
-            self._close.learn(each, place, self._near)
-            self._similar.learn(each, place[0], self._sources)
+        self._close, self._similar = Likeness(self._place), Likeness(self._place)
 
     def told(self, value: Value) -> Told | None:
         """Who tells the source location of a value that does not have its own."""
@@ -55,20 +52,20 @@ class Inference:
         if caller is not None and (teller := self._applying(caller[0])) is not None:
             return Told(teller, "part of")
         if instruction.opcode != opcodes.PARAMETER:
-            if (twin := self._close.find(instruction, self._near(instruction), slice(0, 3))) is not None:
+            if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
                 return Told(twin, "like")
             if (told := self._common(instruction)) is not None:
                 return told
-            if (twin := self._close.find(instruction, self._near(instruction), slice(3, None))) is not None:
+            if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
                 return Told(twin, "like")
-            if (twin := self._similar.find(instruction, self._sources(instruction), slice(0, None))) is not None:
+            if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
                 return Told(twin, "like")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
             return Told(caller[0], "part of")
         return self._moved(step) or self._used(value) or self._computed(instruction)
 
     def _multi_output(self, element: Instruction) -> Instruction | None:
-        """The instruction that XLA takes metadata from for an element of a fusion: the fusion, before matmuls joined it."""
+        """The instruction whose metadata XLA gives to elements of a fusion: the fusion, before matmuls joined it."""
         made = element.operands[0] if element.operands else None
         if made is None or made.opcode != opcodes.FUSION or not made.called_computations:
             return None
@@ -98,7 +95,7 @@ class Inference:
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
         operands = {self._place[each][0] for each in map(self.upward, _operands(instruction)) if each is not None}
-        users = [each for each in self._users.get(instruction, ()) if each in self._place]
+        users = [each for each in self._users_of(instruction) if each in self._place]
         found = next((each for each in users if self._place[each][0] in operands), None)
         return Told(found, "used by") if found is not None else None
 
@@ -108,19 +105,31 @@ class Inference:
             return None
         return self.upward((caller, ()))
 
+    def _users_of(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        computation = instruction.computation
+        if computation not in self._users:
+            self._users[computation] = users_of(computation)
+        return self._users[computation].get(instruction, ())
+
+    def _source(self, instruction: Instruction) -> str:
+        return self._place[instruction][0]
+
     def _near(self, instruction: Instruction) -> Surroundings:
         """The places of operands and users, with their scopes."""
-        place = self._place
-        tellers = [self.upward(each) for each in _operands(instruction)]
-        users = [place[each] for each in self._users.get(instruction, ()) if each in place]
-        if not users and (teller := self._down.get((instruction, ()))) is not None:
-            users = [place[teller]]
-        return Surroundings(tuple(None if each is None else place[each] for each in tellers), frozenset(users))
+        if (found := self._surroundings.get(instruction)) is None:
+            place = self._place
+            tellers = [self.upward(each) for each in _operands(instruction)]
+            users = [place[each] for each in self._users_of(instruction) if each in place]
+            if not users and (teller := self._down.get((instruction, ()))) is not None:
+                users = [place[teller]]
+            operands = tuple([None if each is None else place[each] for each in tellers])
+            found = self._surroundings[instruction] = Surroundings(operands, frozenset(users))
+        return found
 
     def _sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users."""
         operands, users = self._near(instruction)
-        return Surroundings(tuple(each and each[0] for each in operands), frozenset(each[0] for each in users))
+        return Surroundings(tuple([each and each[0] for each in operands]), frozenset([each[0] for each in users]))
 
     def upward(self, value: Value) -> Instruction | None:
         """The first instruction with a source location on the way back through moves."""

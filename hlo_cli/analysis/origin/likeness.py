@@ -7,21 +7,26 @@ their opcodes and the stems of their names are equal, and their operands and use
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 _COPIED: Final = re.compile(r"\.\.?(?:clone|remat|sunk)")
 _NUMBER: Final = "0123456789."
+_ALL_TIERS: Final = slice(0, None)
+
+
+Place: TypeAlias = tuple[str, ...]
+"""A source location, and possibly a scope."""
 
 
 class Surroundings(NamedTuple):
     """Where the operands of an instruction come from, in order, and its users, as a set; None where unknown."""
 
-    operands: tuple[Hashable, ...]
-    users: frozenset[Hashable]
+    operands: tuple[Place | None, ...]
+    users: frozenset[Place]
 
 
 def copied_name(name: str) -> str:
@@ -44,38 +49,44 @@ def stem_of(name: str) -> str:
 
 
 class Likeness:
-    """Places of known instructions, to be found by those that are alike."""
+    """Known instructions, to be found by those that are alike; each kind is compared when it is first asked for."""
 
-    def __init__(self, wanted: Iterable[Instruction]) -> None:
-        """Prepares for the instructions whose places are wanted; others are not kept."""
-        self._kinds = {(stem_of(each.name), each.opcode) for each in wanted}
+    def __init__(self, known: Iterable[Instruction]) -> None:
+        """Takes the instructions whose places are known."""
+        self._known: dict[str, list[Instruction]] = {}
+        for each in known:
+            self._known.setdefault(each.opcode, []).append(each)
         self._found: dict[Hashable, tuple[Hashable, Instruction] | None] = {}
 
-    def learn(self, known: Instruction, place: Hashable, surroundings: Callable[[Instruction], Surroundings]) -> None:
-        """Takes an instruction whose place is known."""
-        if (stem_of(known.name), known.opcode) not in self._kinds:
-            return
-        for key in _keys(known, surroundings(known)):
-            first = self._found.setdefault(key, (place, known))
-            if first is not None and first[0] != place:
-                self._found[key] = None  # alike, and yet from two places
-
-    def find(self, instruction: Instruction, surroundings: Surroundings, tiers: slice) -> Instruction | None:
+    def find(
+        self,
+        instruction: Instruction,
+        place: Callable[[Instruction], Hashable],
+        surroundings: Callable[[Instruction], Surroundings],
+        tiers: slice = _ALL_TIERS,
+    ) -> Instruction | None:
         """A known instruction like this one, if all that are alike come from one place."""
-        for key in list(_keys(instruction, surroundings))[tiers]:
+        for known in self._known.pop(instruction.opcode, ()):
+            for key in _keys(known, surroundings(known)):
+                first = self._found.setdefault(key, (place(known), known))
+                if first is not None and first[0] != place(known):
+                    self._found[key] = None  # alike, and yet from two places
+        for key in _keys(instruction, surroundings(instruction))[tiers]:
             if (found := self._found.get(key)) is not None:
                 return found[1]
         return None
 
 
-def _keys(instruction: Instruction, surroundings: Surroundings) -> Iterator[Hashable]:
+def _keys(instruction: Instruction, surroundings: Surroundings) -> tuple[Hashable, ...]:
     """What instructions have in common that are alike, from the strictest."""
     stem, opcode = stem_of(instruction.name), instruction.opcode
     operands, users = surroundings
     shape = instruction.shape.to_string(layout=False)
     argument = instruction.raw[0] if opcode == opcodes.CONSTANT else ""
-    yield "clone", copied_name(instruction.name), opcode
-    yield stem, opcode, shape, argument, operands, users
-    yield stem, opcode, operands, users
-    yield stem, opcode, shape, operands, bool(operands)
-    yield stem, opcode, shape, argument, users
+    return (
+        (copied_name(instruction.name), opcode),
+        (stem, opcode, shape, argument, operands, users),
+        (stem, opcode, operands, users),
+        (stem, opcode, shape, operands, bool(operands)),
+        (stem, opcode, shape, argument, users),
+    )

@@ -8,6 +8,7 @@ operand of its first caller, the result of a fusion or loop the root of its body
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
@@ -101,6 +102,14 @@ class Moves:
         if is_async_end(opcode):
             return self._async_end(instruction, index)
         return None
+
+    def chain(self, value: Value) -> Iterator[Step]:
+        """The steps back from a value as long as the data is the same."""
+        seen = {value}
+        while (step := self.step(value)) is not None and step.is_same and step.value not in seen:
+            yield step
+            value = step.value
+            seen.add(value)
 
     def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
         """Whether a loop's body returns an element of its parameter unchanged."""
