@@ -65,6 +65,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "by_scope": "live values, summed by scope",
             "by_op_name": "live values, summed by op_name",
             "by_source": "live values, summed by source line",
+            "by_argument": "live values, summed by argument",
+            "by_pass": "live values, summed by the pass that made them",
             "by_kind": "live values, summed by kind of buffer",
             "by_shape": "live values, summed by shape",
             "by_opcode": "live values, summed by opcode",
