@@ -13,7 +13,7 @@ import pytest
 from dumps import FIXTURES
 from hlo_cli import parse_module
 from hlo_cli.analysis.origin.carried import Carried
-from hlo_cli.analysis.origin.keys import OTHER_KEYS, By, keys_of
+from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, By, keys_of
 from hlo_cli.cli import main
 
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
@@ -104,7 +104,7 @@ def test_the_source_is_outside_of_libraries_and_layers_are_one_scope() -> None:
         "x": ("(arguments)", "(arguments)", "x"),
         "d0": ("/home/me/model.py:92", "layers/*/dense", "(computed)"),
         "d1": ("/home/me/model.py:92", "layers/*/dense", "(computed)"),
-        "k": ("(unknown)", "(unknown)", "(computed)"),
+        "k": ("/home/me/train.py:5", "(no scope)", "(computed)"),
         "s": ("/home/me/train.py:5", "(no scope)", "(computed)"),
         "r": ("/home/me/train.py:5", "(no scope)", "(computed)"),
     }
@@ -172,9 +172,9 @@ def test_memory_of_known_values(layers: str, capsys: pytest.CaptureFixture[str])
     assert by_key(of["source"], "source", "all_bytes", "all_values") == {
         "(arguments)": (arguments, 4),
         "/home/me/model.py:92": (2 * RESULT, 2),
-        "/home/me/train.py:5": (2 * RESULT, 2),
-        "(unknown)": (RESULT, 1),
+        "/home/me/train.py:5": (3 * RESULT, 3),
     }
+    assert by_key(of["source"], "source", "inferred_bytes", "inferred_share")["/home/me/train.py:5"] == (RESULT, 1.0)
     assert by_key(of["scope"], "scope", "all_bytes", "layers")["layers/*/dense"] == (2 * RESULT, 2)
     assert by_key(of["argument"], "argument", "all_bytes", "layers") == {
         "params['layers'][*]['w']": (2 * WEIGHT, 2),
@@ -186,8 +186,7 @@ def test_memory_of_known_values(layers: str, capsys: pytest.CaptureFixture[str])
     assert by_key(of["source"], "source", "bytes", "values") == {
         "/home/me/model.py:92": (2 * RESULT, 2),
         "(arguments)": (arguments, 4),
-        "(unknown)": (RESULT, 1),
-        "/home/me/train.py:5": (0, 0),
+        "/home/me/train.py:5": (RESULT, 1),
     }
 
 
@@ -218,6 +217,13 @@ def test_the_default_report_has_the_same_rows(by: By, capsys: pytest.CaptureFixt
     folder = str(FIXTURES / "tpu" / "v5p_scan")
     plain, summed = answer(capsys, "memspace", folder), answer(capsys, "memspace", folder, "--by", by)
     assert rows_of(plain, f"by_{by}") == rows_of(summed, f"by_{by}")
+
+
+def test_a_module_without_metadata_has_one_row_of_unknown_source() -> None:
+    text = "r = f32[2] negate(f32[2] p)"
+    assert {keys_of(parse_module(text), by)(parse_module(text).entry.root) for by in ("source", "scope")} == {
+        UNKNOWN_KEY
+    }
 
 
 def test_other_keys_are_in_parentheses() -> None:

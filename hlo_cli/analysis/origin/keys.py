@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from hlo_cli.analysis.origin.carried import Carried
-from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.scopes import generalize, scope_of
 from hlo_cli.dataclass import dataclass
@@ -61,6 +60,7 @@ class Keys:
     def __init__(self, module: Module, by: By, passes: Mapping[str, str]) -> None:
         """`passes` gives the pass that made an instruction by its name."""
         self.by: Final = by
+        self._module = module  # origins hold it weakly
         self._passes = passes
         self._origins = origins_of(module)
         self._carried = Carried(module)
@@ -91,24 +91,30 @@ class Keys:
             made_by = self._passes.get(instruction.name, UNKNOWN_KEY)
             return Key(made_by, made_by)
         definer, place, is_changed = self._carried.definer(instruction, index)
-        origin = self._origins.of(definer)
-        is_inferred = origin.is_inferred or definer is not instruction
-        argument = origin.argument
-        if definer.opcode == opcodes.PARAMETER and definer.computation.is_entry:
-            argument = definer
+        is_argument = definer.opcode == opcodes.PARAMETER and definer.computation.is_entry
         if self.by == "argument":
+            argument = definer if is_argument else self._origins.of_value(definer, place).argument
             if argument is None or is_changed:
                 return Key(COMPUTED_KEY, COMPUTED_KEY)
-            return self._argument(argument, place if argument is definer else (), is_inferred=is_inferred)
-        name = _place_of(origin, argument, self.by)
-        if name is None and argument is not None:
-            return Key(ARGUMENTS_KEY, ARGUMENTS_KEY, is_inferred)
-        if name is None and definer is not instruction:
-            own = self._origins.of(instruction)
-            name, is_inferred = _place_of(own, None, self.by), own.is_inferred
-        if name is None:
+            is_inferred = argument is not instruction
+            return self._argument(argument, place if is_argument else (), is_inferred=is_inferred)
+        if is_argument and not is_changed:
+            return Key(ARGUMENTS_KEY, ARGUMENTS_KEY, definer is not instruction)
+        if definer is not instruction and (key := self._place(definer, place, is_own=False)).text != UNKNOWN_KEY:
+            return key
+        return self._place(instruction, index, is_own=True)
+
+    def _place(self, definer: Instruction, index: ShapeIndex, *, is_own: bool) -> Key:
+        """The source line or scope of a value."""
+        origin = self._origins.of_value(definer, index)
+        is_inferred = origin.is_inferred or not is_own
+        if self.by == "source":
+            frame = program_frame(origin.stack)
+            return Key(UNKNOWN_KEY, UNKNOWN_KEY) if frame is None else Key(str(frame), str(frame), is_inferred)
+        if not origin.op_name:
             return Key(UNKNOWN_KEY, UNKNOWN_KEY)
-        return Key(name if self.by == "source" else _generalize(name), name, is_inferred)
+        scope = _scope(origin.op_name)
+        return Key(_generalize(scope), scope, is_inferred and origin.op_name != definer.metadata.op_name)
 
     def _argument(self, argument: Instruction, index: ShapeIndex, *, is_inferred: bool) -> Key:
         suffix = index_suffix(index)
@@ -156,16 +162,6 @@ def _generalize(name: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _scope(op_name: str) -> str:
     return scope_of(op_name) or NO_SCOPE_KEY
-
-
-def _place_of(origin: Origin, argument: Instruction | None, by: By) -> str | None:
-    """The line or the scope of an origin; None if unknown, and for the name of an argument, which is not in a scope."""
-    if by == "source":
-        frame = program_frame(origin.stack)
-        return None if frame is None else str(frame)
-    if not origin.op_name or (argument is not None and not origin.stack and "/" not in origin.op_name):
-        return None
-    return _scope(origin.op_name)
 
 
 def _general_arguments(module: Module) -> dict[Instruction, str]:

@@ -54,7 +54,9 @@ def key_columns(by: By, cost: str, groups: Sequence[Group[T]], *, has_inferred: 
     return (
         Column("layers", "layers", "count", person=has_layers, rank=5),
         Column("inferred_bytes", "inferred", "bytes", total="sum", person=False),
-        Column("inferred", "inferred", "percent", total=Share("inferred_bytes", cost), person=has_inferred, rank=4),
+        Column(
+            "inferred_share", "inferred", "percent", total=Share("inferred_bytes", cost), person=has_inferred, rank=4
+        ),
         Column(by, by, _UNITS[by]),
     )
 
