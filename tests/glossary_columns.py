@@ -21,7 +21,7 @@ COMPUTED = {
     "commands/by/groups.py": dict.fromkeys(("source", "scope", "argument", "pass"), ""),
     "commands/diff/summary.py": {"before": "before", "after": "after", "before_bytes": "", "after_bytes": ""},
     "commands/diff/tables.py": {"changed": "", "added": "", "removed": "", "moved": ""},
-    "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name", "source"), ""),
+    "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
     "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
     "commands/memspace/totals.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,9 @@ from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
 from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
-from hlo_cli.commands.by.passes import passes_for
+from hlo_cli.analysis.origin.keys import Keys
+from hlo_cli.commands.by.keys import keys_for
+from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
 from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
@@ -47,8 +49,9 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     spaces = chosen_spaces(memory, options.space or too_large)
     stage = stage_of(loaded)
     is_verdict = options.is_verdict(stage)
-    passes = passes_for(loaded, options.grouping)
-    parts = _parts(memory, spaces, fit, options, step, passes, is_verdict=is_verdict)
+    cause = cause_of(options.grouping)
+    keys = None if cause is None else keys_for(loaded, cause)
+    parts = _parts(memory, spaces, fit, options, step, keys, is_verdict=is_verdict)
     answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
@@ -134,7 +137,7 @@ def _parts(
     fit: MemoryFit | None,
     options: MemspaceOptions,
     step: int | None,
-    passes: Mapping[str, str],
+    keys: Keys | None,
     *,
     is_verdict: bool,
 ) -> tuple[Part, ...]:
@@ -144,9 +147,9 @@ def _parts(
     table = table if options.where is None else _narrowed(table, options.where)
     selections, skipped = select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
     if options.grouping == "value":
-        sums = [deferred_totals(memory, selections, name) for name in ("scope", "source")]
+        sums = [deferred_totals(memory, selections, "scope"), deferred_totals(memory, selections, "source")]
     else:
-        summed = totals_table(memory, selections, options.grouping, title=table.title, passes=passes)
+        summed = totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
         sums = [replace(summed, notes=skipped)]
         table = replace(table, main=False, person=False, notes=())
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.origin.keys import By, Key, keys_of
+from hlo_cli.analysis.origin.keys import By, Key, Keys, keys_of
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.by.words import BYTES, describe_costs
@@ -67,32 +67,33 @@ def totals_table(
     selections: Sequence[Selection],
     grouping: str,
     *,
+    keys: Keys | None,
     title: str = "",
-    passes: Mapping[str, str] | None = None,
 ) -> Table:
-    """One row for each key: its live bytes first, then the bytes of all its values."""
-    groups = _groups(memory, selections, grouping, passes)
-    cause = cause_of(grouping)
+    """One row for each key: its live bytes first, then the bytes of all its values; `keys` are those of a cause."""
+    groups = _groups(memory, selections, grouping, keys)
     whole = sum(_bytes(selection.live_among(selection.values)) for selection in selections)
-    rows = tuple(_row(selection, group, whole, with_key=cause is not None) for selection, group in groups)
+    rows = tuple(_row(selection, group, whole, with_key=keys is not None) for selection, group in groups)
     has_inferred = any(selection.live_among(group.inferred) for selection, group in groups)
     key = (
-        key_columns(cause, "bytes", [group for _, group in groups], has_inferred=has_inferred)
-        if cause is not None
+        key_columns(keys.by, "bytes", [group for _, group in groups], has_inferred=has_inferred)
+        if keys is not None
         else (Column(grouping, grouping, _UNITS.get(grouping, "text")),)
     )
     columns = _columns(key, several=len(selections) > 1)
     return Table(f"by_{grouping}", columns, rows, title=title, noun="rows", limit=10)
 
 
-def deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], grouping: str) -> Table:
+def deferred_totals(memory: MemoryAnalysis, selections: Sequence[Selection], cause: By) -> Table:
     """The same table for programs, whose rows are computed when they are read."""
-    cause: By | None = cause_of(grouping)
-    assert cause is not None
+
+    def rows() -> Sequence[Row]:
+        return totals_table(memory, selections, cause, keys=keys_of(memory.module, cause)).rows
+
     return Table(
-        f"by_{grouping}",
+        f"by_{cause}",
         _columns(key_columns(cause, "bytes", (), has_inferred=False), several=len(selections) > 1),
-        DeferredRows(lambda: tuple(totals_table(memory, selections, grouping).rows)),
+        DeferredRows(rows),
         noun="rows",
         limit=10,
         main=False,
@@ -116,18 +117,16 @@ def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], 
 
 
 def _groups(
-    memory: MemoryAnalysis, selections: Sequence[Selection], grouping: str, passes: Mapping[str, str] | None
+    memory: MemoryAnalysis, selections: Sequence[Selection], grouping: str, keys: Keys | None
 ) -> list[tuple[Selection, Group[LiveValue]]]:
     """The groups of each memory space, those with most live bytes first."""
-    cause = cause_of(grouping)
-    if cause is None:
+    if keys is None:
         property_of = _PROPERTIES[grouping]
 
         def key_of(value: LiveValue) -> Key:
             text = property_of(memory, value)
             return Key(text, text)
     else:
-        keys = keys_of(memory.module, cause, passes)
 
         def key_of(value: LiveValue) -> Key:
             return keys.of(value.instruction, value.index)
