@@ -36,12 +36,14 @@ class DonationPair:
     """An argument and the result that its memory would hold, and what that needs.
 
     `free` if the result is made after all that reads the argument; `copied` if a copy of the argument is needed for
-    other reads; `unknown` if it depends on the compiler.
+    other reads; `unknown` if it depends on the compiler. `joined` are copies of the argument, for updates in place,
+    that are no longer needed.
     """
 
     argument: Argument
     result: Result
     kind: PairKind
+    joined: tuple[int, ...] = ()
 
     @property
     def alias(self) -> Alias:
@@ -119,8 +121,10 @@ class Donations:
         aliases = tuple(Alias((), each.number, each.index) for each in self._arguments)
         self._interference = scenarios.interference(scenarios.ranges_with(aliases))
         self._callers = {run.computation: run.caller for run in scenarios.schedule.runs}
-        values = (value for each in self._results for value in self._members(each.value))
-        self._order = EntryOrder(facts, (self._entry_index(value) for value in values))
+        copies = [c for c in facts.module.entry.instructions if self._is_copied_argument(c)]
+        values = [each.value for each in self._results] + [facts.places.first_of(copy) for copy in copies]
+        shared = (other for value in values for other in self._members(value))
+        self._order = EntryOrder(facts, (self._entry_index(value) for value in shared))
 
     def pairs(self, donors: Iterable[Donor]) -> tuple[DonationPair, ...]:
         """Returns the pairs that donating these arguments adds."""
@@ -135,29 +139,54 @@ class Donations:
             paired = _paired(self._arguments, free, donated)
         arguments = {(each.number, each.index): each for each in self._arguments}
         return tuple(
-            DonationPair(argument, result, self._kind(argument, result))
+            self._pair(argument, result)
             for result in self._results
             if (leaf := paired.get(result.index)) is not None and leaf in donated
             for argument in (arguments[leaf],)
         )
 
-    def _kind(self, argument: Argument, result: Result) -> PairKind:
-        """Returns whether the result can overwrite the argument: the same layout, and no other reads later."""
+    def _pair(self, argument: Argument, result: Result) -> DonationPair:
+        """Returns the pair, with what it needs: the same layout, and no reads of what the result overwrites."""
+        unknown = DonationPair(argument, result, "unknown")
         if argument.shape != result.shape or sum(each.value == result.value for each in self._results) > 1:
-            return "unknown"
+            return unknown
         of_argument, of_result = self._members(argument.place), self._members(result.value)
         if of_argument == of_result or any(map(self._is_fixed, of_result)) or self._has_others(argument, of_argument):
-            return "unknown"
+            return unknown
         written = [value for value in of_result if self._copied(value) != argument.place]
-        readers = {reader for value in of_argument for reader in self._order.readers(value)}
+        kind = self._order_of(of_argument, written, without=of_result)
+        if kind != "free":
+            return DonationPair(argument, result, kind if len(written) == len(of_result) else "unknown")
+        joined: list[int] = []
+        for copy in self._copies(argument, of_result):
+            inside = self._members(copy)
+            changed = [value for value in inside if self._copied(value) != argument.place]
+            if changed and self._order_of(of_argument, changed, without=inside) == "free":
+                if self._order_of(inside, written, without=of_result) != "free":
+                    return unknown
+                joined.append(copy)
+        return DonationPair(argument, result, "free", tuple(joined))
+
+    def _order_of(self, read: Sequence[int], written: Sequence[int], *, without: Sequence[int]) -> PairKind:
+        """Returns whether values are written after all reads of other ones, which share memory with them then.
+
+        Copies that are `without` effect then do not read.
+        """
+        excluded = {self._entry_index(value) for value in without if value not in written}
+        readers = {reader for value in read for reader in self._order.readers(value, excluded)}
         targets = {self._entry_index(value) for value in written}
-        if not all(any(self._order.is_before(reader, target) for reader in readers) for target in targets):
-            return "unknown"  # the result does not depend on the argument at all
-        if any(self._overlaps(value, other) for value in of_argument for other in written):
+        if any(self._overlaps(value, other) for value in read for other in written):
             return "unknown"
-        if all(self._order.is_before(reader, target) for reader in readers for target in targets):
-            return "free"
-        return "copied" if len(written) == len(of_result) else "unknown"
+        users = readers | excluded
+        if not all(any(self._order.is_before(user, target) for user in users) for target in targets):
+            return "unknown"  # what is written does not depend on what is read
+        is_after_all = all(self._order.is_before(reader, target) for reader in readers for target in targets)
+        return "free" if is_after_all else "copied"
+
+    def _copies(self, argument: Argument, members: Sequence[int]) -> list[int]:
+        """Returns the copies of an argument that are not among the members."""
+        copies = (self._facts.places.first_of(each) for each in self._order.copies(argument.place))
+        return [place for place in copies if place not in members]
 
     def _members(self, value: int) -> tuple[int, ...]:
         """Returns the values that share the memory of a value, itself included."""
@@ -184,6 +213,10 @@ class Donations:
             return True
         return owner.opcode == opcodes.PARAMETER and owner.computation is self._facts.module.entry
 
+    def _is_copied_argument(self, instruction: Instruction) -> bool:
+        place = copied_place(instruction, self._facts)
+        return place is not None and self._owner(place).opcode == opcodes.PARAMETER
+
     def _has_others(self, argument: Argument, members: tuple[int, ...]) -> bool:
         """Returns whether something other than loops that only read it shares the memory of an argument."""
         return any(value != argument.place and self._is_fixed(value) for value in members)
@@ -204,16 +237,9 @@ class Donations:
 
 def copied_place(instruction: Instruction, facts: OrderIndependentFacts) -> int | None:
     """Returns the place of the value that an instruction copies without changes, None if it does something else."""
-    position = 0
-    if instruction.opcode == opcodes.FUSION and len(instruction.called_computations) == 1:
-        body = instruction.called_computations[0]
-        root = body.root
-        if root is None or root.opcode != opcodes.COPY or root.operands[0] not in body.parameters:
-            return None
-        position = body.parameters.index(root.operands[0])
-    elif instruction.opcode not in (opcodes.COPY, opcodes.COPY_START) or not instruction.operands:
+    if instruction.opcode != opcodes.COPY or instruction.shape != instruction.operand_shape(0):
         return None
-    return facts.dataflow.value[facts.places.operand_place(instruction, position)]
+    return facts.dataflow.value[facts.places.operand_place(instruction, 0)]
 
 
 def _paired(

@@ -7,7 +7,7 @@ Copies that protect an argument are inserted before the schedule is made, by dat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
@@ -42,12 +42,19 @@ class EntryOrder:
         """Returns whether `target`, one of the targets, depends on an instruction or is that instruction."""
         return bool(self._reached[index] & self._bits[target])
 
-    def readers(self, value: int) -> set[int]:
-        """Returns the instructions that read a value, or a copy of it instead of the value."""
+    def copies(self, value: int) -> list[Instruction]:
+        """Returns the instructions that copy a value without changing its layout."""
+        users = (self._facts.module.entry.instructions[index] for index in self._users.get(value, ()))
+        return [user for user in users if user.opcode == opcodes.COPY and user.shape == user.operand_shape(0)]
+
+    def readers(self, value: int, excluded: Collection[int] = ()) -> set[int]:
+        """Returns the instructions that read a value, or a copy of it instead of the value, but for those excluded."""
         instructions, found = self._facts.module.entry.instructions, set[int]()
         waiting, seen = [value], {value}
         while waiting:
             for index in self._users.get(waiting.pop(), ()):
+                if index in excluded:
+                    continue
                 instruction = instructions[index]
                 if instruction.opcode not in _COPYING:
                     found.add(index)

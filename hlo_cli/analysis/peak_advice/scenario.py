@@ -33,12 +33,14 @@ class Scenario:
     """Changes to a program, by the places of the values in its dataflow.
 
     `aliases` replaces `input_output_alias`, if it is not None. `copied` are arguments that results overwrite too, but
-    of which a copy at the start of the program is read, because some reads may come later. `removed` are values that
-    no longer need memory, `sizes` the bytes of values that become larger or smaller.
+    of which a copy at the start of the program is read, because some reads may come later. Pairs of values that are
+    `joined` share memory, because a copy of one into the other is not needed. `removed` are values that no longer need
+    memory, `sizes` the bytes of values that become larger or smaller.
     """
 
     aliases: tuple[Alias, ...] | None = None
     copied: tuple[Alias, ...] = ()
+    joined: tuple[tuple[int, int], ...] = ()
     removed: frozenset[int] = frozenset()
     sizes: Mapping[int, int] = field(default_factory=dict)
 
@@ -78,7 +80,7 @@ class MemoryScenarios:
         """
         facts, ranges = self.facts, self.ranges
         if scenario.aliases is not None:
-            facts = self._with_aliases(scenario.aliases, scenario.copied)
+            facts = self._with_aliases(scenario.aliases, scenario)
             ranges = self._ranges(facts)
         if scenario.removed:
             ranges = _without(ranges, scenario.removed)
@@ -124,13 +126,13 @@ class MemoryScenarios:
     def _ranges(self, facts: OrderIndependentFacts) -> LiveRanges:
         return live_ranges(facts.module, facts.dataflow, self.schedule, facts.aliases, facts.target)
 
-    def _with_aliases(self, aliases: tuple[Alias, ...], copied: tuple[Alias, ...]) -> OrderIndependentFacts:
+    def _with_aliases(self, aliases: tuple[Alias, ...], scenario: Scenario) -> OrderIndependentFacts:
         """Returns the facts with other aliases; a copied argument is a temporary, and its result in its place."""
         facts = self.facts
-        sets = alias_sets(_with_aliases(facts.module, aliases), facts.dataflow, facts.in_place)
-        module = _with_aliases(facts.module, (*aliases, *copied))
+        sets = alias_sets(_with_aliases(facts.module, aliases), facts.dataflow, facts.in_place, scenario.joined)
+        module = _with_aliases(facts.module, (*aliases, *scenario.copied))
         buffers = buffers_of(module, facts.dataflow, sets, facts.target, facts.generation)
-        copies = {self._place_of(alias) for alias in copied}
+        copies = {self._place_of(alias) for alias in scenario.copied}
         if copies:
             buffers = tuple(replace(each, parameter=None) if each.parameter in copies else each for each in buffers)
         return replace(facts, module=module, aliases=sets, buffers=buffers)

@@ -100,7 +100,8 @@ def _donation(scenarios: MemoryScenarios, memory: MemoryAnalysis, peak_bytes: in
 def _scenario(memory: MemoryAnalysis, pairs: Sequence[DonationPair]) -> Scenario:
     free = (pair.alias for pair in pairs if pair.kind == "free")
     copied = tuple(pair.alias for pair in pairs if pair.kind == "copied")
-    return Scenario((*memory.module.input_output_alias, *free), copied)
+    joined = tuple((pair.argument.place, copy) for pair in pairs for copy in pair.joined)
+    return Scenario((*memory.module.input_output_alias, *free), copied, joined)
 
 
 def _certain_sets(
