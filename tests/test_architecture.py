@@ -56,6 +56,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "layout": {"dataflow", "hardware"},
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
+        "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
