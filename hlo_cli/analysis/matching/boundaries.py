@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 from hlo_cli.alignment import aligned
-from hlo_cli.analysis.matching.graph import ESSENTIAL, Node
+from hlo_cli.analysis.matching.graph import ESSENTIAL, SHAPELESS, Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import TupleShape
+
+_NUMBERED: Final = re.compile(r"(?:\[\d+\]|\d)$")
+"""Ends of names that tell arguments apart by their number."""
+_MAX_USERS: Final = 16
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -42,22 +49,68 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
     """
     if not (one.is_entry and two.is_entry):
         return
-    ones, twos = (_by_path(computation.parameters) for computation in (one, two))
-    for path, x in ones.items():
-        y = twos.get(path)
-        if x is not None and y is not None:
-            a, b = pairs.one.node(x), pairs.two.node(y)
-            if pairs.are_free(a, b):
-                pairs.add(a, b)
+    for key_of in (_path_and_sizes, _path):
+        ones, twos = (_by_key(computation.parameters, key_of) for computation in (one, two))
+        for key, x in ones.items():
+            y = twos.get(key)
+            if x is not None and y is not None:
+                a, b = pairs.one.node(x), pairs.two.node(y)
+                if pairs.are_free(a, b):
+                    pairs.add(a, b)
+    if len(one.parameters) != len(two.parameters):
+        _align(pairs, one.parameters, two.parameters, _name_sizes_and_uses)
+        _align(pairs, one.parameters, two.parameters, _sizes_and_uses)
 
 
-def _by_path(parameters: Sequence[Instruction]) -> dict[str, Instruction | None]:
-    """Parameters by op_name; None for an op_name that several parameters have."""
-    found: dict[str, Instruction | None] = {}
+def _by_key(
+    parameters: Sequence[Instruction], key_of: Callable[[Instruction], Hashable]
+) -> dict[Hashable, Instruction | None]:
+    """Parameters by key; None for a key that several parameters have."""
+    found: dict[Hashable, Instruction | None] = {}
     for parameter in parameters:
-        if path := parameter.metadata.op_name:
-            found[path] = None if path in found else parameter
+        if (key := key_of(parameter)) is not None:
+            found[key] = None if key in found else parameter
     return found
+
+
+def _path_and_sizes(parameter: Instruction) -> Hashable:
+    path = parameter.metadata.op_name
+    return (path, _sizes(parameter)) if path else None
+
+
+def _path(parameter: Instruction) -> Hashable:
+    """The op_name of a parameter; None for a numbered one, such as `args[2]`, which an insertion changes."""
+    path = parameter.metadata.op_name
+    return path if path and not _NUMBERED.search(path) else None
+
+
+def _align(
+    pairs: Pairs,
+    ones: Sequence[Instruction],
+    twos: Sequence[Instruction],
+    key_of: Callable[[Graph, Instruction], Hashable],
+) -> None:
+    """Pairs unpaired parameters of one key, in their order."""
+    ones = [x for x in ones if pairs.after[pairs.one.node(x)] < 0]
+    twos = [y for y in twos if pairs.before[pairs.two.node(y)] < 0]
+    for i, j in aligned([key_of(pairs.one, x) for x in ones], [key_of(pairs.two, y) for y in twos]):
+        pairs.add(pairs.one.node(ones[i]), pairs.two.node(twos[j]))
+
+
+def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    """The shape of a parameter, and what takes it at which position."""
+    users = graph.users[graph.node(parameter)][:_MAX_USERS]
+    keys = graph.keys[SHAPELESS]
+    return _sizes(parameter), tuple(sorted([(keys[user], _position(graph, user, at)) for user, at in users]))
+
+
+def _position(graph: Graph, user: Node, position: int) -> int:
+    """The position of an operand; 0 in a tuple, where positions shift."""
+    return 0 if graph.nodes[user].opcode == opcodes.TUPLE else position
+
+
+def _name_sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    return parameter.name, _sizes_and_uses(graph, parameter)
 
 
 def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -66,11 +119,8 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
     Arguments of programs with different numbers of arguments are aligned in order, by name and shape and then by shape.
     """
     if one.is_entry and two.is_entry and len(one.parameters) != len(two.parameters):
-        for key_of in (_name_and_sizes, _sizes):
-            ones = [x for x in one.parameters if pairs.after[pairs.one.node(x)] < 0]
-            twos = [y for y in two.parameters if pairs.before[pairs.two.node(y)] < 0]
-            for x, y in aligned([key_of(each) for each in ones], [key_of(each) for each in twos]):
-                pairs.add(pairs.one.node(ones[x]), pairs.two.node(twos[y]))
+        for key_of in (_name_and_sizes, _only_sizes, _any_path):
+            _align(pairs, one.parameters, two.parameters, key_of)
         return
     if one.is_entry and two.is_entry:
         _pair_moved(pairs, one.parameters, two.parameters)
@@ -82,15 +132,23 @@ def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instru
     number.
     """
     differing = [(x, y) for x, y in zip(ones, twos, strict=True) if _sizes(x) != _sizes(y)]
-    named = {_name_and_sizes(y): y for _, y in differing}
+    named = {(y.name, _sizes(y)): y for _, y in differing}
     for x, _ in differing:
-        y = named.get(_name_and_sizes(x))
+        y = named.get((x.name, _sizes(x)))
         if y is not None and pairs.are_free(pairs.one.node(x), pairs.two.node(y)):
             pairs.add(pairs.one.node(x), pairs.two.node(y))
 
 
-def _name_and_sizes(parameter: Instruction) -> tuple[str, str]:
+def _any_path(_: Graph, parameter: Instruction) -> Hashable:
+    return parameter.metadata.op_name or parameter.name
+
+
+def _name_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
     return parameter.name, _sizes(parameter)
+
+
+def _only_sizes(_: Graph, parameter: Instruction) -> Hashable:
+    return _sizes(parameter)
 
 
 def _sizes(parameter: Instruction) -> str:
@@ -103,6 +161,21 @@ def _pair_by_number(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[In
         as_large = pairs.one.keys[ESSENTIAL][a] == pairs.two.keys[ESSENTIAL][b]
         if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
+
+
+def pair_carriers(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """Pairs parameters that are tuples, and result tuples, of computations that paired instructions call.
+
+    What a loop carries corresponds by its sources, not by shape and index.
+    """
+    if one.is_entry or two.is_entry or one in pairs.one.bodies or two in pairs.two.bodies:
+        return
+    if len(one.parameters) == len(two.parameters):
+        for x, y in zip(one.parameters, two.parameters, strict=True):
+            a, b = pairs.one.node(x), pairs.two.node(y)
+            if isinstance(x.shape, TupleShape) and isinstance(y.shape, TupleShape) and pairs.are_free(a, b):
+                pairs.add(a, b)
+    pair_results(pairs, one, two)
 
 
 def pair_results(pairs: Pairs, one: Computation, two: Computation) -> None:

@@ -9,13 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.element_pairs import ElementMap
 from hlo_cli.analysis.matching.graph import Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 
 _MAX_VISITED: Final = 64
+_CARRIERS: Final = frozenset(
+    (opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.WHILE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class OperandDiff:
         pairs, (one, two) = self.pairs, self.pairs.plain
         if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
+        if one.tuple_index[a] >= 0 and not pairs.is_same_element(a, b):
+            return False
         called, others = one.nodes[a].called_computations, two.nodes[b].called_computations
         if (called or others) and not self._are_identical(called, others):
             return False
@@ -55,6 +63,11 @@ class OperandDiff:
         )
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        if one.opcode == two.opcode == opcodes.TUPLE:
+            yield from self._tuple_changes(one, two)
+            return
+        if one.opcode == two.opcode == opcodes.GET_TUPLE_ELEMENT:
+            yield from self._index_changes(one, two)
         by_parameter = self._operands_by_parameter(one, two)
         if by_parameter is None and len(one.operands) != len(two.operands):
             if one.opcode == two.opcode:
@@ -65,6 +78,53 @@ class OperandDiff:
         ):
             if not self._are_same_value(x, y):
                 yield Change("operands", f"operand {position}", x.name, y.name)
+
+    def _index_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the index of a tuple element if it is not the same element."""
+        pairs = self.pairs
+        if not pairs.is_same_element(pairs.one.node(one), pairs.two.node(two)):
+            yield Change("attributes", "index", one.attribute("index") or "", two.attribute("index") or "")
+
+    def _tuple_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the elements of two tuples that differ, apart from those that were added or removed themselves."""
+        pairs = self.pairs
+        elements, is_carried = self._elements(one, two)
+        places = [j for j in elements.after if j >= 0]
+        stays = longest_increasing(places) if not is_carried and not elements.is_identity else range(len(places))
+        place = 0
+        for i, j in enumerate(elements.after):
+            if i >= len(one.operands) or j >= len(two.operands):
+                continue
+            x, y = one.operands[i], two.operands[j] if j >= 0 else None
+            if y is None:
+                if pairs.after[pairs.one.node(x)] >= 0:
+                    yield Change("operands", f"operand {i}", x.name, "")
+                continue
+            if not self._are_same_value(x, y):
+                yield Change("operands", f"operand {i}", x.name, y.name)
+            elif place not in stays:
+                yield Change("operands", x.name, f"operand {i}", f"operand {j}")
+            place += 1
+        for j, i in enumerate(elements.before):
+            if i < 0 and j < len(two.operands) and pairs.before[pairs.two.node(two.operands[j])] >= 0:
+                yield Change("operands", f"operand {j}", "", two.operands[j].name)
+
+    def _elements(self, one: Instruction, two: Instruction) -> tuple[ElementMap, bool]:
+        """Elements of two tuples that correspond, and whether their order means nothing, as their users follow it."""
+        pairs = self.pairs
+        x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
+        if not (one.is_root and two.is_root):
+            return pairs.elements.of(x, y), _is_only_carried(pairs.plain[0], x) and _is_only_carried(pairs.plain[1], y)
+        callers = [
+            sources.callers.get(instruction.computation)
+            for sources, instruction in zip(pairs.elements.sources, (one, two), strict=True)
+        ]
+        if callers[0] is not None and callers[1] is not None:
+            a, b = pairs.plain[0].node(callers[0]), pairs.plain[1].node(callers[1])
+            elements = pairs.elements.of(a, b)
+            if (len(elements.after), len(elements.before)) == (len(one.operands), len(two.operands)):
+                return elements, True
+        return pairs.elements.of(x, y), False
 
     def _operands_by_parameter(
         self, one: Instruction, two: Instruction
@@ -133,6 +193,11 @@ class OperandDiff:
         if (named := self._named.get(computation)) is None:
             named = self._named[computation] = {i.name: i for i in computation.instructions}
         return [named[name] for name in instruction.control_predecessors if name in named]
+
+
+def _is_only_carried(graph: Graph, node: Node) -> bool:
+    """Whether all users of a tuple carry it on or take its elements."""
+    return all(graph.nodes[user].opcode in _CARRIERS for user, _ in graph.users[node])
 
 
 def _names(instructions: Sequence[Instruction]) -> str:
