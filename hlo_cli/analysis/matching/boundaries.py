@@ -49,36 +49,54 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
     """
     if not (one.is_entry and two.is_entry):
         return
-    for key_of in (_path_and_sizes, _path):
-        ones, twos = (_by_key(computation.parameters, key_of) for computation in (one, two))
-        for key, x in ones.items():
-            y = twos.get(key)
-            if x is not None and y is not None:
-                a, b = pairs.one.node(x), pairs.two.node(y)
-                if pairs.are_free(a, b):
-                    pairs.add(a, b)
-    if len(one.parameters) != len(two.parameters):
-        _align(pairs, one.parameters, two.parameters, _name_sizes_and_uses)
-        _align(pairs, one.parameters, two.parameters, _sizes_and_uses)
+    ones, twos = one.parameters, two.parameters
+    if len(ones) == len(twos):
+        _pair_unique(pairs, ones, twos, _path_and_sizes)
+        _pair_unique(pairs, ones, twos, _any_path)
+        return
+    _pair_unique(pairs, ones, twos, _path)
+    _pair_unique(pairs, ones, twos, _path_and_uses)
+    _align(pairs, ones, twos, _name_sizes_and_uses)
+    _align(pairs, ones, twos, _sizes_and_uses)
+    _pair_unique(pairs, ones, twos, _path_and_sizes)
+
+
+def _pair_unique(
+    pairs: Pairs,
+    ones: Sequence[Instruction],
+    twos: Sequence[Instruction],
+    key_of: Callable[[Graph, Instruction], Hashable],
+) -> None:
+    """Pairs parameters by keys that only one parameter of each module has."""
+    old, new = _by_key(pairs.one, ones, key_of), _by_key(pairs.two, twos, key_of)
+    for key, x in old.items():
+        y = new.get(key)
+        if x is not None and y is not None and pairs.are_free(a := pairs.one.node(x), b := pairs.two.node(y)):
+            pairs.add(a, b)
 
 
 def _by_key(
-    parameters: Sequence[Instruction], key_of: Callable[[Instruction], Hashable]
+    graph: Graph, parameters: Sequence[Instruction], key_of: Callable[[Graph, Instruction], Hashable]
 ) -> dict[Hashable, Instruction | None]:
     """Parameters by key; None for a key that several parameters have."""
     found: dict[Hashable, Instruction | None] = {}
     for parameter in parameters:
-        if (key := key_of(parameter)) is not None:
+        if (key := key_of(graph, parameter)) is not None:
             found[key] = None if key in found else parameter
     return found
 
 
-def _path_and_sizes(parameter: Instruction) -> Hashable:
+def _path_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
     path = parameter.metadata.op_name
     return (path, _sizes(parameter)) if path else None
 
 
-def _path(parameter: Instruction) -> Hashable:
+def _path_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    path = parameter.metadata.op_name
+    return (path, _sizes_and_uses(graph, parameter)) if path else None
+
+
+def _path(_: Graph, parameter: Instruction) -> Hashable:
     """The op_name of a parameter; None for a numbered one, such as `args[2]`, which an insertion changes."""
     path = parameter.metadata.op_name
     return path if path and not _NUMBERED.search(path) else None
@@ -119,7 +137,7 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
     Arguments of programs with different numbers of arguments are aligned in order, by name and shape and then by shape.
     """
     if one.is_entry and two.is_entry and len(one.parameters) != len(two.parameters):
-        for key_of in (_name_and_sizes, _only_sizes, _any_path):
+        for key_of in (_name_and_sizes, _only_sizes, _path_or_name):
             _align(pairs, one.parameters, two.parameters, key_of)
         return
     if one.is_entry and two.is_entry:
@@ -140,6 +158,10 @@ def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instru
 
 
 def _any_path(_: Graph, parameter: Instruction) -> Hashable:
+    return parameter.metadata.op_name or None
+
+
+def _path_or_name(_: Graph, parameter: Instruction) -> Hashable:
     return parameter.metadata.op_name or parameter.name
 
 

@@ -91,9 +91,10 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     """
     matching = match(before, after)
     pairs = matching.pairs
+    pairs.elements.forget()
     cost = IncrementalDiffCost(pairs, matching.computations, matching.pair_nodes)
     improve_matching(pairs, cost)
-    pairs.elements.forget()
+    cost.refresh_carriers()
     one, two = pairs.one.nodes, pairs.two.nodes
     changes_of = dict(cost.changes)
     for a, change in _reordered_arguments(matching):
