@@ -62,7 +62,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "matching": {"cost", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
-        "query": {"cost", "dataflow", "hardware", "layout", "memory", "origin", "schedule"},
+        "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {
         "shared": set(),
