@@ -22,15 +22,27 @@ def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
     """Pairs parameters of two fused computations by the operands of their fusions, as the parameter numbers can
     change.
     """
-    if one not in pairs.one.bodies or two not in pairs.two.bodies:
+    callers = _caller(pairs, one, 0), _caller(pairs, two, 1)
+    if callers[0] is None or callers[1] is None:
         return
     others: dict[Node, list[Node]] = {}
-    for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
+    for parameter, argument in zip(two.parameters, callers[1].operands, strict=True):
         others.setdefault(pairs.two.node(argument), []).append(pairs.two.node(parameter))
-    for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
+    for parameter, argument in zip(one.parameters, callers[0].operands, strict=True):
         a, same = pairs.one.node(parameter), others.get(pairs.after[pairs.one.node(argument)], ())
         if (b := next((b for b in same if pairs.are_free(a, b)), NONE)) != NONE:
             pairs.add(a, b)
+
+
+def _caller(pairs: Pairs, computation: Computation, side: int) -> Instruction | None:
+    """The fusion or call of a computation; the first one of several calls."""
+    graph = pairs.sides[side][0]
+    if (caller := graph.bodies.get(computation)) is not None:
+        return caller
+    caller = pairs.elements.sources[side].callers.get(computation)
+    if caller is None or caller.opcode != opcodes.CALL or len(caller.operands) != len(computation.parameters):
+        return None
+    return caller
 
 
 def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -183,6 +195,12 @@ def _pair_by_number(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[In
         as_large = pairs.one.keys[ESSENTIAL][a] == pairs.two.keys[ESSENTIAL][b]
         if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
+
+
+def pair_aliased_results(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """Pairs the result tuples of two programs whose results overwrite arguments, which tell the results apart."""
+    if one.is_entry and two.is_entry and all(graph.module.input_output_alias for graph in pairs.plain):
+        pair_results(pairs, one, two)
 
 
 def pair_carriers(pairs: Pairs, one: Computation, two: Computation) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.matching.changes import Change
-from hlo_cli.analysis.matching.elements import ElementSources
+from hlo_cli.analysis.matching.elements import ElementSources, is_passed_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -18,6 +18,7 @@ from hlo_cli.ir.operations import DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 _SHAPE_KINDS: Final = frozenset(("shape", "layout", "tiling", "memory_space"))
+_CARRIED_KINDS: Final = _SHAPE_KINDS | {"computation", "fusion", "operands"}
 _TUPLES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE))
 _FIRST: Final = frozenset((opcodes.COPY_DONE, "recv-done"))
 """Ends of operations whose result is the first element of the start, not the second."""
@@ -31,12 +32,26 @@ class Carriers:
     two: ElementSources
 
     def own_changes(self, before: Instruction, after: Instruction, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-        """The changes of a pair without those of shapes that both instructions only carry."""
-        if not any(change.kind in _SHAPE_KINDS for change in changes):
+        """The changes of a pair without those that follow from what both instructions carry.
+
+        These are shapes, being fused or not, and elements that only one of two tuples has, if the users of the tuples
+        take its elements and are compared themselves.
+        """
+        if before.opcode != after.opcode or not any(change.kind in _CARRIED_KINDS for change in changes):
             return changes
-        if before.opcode != after.opcode or not (_carries(before, self.one) and _carries(after, self.two)):
-            return changes
-        return tuple(change for change in changes if change.kind not in _SHAPE_KINDS)
+        if is_plumbing(before):
+            changes = tuple(change for change in changes if change.kind not in ("computation", "fusion"))
+        if before.opcode == opcodes.TUPLE and self._are_passed_on(before, after):
+            changes = tuple(
+                change for change in changes if change.kind != "operands" or (change.before and change.after)
+            )
+        if _carries(before, self.one) and _carries(after, self.two):
+            return tuple(change for change in changes if change.kind not in _SHAPE_KINDS)
+        return changes
+
+    def _are_passed_on(self, before: Instruction, after: Instruction) -> bool:
+        one, two = self.one.graph, self.two.graph
+        return is_passed_on(one, one.node(before)) and is_passed_on(two, two.node(after))
 
 
 def is_plumbing(instruction: Instruction) -> bool:

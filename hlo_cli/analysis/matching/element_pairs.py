@@ -111,7 +111,11 @@ class _Elements:
         ]
         derived = [self._derived(*source, other) for source in sources]
         return _Keys(
-            ([None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)], paired),
+            (
+                self._aliases(len(sources), other),
+                [None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)],
+                paired,
+            ),
             (
                 list(zip(contents, hints, texts, strict=True)),
                 list(zip(contents, texts, strict=True)),
@@ -120,6 +124,18 @@ class _Elements:
                 texts,
             ),
         )
+
+    def _aliases(self, count: int, other: Sequence[Node]) -> list[Hashable]:
+        """The paired argument that each element of the program's result overwrites; None for other elements."""
+        found: list[Hashable] = [None] * count
+        instruction, module = self.graph.nodes[self.node], self.graph.module
+        if not (instruction.is_root and instruction.computation is module.entry):
+            return found
+        for alias in module.input_output_alias:
+            if len(alias.output_index) == 1 and not alias.parameter_index and alias.output_index[0] < count:
+                parameter = self.graph.node(module.entry.parameters[alias.parameter_number])
+                found[alias.output_index[0]] = self._paired(parameter, WHOLE, other)
+        return found
 
     def _paired(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
         """Key of a paired source: the first node of its pair; None if it is not paired."""

@@ -20,6 +20,9 @@ Source = tuple[Node, int]
 """Node that makes an element, and the element of its tuple; -1 for its whole value."""
 WHOLE: Final = -1
 _MAX_DEPTH: Final = 100
+_CARRIERS: Final = frozenset(
+    (opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.WHILE)
+)
 _FORWARDING: Final = frozenset((opcodes.OPT_BARRIER, opcodes.WHILE))
 
 
@@ -38,7 +41,7 @@ class ElementSources:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self.graph = graph
         self._known: dict[Node, tuple[Source, ...]] = {}
 
     def of(self, node: Node) -> tuple[Source, ...]:
@@ -51,13 +54,13 @@ class ElementSources:
     def callers(self) -> Mapping[Computation, Instruction]:
         """The first caller of each computation."""
         found: dict[Computation, Instruction] = {}
-        for node in self._graph.nodes:
+        for node in self.graph.nodes:
             for called in node.called_computations:
                 found.setdefault(called, node)
         return found
 
     def _of(self, node: Node, depth: int) -> tuple[Source, ...]:
-        graph = self._graph
+        graph = self.graph
         instruction = graph.nodes[node]
         shape = instruction.shape
         if not isinstance(shape, TupleShape):
@@ -86,9 +89,9 @@ class ElementSources:
             case opcodes.CALL | opcodes.FUSION | opcodes.CONDITIONAL if called:
                 return called[0].root
             case opcodes.GET_TUPLE_ELEMENT if operands:
-                sources, index = self._at(self._graph.node(operands[0]), depth), instruction.integer("index")
+                sources, index = self._at(self.graph.node(operands[0]), depth), instruction.integer("index")
                 if index is not None and index < len(sources) and sources[index][1] == WHOLE:
-                    return self._graph.nodes[sources[index][0]]
+                    return self.graph.nodes[sources[index][0]]
         return None
 
     def argument(self, parameter: Instruction) -> Instruction | None:
@@ -100,3 +103,19 @@ class ElementSources:
         if caller.opcode == opcodes.CONDITIONAL:
             number += 1 + caller.called_computations.index(computation)
         return caller.operands[number] if number < len(caller.operands) else None
+
+
+def is_passed_on(graph: Graph, node: Node) -> bool:
+    """Whether a tuple only carries values within the program, to instructions that take its elements.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.build_graph import graph_of
+    >>> from hlo_cli.analysis.matching.graph import Keys
+    >>> module = parse_module("HloModule m  ENTRY e { p = s8[] parameter(0)  ROOT t = (s8[]) tuple(p) }")
+    >>> is_passed_on(graph_of(module, Keys()), 1)
+    False
+    """
+    instruction = graph.nodes[node]
+    if instruction.is_root:
+        return not instruction.computation.is_entry
+    return all(graph.nodes[user].opcode in _CARRIERS for user, _ in graph.users[node])

@@ -12,6 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
 from hlo_cli.analysis.matching.boundaries import (
+    pair_aliased_results,
     pair_by_arguments,
     pair_by_number,
     pair_by_path,
@@ -233,6 +234,7 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         pair_carriers(pairs, one.computation, two.computation)
         pair_by_arguments(pairs, one.computation, two.computation)
         pair_by_path(pairs, one.computation, two.computation)
+        pair_aliased_results(pairs, one.computation, two.computation)
     for level in (FULL, CONTENT):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     pair_by_number(pairs, one.computation, two.computation)

@@ -102,11 +102,13 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     carriers = Carriers(*pairs.elements.sources)
     every = sorted((pairs.after[a], a, changes) for a, changes in changes_of.items())
     own = [(b, a, carriers.own_changes(one[a], two[b], changes)) for b, a, changes in every]
-    changed = tuple(Changed(one[a], two[b], changes) for b, a, changes in own if changes)
     added = [two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_inlined_parameter(pairs.two, b)]
     removed = [one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_inlined_parameter(pairs.one, a)]
-    if changed or not all(map(is_plumbing, (*added, *removed))):
+    if any(changes for _, _, changes in own) or not all(map(is_plumbing, (*added, *removed))):
         added, removed = ([each for each in side if not is_plumbing(each)] for side in (added, removed))
+    else:
+        own = every
+    changed = tuple(Changed(one[a], two[b], changes) for b, a, changes in own if changes)
     return ModuleDiff(
         before,
         after,

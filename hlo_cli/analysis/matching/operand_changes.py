@@ -12,6 +12,7 @@ from typing import Final
 from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.element_pairs import ElementMap
+from hlo_cli.analysis.matching.elements import is_passed_on
 from hlo_cli.analysis.matching.graph import Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.dataclass import dataclass
@@ -19,9 +20,6 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 
 _MAX_VISITED: Final = 64
-_CARRIERS: Final = frozenset(
-    (opcodes.CALL, opcodes.CONDITIONAL, opcodes.FUSION, opcodes.GET_TUPLE_ELEMENT, opcodes.OPT_BARRIER, opcodes.WHILE)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +78,18 @@ class OperandDiff:
                 yield Change("operands", f"operand {position}", x.name, y.name)
 
     def _index_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
-        """Yields the index of a tuple element if it is not the same element."""
+        """Yields the index of a tuple element if it is another element of the same tuple."""
         pairs = self.pairs
-        if not pairs.is_same_element(pairs.one.node(one), pairs.two.node(two)):
-            yield Change("attributes", "index", one.attribute("index") or "", two.attribute("index") or "")
+        a, b = pairs.one.node(one), pairs.two.node(two)
+        ones, twos = pairs.plain[0].operands[a], pairs.plain[1].operands[b]
+        if not ones or not twos or pairs.after[ones[0]] != twos[0] or pairs.is_same_element(a, b):
+            return
+        index, other = one.attribute("index") or "", two.attribute("index") or ""
+        if index != other:
+            yield Change("attributes", "index", index, other)
+        else:
+            names = one.operands[0].name, two.operands[0].name
+            yield Change("operands", "operand 0", f"{names[0]}{{{index}}}", f"{names[1]}{{{other}}}")
 
     def _tuple_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
         """Yields the elements of two tuples that differ, apart from those that were added or removed themselves."""
@@ -114,7 +120,7 @@ class OperandDiff:
         pairs = self.pairs
         x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
         if not (one.is_root and two.is_root):
-            return pairs.elements.of(x, y), _is_only_carried(pairs.plain[0], x) and _is_only_carried(pairs.plain[1], y)
+            return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
         callers = [
             sources.callers.get(instruction.computation)
             for sources, instruction in zip(pairs.elements.sources, (one, two), strict=True)
@@ -133,8 +139,11 @@ class OperandDiff:
         instructions.
         """
         graph = self.pairs.one
-        called = next((c for c in one.called_computations if c in graph.bodies), None)
+        is_call = one.opcode == two.opcode == opcodes.CALL and len(one.operands) != len(two.operands)
+        called = next((c for c in one.called_computations if c in graph.bodies or is_call), None)
         if called is None or self.computations.get(called) not in two.called_computations:
+            return None
+        if len(called.parameters) != len(one.operands):
             return None
         by_parameter = []
         for parameter, x in zip(called.parameters, one.operands, strict=True):
@@ -193,11 +202,6 @@ class OperandDiff:
         if (named := self._named.get(computation)) is None:
             named = self._named[computation] = {i.name: i for i in computation.instructions}
         return [named[name] for name in instruction.control_predecessors if name in named]
-
-
-def _is_only_carried(graph: Graph, node: Node) -> bool:
-    """Whether all users of a tuple carry it on or take its elements."""
-    return all(graph.nodes[user].opcode in _CARRIERS for user, _ in graph.users[node])
 
 
 def _names(instructions: Sequence[Instruction]) -> str:
