@@ -19,7 +19,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 
-_MAX_VISITED: Final = 64
+_MAX_VISITED: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
