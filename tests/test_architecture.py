@@ -66,10 +66,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     },
     "commands": {
         "shared": set(),
-        **{
-            name: {"shared"}
-            for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
-        },
+        "by": {"shared"},
+        **{name: {"by", "shared"} for name in ("fuse", "layout", "memspace", "schedule")},
+        **{name: {"shared"} for name in ("diff", "help", "lint", "parse", "tile_index")},
         "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },
