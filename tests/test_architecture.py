@@ -60,7 +60,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
-        "matching": {"cost", "origin"},
+        "matching": {"cost", "dataflow", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
