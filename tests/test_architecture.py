@@ -63,7 +63,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
-        "query": {"cost", "dataflow", "hardware", "layout", "memory", "origin", "schedule"},
+        "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {
         "shared": set(),

@@ -15,16 +15,17 @@ from typing import Final
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast, within
+from hlo_cli.analysis.query.fields import NUMBERS, Fields, FieldValue, Kind, Predicate
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
 from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
-from hlo_cli.analysis.query.patterns import name_matcher
-from hlo_cli.analysis.query.where import NUMBERS, Fields, FieldValue, Kind, Predicate, predicate
+from hlo_cli.analysis.query.patterns import call_matcher
+from hlo_cli.analysis.query.where import predicate
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.assertion import Expectation, Quantity
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import space_number
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Both, Comparison, Flag, Text, Where
+from hlo_cli.ir.where import Both, Call, Comparison, Flag, Where
 from hlo_cli.source import HloError, Source
 
 _TRUE_FOR_EMPTY: Final = ("<", "<=", "!=")
@@ -97,9 +98,9 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
         _measure_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
 
 
-def _match_nothing(where: Where, text: Text) -> Predicate[LogicalOperation]:
+def _match_nothing(where: Where, call: Call) -> Predicate[LogicalOperation]:
     """Predicate of a function whose names are those of another module: only the pattern is checked."""
-    name_matcher(where, text)
+    call_matcher(where, call)
     return lambda each: False
 
 
