@@ -63,6 +63,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "matching": {"cost", "dataflow", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
+        "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {

@@ -133,6 +133,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "diff": {
+            "statements": "statements about what happened, then the changes that none explains",
+            "collectives": "collectives by kind before and after",
             "changes": "instructions that were changed, added, removed, or moved",
             "memory": "memory metrics before and after",
             "costs": "cost metrics before and after",
