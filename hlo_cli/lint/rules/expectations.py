@@ -13,7 +13,8 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_amount, format_count
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.query.assertions import AssertionResult, Part
+    from hlo_cli.analysis.query.assertions import AssertionResult
+    from hlo_cli.analysis.query.measurements import Part
 
 _MODULES: Final = {
     "tpu": "TPU modules use",
@@ -73,9 +74,14 @@ def equivalent_form(context: LintContext) -> Iterator[Finding]:
 
 def _found(verdict: AssertionResult, module: Module) -> str:
     """The value found, and the first few instructions that contribute, with their amounts."""
+    limit = f", limit {format_amount(verdict.limit or 0, verdict.kind)}" if verdict.has_computed_limit else ""
+    return _value_found(verdict, module, limit)
+
+
+def _value_found(verdict: AssertionResult, module: Module, limit: str) -> str:
     if verdict.found is None:
         return f"found no result ({verdict.remark})" if verdict.remark else "found no matching operations"
-    head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}"
+    head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}{limit}"
     if not verdict.parts:
         return f"{head} ({verdict.remark})" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]
@@ -87,7 +93,7 @@ def _named(verdict: AssertionResult, part: Part, module: Module) -> str:
     instruction = part.instruction
     words = [instruction.name]
     if part.value is not None:
-        words.append(format_amount(part.value, verdict.kind))
+        words.append(format_amount(part.value, verdict.parts_kind))
     if instruction.span is not None:
         words.append(f"(line {module.source.position(instruction.span.start).line})")
     return " ".join(words)
