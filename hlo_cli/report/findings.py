@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Row
+from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_count
@@ -25,7 +25,10 @@ _COLUMNS: Final = (
     Column("instruction", "instruction", "name", person=False),
     Column("computation", "computation", "name", person=False),
     Column("op_name", "op_name", "op_name", person=False), Column("source", "source", "source", from_width=200),
-    Column("fingerprint", "fingerprint", person=False),
+    Column("cost_bytes", "cost", "bytes", rank=2), Column("executions", "runs", "count", person=False),
+    Column("seconds", "est. time", "seconds", person=False),
+    Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
+    Column("inferred", "inferred", person=False), Column("fingerprint", "fingerprint", person=False),
 )  # fmt: skip
 
 
@@ -152,5 +155,11 @@ def _row(each: Finding) -> Row:
         each.computation,
         each.op_name,
         each.location,
+        each.cost_bytes,
+        UNKNOWN if each.executions is None else each.executions if each.cost_bytes is not None else None,
+        each.seconds,
+        each.scope or None,
+        each.argument or None,
+        each.is_inferred,
         each.identity,
     )

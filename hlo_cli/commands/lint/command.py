@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.lint.options import LintOptions
+from hlo_cli.commands.lint.options import ORDERS, LintOptions
 from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.chips import chip_options, chosen_throughput
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.option_conflicts import requirement_error
@@ -128,6 +129,7 @@ or unreadable input.
 @flag("--isolated", group="Settings", help="Ignore all configuration files.")
 @flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
+@chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
     "Print one row per module with the number of findings.", "Check modules in N processes; 0 uses all CPU cores."
 )
@@ -136,12 +138,14 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Writes pages or settings, which need no input; otherwise reads and checks all inputs."""
     output, reading = io_of(given)
     options = LintOptions(**given)
+    if output.sort in ORDERS:
+        options, output = replace(options, order=output.sort), replace(output, sort=None)
     options.check(output, strict=reading.strict)
     if options.explain is not None or options.list_rules:
         from hlo_cli.commands.lint.rule_pages import report_of_rule, report_of_rules
 
         return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
-    from hlo_cli.commands.lint.settings import codes, load_config, report_of_settings
+    from hlo_cli.commands.lint.settings import chip_setting, codes, load_config, report_of_settings
     from hlo_cli.lint.catalog import selected_rules
 
     chosen = {
@@ -149,6 +153,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         "ignore": codes(options.ignore),
         "min_severity": options.min_severity,
         "strict": reading.strict,
+        "chip": chip_setting(options.chip, options.chip_file),
     }
     config = load_config(chosen, options.assignments, isolated=options.isolated)
     if options.show_settings:
@@ -168,7 +173,7 @@ def _lint(
     inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
-    from hlo_cli.commands.lint.report import report_of, report_of_writing
+    from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
@@ -182,11 +187,15 @@ def _lint(
 
         expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
-    result = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs)
+    chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
+    result = lint_inputs(
+        every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs, chip=chip
+    )
     if path is not None:
         write((baseline_text(result.found),), path)
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
+    found = in_order(found, options.order)
     report = report_of(result, found, settings, reading.command_line(inputs), expectations=expectations)
     if options.each:
         from hlo_cli.commands.lint.modules import by_module

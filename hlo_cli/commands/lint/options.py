@@ -13,14 +13,23 @@ from hlo_cli.dataclass import dataclass
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _CHECK_OPTIONS: Final = (
-    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top"),
-)
+    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top",
+      "--chip", "--chip-file", "--sort"),
+)  # fmt: skip
+ORDERS: Final = ("cost", "place")
+"""Values of `--sort` that order findings in every format; others are columns of tables."""
+_TABLE_OPTIONS: Final = ("--top", "--sort")
+"""Options that apply to every table."""
 _RULE_OPTIONS: Final = ("--select", "--ignore", "--min-severity", "--set", "--isolated", "--strict")
 _NO_EFFECT_WITH: Final[Idle] = {
     "--explain": (*_CHECK_OPTIONS, *_RULE_OPTIONS, "--list-rules", "--show-settings"),
-    "--list-rules": (*(each for each in _CHECK_OPTIONS if each != "--top"), *_RULE_OPTIONS, "--show-settings"),
-    "--show-settings": tuple(each for each in _CHECK_OPTIONS if each != "--top"),
-    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top"),
+    "--list-rules": (
+        *(each for each in _CHECK_OPTIONS if each not in _TABLE_OPTIONS),
+        *_RULE_OPTIONS,
+        "--show-settings",
+    ),
+    "--show-settings": tuple(each for each in _CHECK_OPTIONS if each not in (*_TABLE_OPTIONS, "--chip")),
+    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top", "--chip-file", "--sort"),
     "--each": ("--statistics",),
 }
 """For each option that replaces the findings, the options that have no effect with it."""
@@ -48,6 +57,9 @@ class LintOptions:
     jobs: int | None = None
     statistics: bool = False
     exit_zero: bool = False
+    chip: str | None = None
+    chip_file: str | None = None
+    order: str = "cost"
     isolated: bool = False
     show_settings: bool = False
     list_rules: bool = False
@@ -61,7 +73,9 @@ class LintOptions:
             ...
         hlo_cli.source.HloError: error: --select cannot be used with --explain
         """
-        given = {_OPTIONS.get(name, name): value for name, value in asdict(self).items()} | {"strict": strict}
+        given = {_OPTIONS.get(name, name): value for name, value in asdict(self).items() if name != "order"} | {
+            "strict": strict
+        }
         is_given = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
         _check_tables(check_conflicts(is_given, output, _NO_EFFECT_WITH, _HINTS), output.format)
 

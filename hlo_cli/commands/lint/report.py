@@ -68,6 +68,11 @@ def report_of(
     )
 
 
+def in_order(found: Sequence[Finding], order: str) -> tuple[Finding, ...]:
+    """The findings with errors first and then by cost, or in the order of the text for `place`."""
+    return tuple(found) if order == "place" else tuple(sorted(found, key=lambda each: each.rank))
+
+
 def report_of_writing(result: LintResult, path: str) -> Report:
     """The report after findings were written to a baseline."""
     answer = f"Wrote {format_count(len(result.found), 'findings')} to {path}"

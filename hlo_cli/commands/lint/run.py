@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.commands.shared.chips import time_notes
 from hlo_cli.commands.shared.compiler_memory import attach_compiler_assignment
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module import map_inputs
@@ -22,6 +23,7 @@ from hlo_cli.scan_modules import remarks_of
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.rates import ChipSpec
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.ir.assertion import Expectation
@@ -74,6 +76,7 @@ def lint_inputs(
     *,
     expectations: tuple[Expectation, ...] = (),
     jobs: int | None = None,
+    chip: ChipSpec | None = None,
 ) -> LintResult:
     """The findings in every module; unreadable inputs are reported and do not stop the rest."""
     found: list[Finding] = []
@@ -83,7 +86,8 @@ def lint_inputs(
     modules: list[LintedModule] = []
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
-    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations)
+    about_times: dict[Diagnostic, None] = {}
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, chip)
     for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -94,12 +98,15 @@ def lint_inputs(
         modules.append(LintedModule(each.path, each.module, each.stage, checked.instructions))
         parts += [STDIN if each.path == "-" else each.path] * checked.is_part
         notes.extend(Diagnostic("note", note) for note in checked.notes)
+        about_times |= dict.fromkeys(checked.time_notes)
         outcomes.extend(checked.outcomes)
         for one in checked.found:
             key = (one.code, one.fingerprint)
             times[key] += 1
             found.append(replace(one, nth=times[key]))
-    return LintResult(tuple(found), tuple(outcomes), tuple(errors), tuple(notes), tuple(modules), tuple(parts))
+    return LintResult(
+        tuple(found), tuple(outcomes), tuple(errors), (*about_times, *notes), tuple(modules), tuple(parts)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ class _ModuleResult:
     notes: tuple[str, ...]
     instructions: int
     is_part: bool
+    time_notes: tuple[Diagnostic, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,7 @@ class _ModuleLinter:
 
     settings: LintSettings
     expectations: tuple[Expectation, ...]
+    chip: ChipSpec | None
 
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
@@ -133,8 +142,13 @@ class _ModuleLinter:
             from hlo_cli.commands.lint.assertions import evaluate
 
             verdicts, outcomes = evaluate(module, given, self.expectations)
-        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts)
+        found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
         notes = (*given.notes, _PART) if module.is_part else given.notes
         return _ModuleResult(
-            tuple(each.excerpt() for each in found), outcomes, notes, module.instruction_count, module.is_part
+            tuple(each.excerpt() for each in found),
+            outcomes,
+            notes,
+            module.instruction_count,
+            module.is_part,
+            time_notes(self.chip, module) if self.chip is not None else (),
         )

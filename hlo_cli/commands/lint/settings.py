@@ -94,6 +94,22 @@ def report_of_settings(found: LintConfig) -> Report:
     return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
 
 
+def chip_setting(chip: str | None, chip_file: str | None) -> str | None:
+    """The name of a known chip as a setting; None for a chip that only the file describes.
+
+    >>> chip_setting("TPU v5 lite", None), chip_setting("own", "chips.toml"), chip_setting(None, None)
+    ('v5e', None, None)
+    """
+    if chip is None:
+        return None
+    try:
+        return find_chip(chip).name
+    except HloError:
+        if chip_file is None:
+            raise
+        return None
+
+
 def codes(listed: Sequence[str]) -> tuple[str, ...]:
     """The codes in comma-separated lists.
 

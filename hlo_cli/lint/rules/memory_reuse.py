@@ -15,6 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
@@ -83,9 +84,11 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
             continue
         reported.add(out.instruction)
         yield context.finding(
-            f"{out.instruction.name} spills {format_bytes(out.shape.padded_bytes)} "
-            f"from {space_name(out.from_space, 'tpu')} and {transfer.instruction.name} copies it back",
+            f"{context.user_name(out.source)} ({format_bytes(out.shape.padded_bytes)}) is spilled "
+            f"from {space_name(out.from_space, 'tpu')} and copied back",
             out.instruction,
+            waste=Waste(2 * out.shape.padded_bytes),
+            subject=out.source,
         )
 
 
@@ -113,9 +116,11 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
         earlier = first.setdefault((transfer.source, transfer.shape), transfer)
         if earlier is not transfer and _is_large(context, transfer):
             yield context.finding(
-                f"{transfer.instruction.name} copies {transfer.source.name} "
-                f"({format_bytes(transfer.shape.padded_bytes)}) again after {earlier.instruction.name}",
+                f"{context.user_name(transfer.source)} ({format_bytes(transfer.shape.padded_bytes)}) "
+                f"is copied into {space_name(transfer.to_space, 'tpu')} again",
                 transfer.instruction,
+                waste=waste_of_copy(transfer.source.shape, transfer.shape),
+                subject=transfer.source,
             )
 
 
@@ -151,9 +156,10 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
                 read = _read_bytes(element, uses_of(element, context.users))
                 if read * iterations >= context.settings.min_prefetch_bytes:
                     yield context.finding(
-                        f"{loop.name} reads {element.name} from main memory in each of {iterations:,} iterations "
-                        f"({format_bytes(read * iterations)} in total)",
+                        f"a loop reads {context.user_name(element)} from main memory in each of {iterations:,} "
+                        f"iterations ({format_bytes(read * iterations)} in total)",
                         element,
+                        waste=Waste(read),
                     )
 
 
@@ -188,10 +194,11 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
             yield (
                 allocation.size,
                 context.finding(
-                    f"{given} ({taken}) could be donated: its last reader, {kernel.name}, writes a result of the "
-                    "same shape",
+                    f"{context.user_name(given.instruction)} ({taken}) could be donated: its last reader, "
+                    f"{context.user_name(kernel)}, writes a result of the same shape",
                     given.instruction,
                     shape_span(context.module, given.instruction),
+                    waste=Waste(allocation.size, None),
                     hint=f"alias result {result} with parameter {given.instruction.parameter_number}",
                 ),
             )

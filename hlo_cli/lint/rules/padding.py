@@ -10,6 +10,7 @@ from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
@@ -46,13 +47,14 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
         better = orders.alternative(value.shape)
         order = index_text(better.layout.minor_to_major) if better is not None else ""
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {value} is padding "
+            f"{format_percent(padding / taken)}% of {context.user_name(value.instruction)} is padding "
             f"({format_bytes(padding)} of {format_bytes(taken)})",
             value.instruction,
             shape_span(module, value.instruction),
             hint=f"use dimension order {order}, which needs only {format_bytes(better.padded_bytes)}"
             if better is not None
             else None,
+            waste=Waste(padding),
         )
 
 
@@ -87,10 +89,11 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
         else:
             continue
         yield context.finding(
-            f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
+            f"{context.user_name(copy)} is copied ({format_bytes(written.padded_bytes)}) to change {change}",
             copy,
             shape_span(context.module, copy),
             hint=f"write {copy.operands[0].name} in that layout",
+            waste=waste_of_copy(read, written),
         )
 
 

@@ -15,6 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -50,10 +51,11 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
             continue
         devices, taken = context.num_partitions, parameter.shape.padded_bytes
         yield context.finding(
-            f"{parameter.name} ({format_bytes(taken)}) is replicated on {devices} devices",
+            f"{context.user_name(parameter)} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
             hint=f"shard it over all devices, so that each needs only {format_bytes(-(-taken // devices))}",
+            waste=Waste(taken - -(-taken // devices), None),
         )
 
 
@@ -73,7 +75,10 @@ def python_callback(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
             yield context.finding(
-                f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
+                f"{context.user_name(call)} calls back into Python",
+                call,
+                attribute_span(call, "custom_call_target"),
+                waste=Waste(_host_bytes(call), "host"),
             )
 
 
@@ -94,11 +99,12 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
     Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """
     for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
-        if not _communicates_with_host(call) or (loop := _loop_around(context, call)) is None:
+        if not _communicates_with_host(call) or _loop_around(context, call) is None:
             continue
         iterations = context.analyses.times.get(call.computation)
-        times = f"{iterations:,} times" if iterations is not None else "in every iteration"
-        yield context.finding(f"{call.name} communicates with the host {times} in {loop.name}", call)
+        times = f"in each of {iterations:,} iterations" if iterations is not None else "in every iteration"
+        message = f"{context.user_name(call)} communicates with the host {times} of a loop"
+        yield context.finding(message, call, waste=Waste(_host_bytes(call), "host"))
 
 
 @rule("HLO603", "platform-specific custom call", severity="note", needs="instructions")
@@ -141,6 +147,11 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
         if described is not None and described.api_version not in _ACCEPTED:
             message = f"{call.name} calls {described.target} with {described.api_version}"
             yield context.finding(message, call, attribute_span(call, "api_version"))
+
+
+def _host_bytes(call: Instruction) -> int:
+    """The bytes that the host receives and returns."""
+    return call.shape.padded_bytes + sum(call.operand_shape(n).padded_bytes for n in range(len(call.operands)))
 
 
 def _is_replicated(parameter: Instruction) -> bool:

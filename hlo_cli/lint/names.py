@@ -1,0 +1,77 @@
+"""Names of values as the user knows them: an argument, an operation of the program, or a place in its source."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hlo_cli.analysis.dataflow.uses import producer_of
+from hlo_cli.analysis.origin.origin import Origin
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
+
+_PLUMBING: Final = frozenset(
+    (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.GET_TUPLE_ELEMENT,
+     opcodes.OPT_BARRIER, opcodes.TUPLE)
+)  # fmt: skip
+"""Opcodes of instructions that compilers add to pass values on."""
+_MOST_STEPS: Final = 100
+
+
+def is_plumbing(instruction: Instruction) -> bool:
+    """Whether an instruction only passes on a value, so that a user of the program cannot change it.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }").entry
+    >>> [is_plumbing(each) for each in entry.instructions]
+    [False, True, False]
+    """
+    return instruction.opcode in _PLUMBING or instruction.opcode in ASYNC_CONTINUATIONS
+
+
+def name_of(instruction: Instruction, origin: Origin) -> str:
+    """The argument that a value is, else the operation of the program with its place, else the nearest instruction
+    that computes.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.origin.origins import origins_of
+    >>> text = '''ENTRY e { p = f32[4] parameter(0), metadata={op_name="params[\\\\'w\\\\']"}  q = f32[4] copy(p)
+    ... ROOT n = f32[4] negate(q), metadata={op_name="jit(f)/mlp/neg" source_file="m.py" source_line=4} }'''
+    >>> module = parse_module(text)
+    >>> [name_of(each, origins_of(module).own(each)) for each in module.instructions]
+    ["params['w']", 'p', 'mlp/neg (m.py:4)']
+    """
+    if origin.argument_name:
+        return origin.argument_name
+    if instruction.opcode == opcodes.PARAMETER and origin.op_name:
+        return origin.op_name
+    if operation := _operation(origin):
+        return f"{operation} ({_short(origin.source)})" if origin.source else operation
+    made = _computing(instruction)
+    name = made.name if not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
+    return f"{name} ({_short(origin.source)})" if origin.source else name
+
+
+def _operation(origin: Origin) -> str:
+    """The scope and the name of the operation; empty if unknown."""
+    if not origin.op_name:
+        return ""
+    leaf = origin.op_name.rpartition("/")[2]
+    return "/".join(part for part in (origin.scope, leaf) if part)
+
+
+def _short(source: str) -> str:
+    """A place without the directory."""
+    return source.replace("\\", "/").rpartition("/")[2]
+
+
+def _computing(instruction: Instruction) -> Instruction:
+    """The instruction that computes a value, before those that only pass it on."""
+    made = producer_of(instruction)
+    for _ in range(_MOST_STEPS):
+        if not made.operands or not (is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != "fusion")):
+            break
+        if made.opcode == opcodes.TUPLE:
+            break
+        made = producer_of(made.operands[0])
+    return made
