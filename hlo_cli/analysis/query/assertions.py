@@ -159,6 +159,8 @@ class _Evaluator:
         )
 
     def __call__(self, expectation: Expectation, golden: Measurement | None) -> AssertionResult:
+        if golden is None and expectation.uses_golden:
+            return AssertionResult(expectation, None, remark="the golden dump has no value for this module")
         if self._module.errors:
             return AssertionResult(expectation, False, remark="could not be evaluated: the text has errors")
         try:

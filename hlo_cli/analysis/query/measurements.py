@@ -116,7 +116,7 @@ class Measurer:
                 return exactly(term.value, unit_of_number(term))
             case Golden():
                 if golden is None:
-                    raise SkippedError("there is no golden module")
+                    raise SkippedError("no value in a golden module")
                 return golden
             case Calculation():
                 unit = unit_of_term(term, self.fields, golden=COUNT if golden is None else golden.unit)

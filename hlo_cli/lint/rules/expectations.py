@@ -49,8 +49,8 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
             yield context.finding(message, at, hint=hint, about=str(assertion), expectation=str(assertion))
 
 
-@rule("HLO902", "assertion that misses an equivalent form", severity="warning", is_default=False)
-def equivalent_form(context: LintContext) -> Iterator[Finding]:
+@rule("HLO902", "misleading assertion", severity="warning", is_default=False)
+def misleading_assertion(context: LintContext) -> Iterator[Finding]:
     """An assertion from the --expect file names an opcode that this module has in another form.
 
     Why: The TPU compiler turns dots into convolutions, and on GPU and CPU, custom calls to libraries replace matmuls,
