@@ -13,11 +13,13 @@ from typing import Final
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.partly_known import ranges_compared
 from hlo_cli.analysis.query.fields import Kind, Predicate
+from hlo_cli.analysis.query.ineffective import Caution, cautions_of
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, operation_fields
 from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
 from hlo_cli.analysis.query.measurements import Measurement, Measurer, Part, SkippedError
 from hlo_cli.analysis.query.patterns import call_matcher
 from hlo_cli.analysis.query.term_units import check_units_of
+from hlo_cli.analysis.query.unmatched import unmatched_conditions
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.assertion import Expectation, Limit, Quantity, Term, quantities_in
@@ -39,7 +41,8 @@ class AssertionResult:
     - `found` is the measured value as far as known, None for the maximum of no values; `kind` is its kind.
     - `limit` is the value that it was compared with, None if there is none.
     - `parts` are the counted instructions with values of `parts_kind`, largest first, else in the order of the text.
-    - `lowered_forms` are named opcodes that the module has in another form.
+    - `lowered_forms` are named opcodes that the module has in another form; `cautions` other reasons why the assertion
+      cannot fail. `unmatched` are parts of its conditions that no operation meets, if it passed.
     """
 
     expectation: Expectation
@@ -51,6 +54,8 @@ class AssertionResult:
     lowered_forms: tuple[LoweredForm, ...] = ()
     limit: int | float | None = None
     parts_kind: Kind = "count"
+    cautions: tuple[Caution, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     @property
     def has_computed_limit(self) -> bool:
@@ -167,7 +172,9 @@ class _Evaluator:
             result = self._evaluate(expectation, golden)
             wheres = [each.where for term in _sides(expectation) for each in quantities_in(term)]
             lowered = dict.fromkeys(form for where in wheres for form in lowered_forms(self._module, where))
-            return replace(result, lowered_forms=tuple(lowered))
+            cautions = cautions_of(self._module, expectation, self._measurer.fields)
+            unmatched = unmatched_conditions(expectation, self._measurer) if result.is_met else ()
+            return replace(result, lowered_forms=tuple(lowered), cautions=cautions, unmatched=unmatched)
         except SkippedError as skipped:
             return AssertionResult(expectation, None, remark=str(skipped))
         except HloError as error:

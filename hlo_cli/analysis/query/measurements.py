@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from itertools import product
-from math import inf, isinf, isnan
-from typing import Final
+from math import inf
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.computed import Computed, computed
 from hlo_cli.analysis.query.fields import Fields, Predicate
+from hlo_cli.analysis.query.intervals import UNBOUNDED, interval_of, result_of
 from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
 from hlo_cli.analysis.query.term_units import unit_of_term
 from hlo_cli.analysis.query.units import BYTES, COUNT, Unit, unit_of_number
@@ -152,6 +151,8 @@ class Measurer:
                 found = min(values, default=None)
             case _:
                 found = len(parts)
+        if function == "sum":
+            parts = [part for part in parts if part.value]
         direction = 1 if function == "min" else -1
         parts.sort(key=lambda part: direction * (part.value or 0))
         low, high = _range(function, found, unknown_count)
@@ -172,11 +173,9 @@ class Measurer:
             if isinstance(value, AtLeast):
                 unknown_count += 1
                 value = round(value.number) if value.number > -inf else None
-            parts.append(Part(each.instruction, value))
+            if measure is None or value is not None:
+                parts.append(Part(each.instruction, value))
         return parts, unknown_count
-
-
-_UNBOUNDED: Final = (-inf, inf)
 
 
 def _range(function: str, found: int | float | None, unknown_count: int) -> tuple[float, float]:
@@ -186,7 +185,7 @@ def _range(function: str, found: int | float | None, unknown_count: int) -> tupl
         return value, value
     match function:
         case "min":
-            return _UNBOUNDED
+            return UNBOUNDED
         case "sum" | "max":
             return -inf if found is None else found, inf
         case _:
@@ -197,17 +196,7 @@ def _calculated(symbol: ArithmeticOperator, left: Measurement, right: Measuremen
     if symbol == "/" and right.is_exact and not right.low:
         raise SkippedError("division by 0")
     unknown_count = left.unknown_count + right.unknown_count
-    ends = [_result(symbol, a, b) for a, b in product((left.low, left.high), (right.low, right.high))]
-    low, high = (min(ends), max(ends)) if symbol != "/" or right.low > 0 or right.high < 0 else _UNBOUNDED
-    found = _result(symbol, left.found or 0, right.found or 0) if right.found or symbol != "/" else None
+    low, high = interval_of(symbol, (left.low, left.high), (right.low, right.high))
+    found = result_of(symbol, left.found or 0, right.found or 0) if right.found or symbol != "/" else None
     of_parts = left if left.parts else right
     return Measurement(found, low, high, unit, unknown_count, of_parts.parts, of_parts.parts_unit)
-
-
-def _result(symbol: ArithmeticOperator, a: float, b: float) -> float:
-    if symbol == "*":
-        return a * b if a and b else 0  # also for infinity
-    if symbol == "/":
-        return a / b if b and not isinf(b) else inf if not b else 0
-    found = a + b if symbol == "+" else a - b
-    return 0 if isnan(found) else found

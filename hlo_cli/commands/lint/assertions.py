@@ -66,6 +66,7 @@ class AssertionOutcome:
     limit: int | float | None
     module: str
     path: str
+    unmatched: tuple[str, ...] = ()
 
 
 def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
@@ -113,6 +114,7 @@ def evaluate(
             each.limit if each.has_computed_limit else None,
             module.name,
             given.source.name,
+            each.unmatched,
         )
         for each in found
     )
@@ -171,13 +173,14 @@ def notes_on_skipped(
 ) -> tuple[Diagnostic, ...]:
     """A note for every assertion without a result, such as one with an unknown cost.
 
-    An assertion that no module was checked for is a warning, with `strict` an error: its section may be misspelled.
+    An assertion that no module was checked for is a warning, with `strict` an error: its section may be misspelled. So
+    is one with a condition that no operation of any module meets.
     """
     applied = {each.expectation for each in outcomes}
     evaluated = {each.expectation for each in outcomes if each.is_met is not None}
     remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.remark}
     never: Severity = "error" if strict else "warning"
-    return tuple(
+    skipped = (
         Diagnostic(
             "note" if number in applied else never,
             f"skipped '{each}': {remarks.get(number, _reason(each))}",
@@ -187,6 +190,18 @@ def notes_on_skipped(
         for number, each in enumerate(expectations)
         if number not in evaluated
     )
+    unmatched = (
+        Diagnostic(never, f"'{each}' has no effect: no operation matches {condition}", each.source, each.span)
+        for number, each in enumerate(expectations)
+        for condition in _never_matched([one.unmatched for one in outcomes if one.expectation == number])
+    )
+    return *skipped, *unmatched
+
+
+def _never_matched(by_module: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The conditions that nothing matches in any module."""
+    first = by_module[0] if by_module else ()
+    return tuple(each for each in first if all(each in unmatched for unmatched in by_module))
 
 
 def _reason(stated: Expectation) -> str:

@@ -51,25 +51,31 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
 
 @rule("HLO902", "misleading assertion", severity="warning", is_default=False)
 def misleading_assertion(context: LintContext) -> Iterator[Finding]:
-    """An assertion from the --expect file names an opcode that this module has in another form.
+    """An assertion from the --expect file cannot fail on this module, or names an opcode that has another form in it.
 
-    Why: The TPU compiler turns dots into convolutions, and on GPU and CPU, custom calls to libraries replace matmuls,
-    sorts, and other operations. An assertion about the opcode then passes or fails for the wrong reason.
+    Why: A check that cannot fail protects from nothing. The TPU compiler turns dots into convolutions, and on GPU and
+    CPU, custom calls to libraries replace matmuls, sorts, and other operations; fusions exist only after optimization,
+    and padding only on TPU. A number of bytes is never negative, so `bytes >= 0` selects nothing.
 
     Example:
-        expect = ["none(opcode == dot and dtype == f32)"]
+        expect = ["none(opcode == dot and dtype == f32)", "sum(bytes) >= 0"]
 
-    Fix: Write product, which matches a matmul in every form, or name the other form too.
+    Fix: Write product, which matches a matmul in every form, or name the other form too; else remove or correct the
+    condition. With --strict, the finding is an error.
 
     Reference: `hlo help expect`, `hlo help where`
     """
     for verdict in context.verdicts:
+        assertion = verdict.expectation
         for each in verdict.lowered_forms:
-            assertion = verdict.expectation
             number = f" ({format_count(each.count, 'instructions')} here)" if each.count else ""
             message = f"{assertion} names {each.opcode}, but {_MODULES[context.target]} {each.form} instead{number}"
             hint = "use product, which matches both" if is_product_opcode(each.opcode) else f"also name {each.form}"
             yield context.finding(message, each.first, hint=f"{hint}, in {assertion.place}", about=str(assertion))
+        for caution in verdict.cautions:
+            hint = f"{caution.hint}, in {assertion.place}" if caution.hint else f"stated in {assertion.place}"
+            message = f"{assertion}{' cannot fail' if caution.cannot_fail else ''}: {caution.message}"
+            yield context.finding(message, hint=hint, about=str(assertion))
 
 
 def _found(verdict: AssertionResult, module: Module) -> str:
