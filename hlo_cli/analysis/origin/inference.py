@@ -129,7 +129,7 @@ class Inference:
     def _sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users."""
         operands, users = self._near(instruction)
-        return Surroundings(tuple([each and each[0] for each in operands]), frozenset([each[0] for each in users]))
+        return Surroundings(tuple([each and each[:1] for each in operands]), frozenset([each[:1] for each in users]))
 
     def upward(self, value: Value) -> Instruction | None:
         """The first instruction with a source location on the way back through moves."""
