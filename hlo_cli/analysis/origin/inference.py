@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
-from hlo_cli.analysis.fusion.heroes import heroes_of, roots_of
+from hlo_cli.analysis.origin.fused import FusionSources
 from hlo_cli.analysis.origin.likeness import Likeness, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
 from hlo_cli.ir import opcodes
@@ -16,10 +16,14 @@ from hlo_cli.ir.operations import MATMULS, RUNNERS
 
 
 class Told(NamedTuple):
-    """The instruction whose source location a value takes, and what the value is to it."""
+    """The instruction whose source location a value takes, and what the value is to it.
+
+    `renamed` are pairs of scopes, near the teller and near the value, if the teller may be in another layer.
+    """
 
     teller: Instruction
     relation: str
+    renamed: tuple[tuple[str, str], ...] = ()
 
 
 class Inference:
@@ -30,7 +34,7 @@ class Inference:
         self.moves = Moves(module)
         found = ((each, place_of(each)) for each in module.instructions)
         self._place = {each: place for each, place in found if place is not None}
-        self._heroes: dict[Instruction, Instruction | None] = {}
+        self._fusions = FusionSources(self._place)
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
         self._users: dict[Computation, Users] = {}
@@ -44,36 +48,38 @@ class Inference:
         step = self.moves.step(value)
         if index:
             return self._moved(step) or self._used(value)
-        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (made := self._multi_output(instruction)) is not None:
-            return Told(made, "element of")
-        if instruction.opcode == opcodes.FUSION and (hero := self.hero(instruction)) is not None:
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (told := self._element(instruction)) is not None:
+            return told
+        if instruction.opcode == opcodes.FUSION and (hero := self._fusions.of(instruction)) is not None:
             return Told(hero, "fusion of")
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self._applying(caller[0])) is not None:
             return Told(teller, "part of")
-        if instruction.opcode != opcodes.PARAMETER:
-            if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
-                return Told(twin, "like")
-            if (told := self._common(instruction)) is not None:
-                return told
-            if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
-                return Told(twin, "like")
-            if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
-                return Told(twin, "like")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
             return Told(caller[0], "part of")
+        if instruction.opcode != opcodes.PARAMETER and (told := self._like(instruction)) is not None:
+            return told
         return self._moved(step) or self._used(value) or self._computed(instruction)
 
-    def _multi_output(self, element: Instruction) -> Instruction | None:
-        """The instruction whose metadata XLA gives to elements of a fusion: the fusion, before matmuls joined it."""
-        made = element.operands[0] if element.operands else None
-        if made is None or made.opcode != opcodes.FUSION or not made.called_computations:
+    def _element(self, instruction: Instruction) -> Told | None:
+        """Who tells about a get-tuple-element of a fusion: XLA gives it the metadata of the fusion."""
+        made = instruction.operands[0] if instruction.operands else None
+        if made is None or made.opcode != opcodes.FUSION:
             return None
-        body = made.called_computations[0]
-        first = roots_of(body)[:1]
-        if first and first[0] in self._place and any(each.opcode in MATMULS for each in body.instructions):
-            return first[0]
-        return made if made in self._place else self.hero(made)
+        teller = self._fusions.of_elements(made) or (made if made in self._place else self._fusions.of(made))
+        return Told(teller, "element of") if teller is not None else None
+
+    def _like(self, instruction: Instruction) -> Told | None:
+        """An instruction that is alike, from the same scope if there is one, or a user between equal lines."""
+        if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
+            return Told(twin, "like")
+        if (told := self._common(instruction)) is not None:
+            return told
+        if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
+            return Told(twin, "like")
+        if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
+            return Told(twin, "like", tuple(_paired(self._near(twin), self._near(instruction))))
+        return None
 
     def _moved(self, step: Step | None) -> Told | None:
         teller = self.upward(step.value) if step is not None else None
@@ -144,7 +150,7 @@ class Inference:
             if value[0] in self._place and not value[1]:
                 found = value[0] if value[0].opcode != opcodes.CONSTANT else None
                 break
-            if value[0].opcode == opcodes.FUSION and not value[1] and (found := self.hero(value[0])) is not None:
+            if value[0].opcode == opcodes.FUSION and not value[1] and (found := self._fusions.of(value[0])) is not None:
                 break
             step = self.moves.step(value)
             if step is None:
@@ -179,19 +185,6 @@ class Inference:
             known[each] = found
         return found
 
-    def hero(self, fusion: Instruction) -> Instruction | None:
-        """The instruction that a fusion is for: its hero, else its root, else the last with a source location."""
-        if fusion not in self._heroes:
-            self._heroes[fusion] = self._hero(fusion)
-        return self._heroes[fusion]
-
-    def _hero(self, fusion: Instruction) -> Instruction | None:
-        body: Computation | None = fusion.called_computations[0] if fusion.called_computations else None
-        if body is None:
-            return None
-        choices = (*heroes_of(body), *roots_of(body), *reversed(body.instructions))
-        return next((each for each in choices if each in self._place), None)
-
     def is_sourced(self, instruction: Instruction) -> bool:
         """Whether an instruction has a source location of its own."""
         return instruction in self._place
@@ -219,6 +212,14 @@ def _nearest_users(module: Module, inference: Inference) -> dict[Value, Instruct
                         further.append(before)
             near = further
     return found
+
+
+def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]]:
+    """Scopes of operands and users of two instructions that are alike."""
+    pairs = [*zip(sorted(there.users), sorted(here.users), strict=False)]
+    for one, other in (*pairs, *zip(there.operands, here.operands, strict=False)):
+        if one is not None and other is not None and one[0] == other[0]:
+            yield one[1], other[1]
 
 
 def _operands(instruction: Instruction) -> list[Value]:
