@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
@@ -37,6 +38,7 @@ class Inference:
         self._fusions = FusionSources(self._place)
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
+        self._computations = module.computations
         self._users: dict[Computation, Users] = {}
         self._surroundings: dict[Instruction, Surroundings] = {}
         self._down = _nearest_users(module, self)
@@ -96,7 +98,24 @@ class Inference:
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self.upward((caller[0], ()))) is not None:
             return Told(teller, "part of")
-        return None
+        teller = self._computed_from.get(instruction)
+        return Told(teller, "computed from") if teller is not None else None
+
+    @cached_property
+    def _computed_from(self) -> dict[Instruction, Instruction]:
+        """For each instruction the first teller among those that it is computed from, callers before callees."""
+        found: dict[Instruction, Instruction] = {}
+        for each in (each for computation in reversed(self._computations) for each in computation.instructions):
+            for value in _operands(each):
+                teller = self.upward(value) or found.get(value[0])
+                if teller is not None:
+                    found[each] = teller
+                    break
+            else:
+                caller = self.moves.first_caller.get(each.computation)
+                if each.opcode == opcodes.PARAMETER and caller is not None and caller[0] in found:
+                    found[each] = found[caller[0]]
+        return found
 
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
@@ -138,7 +157,7 @@ class Inference:
         return Surroundings(tuple([each and each[:1] for each in operands]), frozenset([each[:1] for each in users]))
 
     def upward(self, value: Value) -> Instruction | None:
-        """The first instruction with a source location on the way back through moves."""
+        """The first instruction with a source location back through moves; not a constant, as these are shared."""
         known, passed = self._up, list[Value]()
         found: Instruction | None = None
         while True:
@@ -147,20 +166,23 @@ class Inference:
                 break
             known[value] = None
             passed.append(value)
-            if value[0] in self._place and not value[1]:
-                found = value[0] if value[0].opcode != opcodes.CONSTANT else None
-                break
-            if value[0].opcode == opcodes.FUSION and not value[1] and (found := self._fusions.of(value[0])) is not None:
+            if not value[1] and (found := self._teller(value[0])) is not None:
                 break
             step = self.moves.step(value)
             if step is None:
                 break
             value = step.value
+        found = found if found is not None and not _is_filler(found) else None
         for each in reversed(passed):
-            if found is None and each[0] in self._place and each[0].opcode != opcodes.CONSTANT:
+            if found is None and each[0] in self._place and not _is_filler(each[0]):
                 found = each[0]
             known[each] = found
         return found
+
+    def _teller(self, instruction: Instruction) -> Instruction | None:
+        if instruction in self._place:
+            return instruction
+        return self._fusions.of(instruction) if instruction.opcode == opcodes.FUSION else None
 
     def argument(self, value: Value) -> Instruction | None:
         """The entry parameter that a value is, moved; None if it is computed."""
@@ -212,6 +234,13 @@ def _nearest_users(module: Module, inference: Inference) -> dict[Value, Instruct
                         further.append(before)
             near = further
     return found
+
+
+def _is_filler(instruction: Instruction) -> bool:
+    """Whether a value is a constant or filled with one, which passes share among the places that use it."""
+    if instruction.opcode == opcodes.BROADCAST and instruction.operands:
+        return instruction.operands[0].opcode == opcodes.CONSTANT
+    return instruction.opcode in (opcodes.CONSTANT, opcodes.IOTA)
 
 
 def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]]:
