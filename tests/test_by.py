@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -228,3 +228,75 @@ def test_a_module_without_metadata_has_one_row_of_unknown_source() -> None:
 
 def test_other_keys_are_in_parentheses() -> None:
     assert all(key[0] + key[-1] == "()" for key in OTHER_KEYS)
+
+
+@pytest.mark.parametrize("by", CAUSES)
+@dumps
+def test_padding_by_cause_adds_up(folder: Path, by: By, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("layout", str(folder), "--module", _module_name(folder))
+    rows = rows_of(answer(capsys, *arguments, "--by", by), f"{by}s")
+    plain = answer(capsys, *arguments)["answer"]
+    for name in ("logical_bytes", "padded_bytes", "padding_bytes", "saving_bytes"):
+        assert sum(column(rows, name)) == plain[name], name
+    assert sum(column(rows, "count")) == plain["values"]
+    _check_rows(rows, by, "padded_bytes", lambda row: (-row["padding_bytes"], -row["padded_bytes"], row[by]))
+
+
+@pytest.mark.parametrize("chip", [(), ("--chip", "v5e")], ids=["", "chip"])
+@pytest.mark.parametrize("by", CAUSES)
+@dumps
+def test_kernels_by_cause_add_up(
+    folder: Path, by: By, chip: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("fuse", str(folder), "--module", _module_name(folder), *chip)
+    rows = rows_of(answer(capsys, *arguments, "--by", by), f"by_{by}")
+    plain = answer(capsys, *arguments)
+    kinds, kernels = rows_of(plain, "kernel_kinds"), rows_of(plain, "kernels")
+    for name in ("kernels", "transfers", "flops", "bytes"):
+        assert sum(column(rows, name)) == sum(number or 0 for number in column(kinds, name)), name
+    assert sum(column(rows, "saved_bytes")) == plain["answer"]["saved_bytes"]
+    times = [each["execution_count"] if isinstance(each["execution_count"], int) else 1 for each in kernels]
+    for name in ("flops", "bytes"):
+        whole = sum(each[name] * often for each, often in zip(kernels, times, strict=True))
+        assert sum(column(rows, f"total_{name}")) == whole
+    if chip:
+        known = [(each["estimated_seconds"], often) for each, often in zip(kernels, times, strict=True)]
+        kinds_of = column(kernels, "kernel_kind")
+        whole_seconds = sum(
+            seconds * often
+            for (seconds, often), kind in zip(known, kinds_of, strict=True)
+            if kind != "transfer" and isinstance(seconds, float | int)
+        )
+        assert sum(row["total_seconds"] or 0 for row in rows) == pytest.approx(whole_seconds)
+    cost = "total_seconds" if chip else "total_bytes"
+    _check_rows(rows, by, "total_bytes", lambda row: -(row[cost] or 0))
+
+
+@pytest.mark.parametrize("chip", [(), ("--chip", "v5e")], ids=["", "chip"])
+@pytest.mark.parametrize("by", CAUSES)
+@dumps
+def test_transfers_by_cause_add_up(
+    folder: Path, by: By, chip: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("schedule", str(folder), "--module", _module_name(folder), *chip)
+    whole = answer(capsys, *arguments, "--by", by)["tables"]
+    plain = answer(capsys, *arguments)["answer"]
+    rows = whole[f"by_{by}"]["rows"]
+    for name in ("pairs", "exposed", "exposed_bytes", "synchronous", "synchronous_bytes"):
+        assert sum(column(rows, name)) == plain[name], name
+    assert sum(column(rows, "bytes")) == plain["bytes"] + plain["synchronous_bytes"]
+    if chip:
+        exposed, synchronous = (
+            plain[f"known_{name}"] if plain[name] is None and f"known_{name}" in plain else plain[name]
+            for name in ("exposed_seconds", "synchronous_seconds")
+        )
+        assert sum(row["exposed_seconds"] or 0 for row in rows) == pytest.approx((exposed or 0) + (synchronous or 0))
+    first = "exposed_seconds" if chip else "exposed_bytes"
+    _check_rows(rows, by, "bytes", lambda row: -(row[first] or 0) - (0 if chip else row["synchronous_bytes"]))
+
+
+def _check_rows(rows: Sequence[Mapping[str, Any]], by: By, cost: str, rank: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Rows are sorted, keys are distinct, and inferred bytes are a part of the row's."""
+    assert [rank(row) for row in rows] == sorted(rank(row) for row in rows)
+    assert len(set(column(rows, by))) == len(rows)
+    assert all(0 <= row["inferred_bytes"] <= row[cost] for row in rows)

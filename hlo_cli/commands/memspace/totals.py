@@ -113,7 +113,7 @@ def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], 
     if not any(size for _, size in costs):
         return f"No values are live in {space.name}"
     place = f"at the {space.name} peak" if step is None else f"in {space.name} at {step_label(memory, step)}"
-    return describe_costs(costs, cause, noun="values", verb="hold", amount=BYTES, place=place)
+    return describe_costs(costs, cause, noun="values", verb=("hold", "holds"), amount=BYTES, place=place)
 
 
 def _groups(
