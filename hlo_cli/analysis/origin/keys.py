@@ -86,11 +86,9 @@ class Keys:
         found = self._known.get((instruction, index))
         if found is None:
             found = self._key(instruction, index)
-            for result in (
-                _RESULTS if not index and found.text == UNKNOWN_KEY and instruction.opcode.endswith("-start") else ()
-            ):
-                if found.text == UNKNOWN_KEY and subshape(instruction.shape, result) is not None:
-                    found = self._key(instruction, result)
+            if found.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
+                results = (self._key(instruction, at) for at in _RESULTS if subshape(instruction.shape, at) is not None)
+                found = next((key for key in results if key.text != UNKNOWN_KEY), found)
             self._known[instruction, index] = found
         return found
 

@@ -106,7 +106,7 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
         *(times if has_times else ()),
         Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0),
         Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=has_synchronous),
-        Column("bytes", "all", "bytes", total="sum"),
+        Column("bytes", "bytes", "bytes", total="sum"),
         Column("pairs", "async", "count", total="sum", person=bool(selected.intervals)),
         Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120),
         Column("synchronous", "sync", "count", total="sum", person=has_synchronous),
