@@ -9,6 +9,7 @@ from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.fusion.fusions import fusions_of
 from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.commands.by.columns import next_command
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
@@ -197,4 +198,7 @@ def _notes(chosen: Sequence[_Work]) -> Iterator[Diagnostic]:
 
 
 def _next(argument: str, table: Table, by: By) -> tuple[str, ...]:
-    return ()
+    if not argument or argument == "-":
+        return ()
+    keys = [str(row[table.column_index(by)]) for row in table.rows]
+    return next_command(f"hlo fuse {argument} --cost", by, keys, condition="kernel")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.origin.keys import By, Keys
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
+from hlo_cli.commands.by.columns import next_command, with_origins
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.words import BYTES, SECONDS, Verb, describe_costs
@@ -62,7 +63,9 @@ def report_of_causes(
     whole = report_of_pairs(loaded, overlap, within=within, where=None, argument=argument, selected=selected)
     skipped: tuple[Diagnostic, ...] = ()
     if where is not None:
-        kept, skipped = matching_rows(where, pairs_table(overlap, selected.intervals, selected.times))
+        table = pairs_table(overlap, selected.intervals, selected.times)
+        starts = [(each.pair.start, ()) for each in selected.intervals]
+        kept, skipped = matching_rows(where, with_origins(table, starts, loaded.module, where))
         selected = replace(selected, intervals=tuple(selected.intervals[at] for at in kept), synchronous={})
     found = tuple(_transfers(selected))
     if not found:
@@ -173,4 +176,7 @@ def _is_any(costs: Sequence[tuple[str, float]]) -> bool:
 
 
 def _next(argument: str, table: Table, by: By) -> tuple[str, ...]:
-    return ()
+    if not argument or argument == "-":
+        return ()
+    keys, pairs = table.column_index(by), table.column_index("pairs")
+    return next_command(f"hlo schedule {argument}", by, [str(row[keys]) for row in table.rows if row[pairs]])
