@@ -158,7 +158,7 @@ def test_memory_by_cause_adds_up(folder: Path, capsys: pytest.CaptureFixture[str
             assert sum(column(held, "bytes")) == space["peak_bytes"]
             assert sum(column(held, "all_bytes")) == space["padded_bytes"]
             assert sum(column(held, "all_values")) == space["values"]
-            _check_rows(held, by, "bytes", lambda row, by=by: (-row["bytes"], -row["all_bytes"], row[by]))
+            _check_rows(held, by, "bytes", _by(by, "bytes", "all_bytes"))
         live = rows_of(found, "live_values")
         assert sum(column(rows, "values")) == len(live)
         assert sum(column(rows, "padding_bytes")) == sum(row["bytes"] - row["logical_bytes"] for row in live)
@@ -218,10 +218,9 @@ def test_the_default_report_has_the_same_rows(by: By, capsys: pytest.CaptureFixt
 
 
 def test_a_module_without_metadata_has_one_row_of_unknown_source() -> None:
-    text = "r = f32[2] negate(f32[2] p)"
-    assert {keys_of(parse_module(text), by)(parse_module(text).entry.root) for by in ("source", "scope")} == {
-        UNKNOWN_KEY
-    }
+    module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    causes: tuple[By, ...] = ("source", "scope")
+    assert {keys_of(module, by)(module.instruction("r")) for by in causes} == {UNKNOWN_KEY}
 
 
 def test_other_keys_are_in_parentheses() -> None:
@@ -237,7 +236,7 @@ def test_padding_by_cause_adds_up(folder: Path, capsys: pytest.CaptureFixture[st
         for name in ("logical_bytes", "padded_bytes", "padding_bytes", "saving_bytes"):
             assert sum(column(rows, name)) == plain[name], name
         assert sum(column(rows, "count")) == plain["values"]
-        _check_rows(rows, by, "padded_bytes", lambda row, by=by: (-row["padding_bytes"], -row["padded_bytes"], row[by]))
+        _check_rows(rows, by, "padded_bytes", _by(by, "padding_bytes", "padded_bytes"))
 
 
 @dumps
@@ -280,6 +279,11 @@ def test_transfers_by_cause_add_up(folder: Path, chip: tuple[str, ...], capsys: 
             ]
             assert sum(row["exposed_seconds"] or 0 for row in rows) == pytest.approx(sum(known))
         _check_rows(rows, by, "bytes", lambda row: -(row[first] or 0) - (0 if chip else row["synchronous_bytes"]))
+
+
+def _by(by: By, *names: str) -> Callable[[Mapping[str, Any]], Any]:
+    """The order of rows with the largest numbers first, then by key."""
+    return lambda row: (*(-row[name] for name in names), row[by])
 
 
 def _check_rows(rows: Sequence[Mapping[str, Any]], by: By, cost: str, rank: Callable[[Mapping[str, Any]], Any]) -> None:

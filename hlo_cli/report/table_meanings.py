@@ -23,6 +23,9 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "lines": "lines of the text, one for each instruction",
             "instruction": "parts of the instruction and their meaning",
             "operands": "operands of the instruction",
+            "origin": "facts on the origin of the instruction",
+            "stack": "calls in the user's program that made the instruction, the innermost first",
+            "moves": "values that the instruction copies, prefetches, or passes on, the nearest first",
             "second_instruction": "parts of a further instruction in a message",
             "third_instruction": "parts of a further instruction in a message",
             "errors": "error messages in a text",
@@ -65,6 +68,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "memspace": {
             "live_values": "values live at the peak or at the given step",
             "spaces": "memory spaces with their peaks and limits",
+            "suggestions": "changes that lower the peak, each on top of the earlier ones",
             "by_scope": "live values, summed by scope",
             "by_op_name": "live values, summed by op_name",
             "by_source": "live values, summed by source line",
@@ -137,6 +141,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "diff": {
+            "statements": "statements about what happened, then the changes that none explains",
+            "collectives": "collectives by kind before and after",
             "changes": "instructions that were changed, added, removed, or moved",
             "memory": "memory metrics before and after",
             "costs": "cost metrics before and after",
