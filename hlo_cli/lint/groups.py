@@ -59,6 +59,19 @@ def general_name(name: str, origin: Origin) -> str:
     return generalize(name.removesuffix(place)) + place if place and name.endswith(place) else generalize(name)
 
 
+def layer_of(origin: Origin) -> str:
+    """The arguments of all layers to which an argument belongs; empty for other values.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''ENTRY e { ROOT p = f32[] parameter(0), metadata={op_name="params['layers'][3]['w']"} }'''
+    >>> layer_of(Origin(argument=parse_module(text).entry.root))
+    "params['layers'][*][…]"
+    """
+    general = generalize(origin.argument_name)
+    layer, star, rest = general.rpartition("[*]")
+    return f"{layer}{star}[…]" if star and rest else ""
+
+
 def value_of(instruction: Instruction) -> Instruction:
     """The instruction that makes the array that an instruction moves: through copies, prefetches, and bitcasts.
 

@@ -55,6 +55,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
                 user,
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 subject=kernel,
+                other=user,
             )
 
 
@@ -186,6 +187,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 waste=Waste(2 * kernel.shape.padded_bytes),
+                other=users[0],
             )
 
 

@@ -203,6 +203,7 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
                     given.instruction,
                     shape_span(context.module, given.instruction),
                     waste=Waste(allocation.size, None),
+                    other=kernel,
                     hint=f"alias result {result} with parameter {given.instruction.parameter_number}",
                 ),
             )
