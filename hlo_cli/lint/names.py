@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.uses import producer_of
+from hlo_cli.analysis.origin.keys import program_frame
 from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -15,6 +16,8 @@ _PLUMBING: Final = frozenset(
      opcodes.OPT_BARRIER, opcodes.TUPLE)
 )  # fmt: skip
 """Opcodes of instructions that compilers add to pass values on."""
+_WINDOWS: Final = "\\"
+"""The separator of folders on Windows."""
 _MOST_STEPS: Final = 100
 
 
@@ -59,8 +62,8 @@ def place_of(origin: Origin) -> str:
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
     (' (model.py:92)', '')
     """
-    short = origin.source.replace("\\", "/").rpartition("/")[2]
-    return f" ({short})" if short else ""
+    frame = program_frame(origin.stack)
+    return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
 
 
 def _operation(origin: Origin) -> str:
