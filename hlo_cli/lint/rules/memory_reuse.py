@@ -18,6 +18,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.dataflow import derives_from
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -117,14 +118,15 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
             copies.setdefault(key, []).append(transfer)
     for (source, shape, _), repeated in copies.items():
         if len(repeated) > 1 and _is_large(context, repeated[1]):
+            name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
             once = waste_of_copy(source.shape, shape)
             again = len(repeated) - 1
             yield context.finding(
-                f"{context.user_name(source)} ({format_bytes(shape.padded_bytes)}) is copied into "
-                f"{space_name(repeated[1].to_space, 'tpu')} more than once",
+                f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
                 repeated[1].instruction,
                 waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
                 subject=source,
+                common=Common(f"{name} is copied into {space} more than once"),
             )
 
 
@@ -204,6 +206,7 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
                     shape_span(context.module, given.instruction),
                     waste=Waste(allocation.size, None),
                     other=kernel,
+                    common=Common(f"{context.user_name(given.instruction)} could be donated", is_whole_argument=True),
                     hint=f"alias result {result} with parameter {given.instruction.parameter_number}",
                 ),
             )

@@ -14,6 +14,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -53,7 +54,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
                 start,
                 hint=_hint(kernels),
                 waste=_waste(interval),
-                common=what,
+                common=Common(what),
             )
 
 
@@ -84,7 +85,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
                 start,
                 hint=_hint(kernels),
                 waste=_waste(interval),
-                common=what,
+                common=Common(what),
             )
 
 
@@ -119,7 +120,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
                 collective,
                 hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
-                common=what,
+                common=Common(what),
             )
 
 
