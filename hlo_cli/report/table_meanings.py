@@ -155,7 +155,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "lint": {
-            "findings": "findings in the order of the text",
+            "findings": "findings: errors first, then by cost",
+            "groups": "groups of findings with one cause",
             "assertions": "assertions and their results",
             "rules": "rules",
             "settings": "settings with their values",
@@ -170,7 +171,7 @@ def table_names(command: str) -> tuple[str, ...]:
     """The names of the tables that a command can write.
 
     >>> table_names("lint")
-    ('findings', 'assertions', 'rules', 'settings', 'modules')
+    ('findings', 'groups', 'assertions', 'rules', 'settings', 'modules')
     """
     return tuple(TABLE_MEANINGS.get(command, ()))
 

@@ -15,6 +15,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -176,10 +177,12 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= context.settings.min_argument_bytes and not parameter.is_root and not context.users[parameter]:
+            name = f"the argument {context.user_name(parameter)}"
             yield context.finding(
-                f"the argument {context.user_name(parameter)} ({format_bytes(taken)}) is never read",
+                f"{name} ({format_bytes(taken)}) is never read",
                 parameter,
                 waste=Waste(taken, None),
+                common=Common(f"{name} is never read"),
             )
 
 
