@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hlo_cli.analysis.peak_advice.suggestions import Donate, Suggestion, suggestions
+from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, Suggestion, suggestions
 from peak_compiling import Compiled, compile_all
 
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
@@ -27,11 +28,21 @@ TOLERANCE = 0.05
 
 def job_of(program: str, found: tuple[Suggestion, ...]) -> dict[str, Any]:
     """The job that makes all of the changes."""
-    job: dict[str, Any] = {"program": program, "donate": []}
+    donate: list[str] = []
+    formats: dict[int, tuple[int, ...]] = {}
+    results: dict[int, tuple[int, ...]] = {}
     for each in found:
-        if isinstance(each.change, Donate):
-            job["donate"] += [donor.name for donor in each.change.donors]
-    return job
+        match each.change:
+            case Donate(donors=donors):
+                donate += [donor.name for donor in donors]
+            case ChangeLayouts(layouts=layouts):
+                for layout in layouts:
+                    order = layout.layout.minor_to_major
+                    if isinstance(layout.array, Argument):
+                        formats[layout.array.number] = order
+                    else:
+                        results[layout.array.index[0] if layout.array.index else 0] = order
+    return {"program": program, "donate": donate, "formats": formats, "results": results}
 
 
 def check(topology: str, programs: list[str], place: Path) -> Mapping[str, int]:
