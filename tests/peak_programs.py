@@ -222,6 +222,47 @@ def random_program(seed: int) -> Program:
     return run, given
 
 
+def large_program(seed: int) -> Program:
+    """One or two operations on an array of odd sizes that is too large for on-chip memory, and wants some order."""
+    chosen = random.Random(seed)
+    kind = chosen.choice((jnp.float32, jnp.float32, jnp.bfloat16, jnp.int32))
+    sizes = (
+        chosen.choice((48, 96, 200)),
+        chosen.choice((113, 225, 300)),
+        chosen.choice((113, 250)),
+        chosen.randint(3, 40),
+    )
+
+    def run(x: Any, kernel: Any) -> Any:
+        pick = random.Random(seed)
+        values = [x]
+        for _ in range(pick.randint(1, 2)):
+            given, axis = values[-1], pick.randrange(4)
+            values.append(
+                pick.choice(
+                    (
+                        lambda v, a: jnp.cumsum(v, a),
+                        lambda v, a: jnp.sort(v, a),
+                        lambda v, a: jnp.moveaxis(v, a, 0) + 1,
+                        lambda v, a: v.reshape(v.shape[0] * v.shape[1], -1) * 2,
+                        lambda v, a: jnp.flip(v, a) + v,
+                        lambda v, a: _convolve(v, kernel),
+                        lambda v, a: _convolve(v, kernel),
+                        lambda v, a: v[jnp.arange(0, v.shape[0], 2)] + 1,
+                    )
+                )(given, min(axis, given.ndim - 1))
+            )
+        return values[-1] if pick.random() < 0.5 else (values[-1], values[0].sum())
+
+    return run, {"x": shape(*sizes, dtype=kind), "kernel": shape(3, 3, sizes[3], 5, dtype=kind)}
+
+
+def _convolve(images: Any, kernel: Any) -> Any:
+    if images.ndim != 4 or images.shape[3] != kernel.shape[2] or images.dtype == jnp.int32:
+        return images * 2
+    return lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 F = shape
 PROGRAMS: Mapping[str, Program] = {
     "sgd": (sgd, {"params": layers(4, 512), "x": F(256, 512), "y": F(256, 512)}),
@@ -268,7 +309,9 @@ PROGRAMS: Mapping[str, Program] = {
 
 
 def program(name: str) -> Program:
-    """A program of the list, or a random one by its seed."""
+    """A program of the list, or a random one by its seed: `7`, or `large7`."""
+    if name.startswith("large"):
+        return large_program(int(name[5:]))
     return PROGRAMS[name] if name in PROGRAMS else random_program(int(name))
 
 
