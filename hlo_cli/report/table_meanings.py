@@ -68,6 +68,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "memspace": {
             "live_values": "values live at the peak or at the given step",
             "spaces": "memory spaces with their peaks and limits",
+            "suggestions": "changes that lower the peak, each on top of the earlier ones",
             "by_scope": "live values, summed by scope",
             "by_op_name": "live values, summed by op_name",
             "by_source": "live values, summed by source line",
@@ -132,6 +133,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "diff": {
+            "statements": "statements about what happened, then the changes that none explains",
+            "collectives": "collectives by kind before and after",
             "changes": "instructions that were changed, added, removed, or moved",
             "memory": "memory metrics before and after",
             "costs": "cost metrics before and after",

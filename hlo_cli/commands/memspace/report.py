@@ -8,14 +8,13 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
-from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
 from hlo_cli.analysis.origin.keys import Keys
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
+from hlo_cli.commands.memspace.peak_advice import advice_parts
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
 from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
 from hlo_cli.commands.shared.chips import mismatch
@@ -23,12 +22,11 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run, Text
+from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 
 _MOSTLY_PADDING = 0.5
@@ -156,8 +154,8 @@ def _parts(
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
     parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
-    if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
-        parts.append(advice)
+    if step is None and len(spaces) == 1:
+        parts += advice_parts(memory, spaces[0])
     return tuple(parts) if memory.spaces else (table,)
 
 
@@ -218,30 +216,6 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     words.append(f", and {format_count(len(rows) - _MAX_NAMES, 'more values')}" if len(rows) > _MAX_NAMES else "")
     would = "would make it fit" if bytes_ >= fit.excess_bytes else "would not be enough"
     return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
-
-
-def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
-    found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
-    if not found:
-        return None
-    lines = tuple(_in_words(memory, suggestion, is_first=not at) for at, suggestion in enumerate(found))
-    return Passage("advice", lines, title=f"To reduce peak {space.name}")
-
-
-def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
-    first = suggestion.reordered[0]
-    same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = index_text(first.better.layout.minor_to_major)
-    line: list[str | Run] = ["Store " if is_first else "Also store "]
-    for at, other in enumerate(same[:_MAX_NAMES]):
-        line += [" and "] if at else []
-        line.append(Run(str(other.value), "name"))
-    each = " each" if len(same) > 1 else ""
-    line.append(f" in dimension order {order} ({format_bytes(first.better.padded_bytes)}{each})")
-    if others := len(suggestion.reordered) - len(same[:_MAX_NAMES]):
-        line.append(f" and reorder {format_count(others, 'more values')}")
-    peak = f"peak drops to {format_bytes(suggestion.peak_bytes)} at {step_label(memory, suggestion.peak)}"
-    return *line, f": {peak}"
 
 
 def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
