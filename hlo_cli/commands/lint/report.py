@@ -56,7 +56,7 @@ def report_of(
         numbers |= numbers_of(expectations, result.outcomes)
         findings = replace(findings, checks=checks_of(expectations, result.outcomes))
         parts = (findings, table_of(expectations, result.outcomes))
-        notes = (*notes, *notes_on_skipped(expectations, result.outcomes))
+        notes = (*notes, *notes_on_skipped(expectations, result.outcomes, strict=settings.strict))
     return Report(
         "lint",
         answer,

@@ -13,7 +13,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.truncate import shorten_text
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Role, Run
-from hlo_cli.source import Diagnostic, Severity
+from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 MAX_DIAGNOSTICS = 20
 MAX_NOTES = 3
@@ -57,7 +57,7 @@ def render_diagnostics(
 
 
 def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = False) -> Iterator[str]:
-    """The notes: at most three unless `verbose`, and equal notes once with their count.
+    """The notes: at most three unless `verbose`, and equal notes once with their count; warnings come first.
 
     >>> notes = [Diagnostic("note", f"attribute {name} kept as text") for name in "abcdea"]
     >>> print("".join(render_notes(notes, Style())), end="")
@@ -67,11 +67,13 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     note: 2 more notes; use --verbose to show all
     """
     paint = painter(color=style.color)
-    times = Counter(map(_note, notes))
+    ordered = sorted(notes, key=lambda note: SEVERITIES.index(note.severity))
+    times = Counter((note.severity, _note(note)) for note in ordered)
     shown = len(times) if verbose else MAX_NOTES
-    for text, number in islice(times.items(), shown):
+    for (severity, text), number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
-        words = (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}"))
+        role = "quiet" if severity == "note" else COLORS[severity]
+        words = (Run(f"{severity}:", role), Run(f" {_message(text, style)}{again}"))
         for line in _broken(words, style.prose_room, style):
             yield paint(line) + "\n"
     if len(times) > shown:
