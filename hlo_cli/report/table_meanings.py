@@ -143,6 +143,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "diff": {
             "statements": "statements about what happened, then the changes that none explains",
             "collectives": "collectives by kind before and after",
+            "conditions": "conditions of --fail-on and whether they hold",
+            "causes": "changes and costs by source line, scope, or argument",
             "changes": "instructions that were changed, added, removed, or moved",
             "memory": "memory metrics before and after",
             "costs": "cost metrics before and after",
