@@ -7,9 +7,8 @@ from io import BytesIO
 
 import pytest
 
-from hlo_cli import HloError, memory_analysis, parse_module, parse_shape
+from hlo_cli import HloError, parse_module, parse_shape
 from hlo_cli.analysis.dataflow.users import users_among
-from hlo_cli.analysis.memory.peak_reduction import _lowered
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.lint.dataflow import transitive_uses
@@ -93,16 +92,6 @@ def test_groups_of_features_divide_them(given: int, taken: int, made: int, group
         return
     with pytest.raises(HloError, match=message):
         infer_shape(root)
-
-
-def test_a_buffer_of_two_values_that_live_together_is_made_smaller_once() -> None:
-    """What is updated in place lives until the update, which lives from then on: one buffer at that step."""
-    space = memory_analysis(parse_module("ENTRY e { ROOT p = f32[8] parameter(0) }")).spaces[0]
-    value = space.values[0]
-    overlapping = [replace(value, start=2, end=5), replace(value, start=0, end=3)]
-    assert list(_lowered([10] * 7, overlapping, 4)) == [6] * 6 + [10]
-    apart = [replace(value, start=0, end=1), replace(value, start=3, end=3), replace(value, start=3, end=3)]
-    assert list(_lowered([10] * 5, apart, 4)) == [6, 6, 10, 6, 10]
 
 
 @pytest.mark.parametrize(("size", "is_fine"), [(2**63 - 1, True), (2**63, False), (2**64, False)])

@@ -8,6 +8,7 @@ operand of its first caller, the result of a fusion or loop the root of its body
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
@@ -32,7 +33,6 @@ class Step(NamedTuple):
 
 _RELATIONS: Final = {
     opcodes.ADD_DEPENDENCY: "same value as",
-    opcodes.ALL_GATHER: "all-gather of",
     opcodes.BITCAST: "bitcast of",
     opcodes.CONVERT: "conversion of",
     opcodes.COPY: "copy of",
@@ -45,8 +45,25 @@ _RELATIONS: Final = {
     opcodes.TRANSPOSE: "transpose of",
 }
 """Opcodes whose result is their first operand, moved, with the relation between the two."""
+_EXCHANGES: Final = {
+    opcodes.ALL_GATHER: ("all-gather of", True),
+    opcodes.ALL_REDUCE: ("all-reduce of", False),
+    opcodes.ALL_REDUCE_DONE: ("all-reduce of", False),
+    opcodes.ALL_REDUCE_START: ("all-reduce of", False),
+    opcodes.ALL_TO_ALL: ("all-to-all of", True),
+    opcodes.COLLECTIVE_PERMUTE: ("collective-permute of", True),
+    opcodes.REDUCE_SCATTER: ("reduce-scatter of", False),
+    "collective-broadcast": ("collective-broadcast of", True),
+}
+"""Collectives with one result for each operand, with the relation between the two, and whether the data is the same."""
 _TUPLED: Final = frozenset((opcodes.ADD_DEPENDENCY, opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
 """Of these, the opcodes that keep the indices of a tuple."""
+_EXCHANGED: Final = {
+    opcodes.ALL_GATHER_DONE: "all-gather of",
+    opcodes.ALL_GATHER_START: "all-gather of",
+    opcodes.COLLECTIVE_PERMUTE_DONE: "collective-permute of",
+    opcodes.COLLECTIVE_PERMUTE_START: "collective-permute of",
+}
 _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 
 
@@ -76,6 +93,8 @@ class Moves:
         opcode = instruction.opcode
         if (relation := _RELATIONS.get(opcode)) is not None:
             return _operand(instruction, 0, index if opcode in _TUPLED else (), relation)
+        if (exchange := _EXCHANGES.get(opcode)) is not None:
+            return _exchanged(instruction, index, *exchange)
         if (rule := _RULES.get(opcode)) is not None:
             return rule(self, instruction, index)
         if is_async_start(opcode):
@@ -83,6 +102,14 @@ class Moves:
         if is_async_end(opcode):
             return self._async_end(instruction, index)
         return None
+
+    def chain(self, value: Value) -> Iterator[Step]:
+        """The steps back from a value as long as the data is the same."""
+        seen = {value}
+        while (step := self.step(value)) is not None and step.is_same and step.value not in seen:
+            yield step
+            value = step.value
+            seen.add(value)
 
     def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
         """Whether a loop's body returns an element of its parameter unchanged."""
@@ -125,12 +152,11 @@ class Moves:
         words = _copied(start) if start is not None and start.opcode == opcodes.COPY_START else "copy of"
         return _operand(instruction, 0, (0,), words)
 
-    def _gather_start(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
-        at = index[1] if len(index) > 1 else 0
-        return _operand(instruction, at, (), "all-gather of")
+    def _started(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, index[1] if len(index) > 1 else 0, (), _EXCHANGED[instruction.opcode])
 
-    def _gather_done(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
-        return _operand(instruction, 0, (1, *index), "all-gather of")
+    def _done(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, 0, (1, *index), _EXCHANGED[instruction.opcode])
 
     def _while(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
         body = instruction.called_computations[0] if instruction.called_computations else None
@@ -189,6 +215,14 @@ class Moves:
         return _operand(instruction, 0, (1, *index) if is_done else index, "result of")
 
 
+def _exchanged(instruction: Instruction, index: ShapeIndex, relation: str, is_same: bool) -> Step | None:
+    """The step back through a collective; the data of the others is told by the first operand."""
+    if instruction.opcode.endswith("-done"):
+        return _operand(instruction, 0, index, relation, is_same=is_same)
+    is_element = len(instruction.operands) > 1 and len(index) == 1
+    return _operand(instruction, index[0] if is_element else 0, (), relation, is_same=is_same)
+
+
 def _copied(start: Instruction) -> str:
     """What a copy-start makes: a prefetch if it is into a faster memory."""
     to = subshape(start.shape, (0,))
@@ -206,8 +240,10 @@ def _operand(
 
 
 _RULES: Final = {
-    opcodes.ALL_GATHER_DONE: Moves._gather_done,
-    opcodes.ALL_GATHER_START: Moves._gather_start,
+    opcodes.ALL_GATHER_DONE: Moves._done,
+    opcodes.ALL_GATHER_START: Moves._started,
+    opcodes.COLLECTIVE_PERMUTE_DONE: Moves._done,
+    opcodes.COLLECTIVE_PERMUTE_START: Moves._started,
     opcodes.CALL: Moves._root,
     opcodes.CONDITIONAL: Moves._root,
     opcodes.COPY_DONE: Moves._copy_done,

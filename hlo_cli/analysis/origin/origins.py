@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.origin.inference import Inference
-from hlo_cli.analysis.origin.moves import Value
+from hlo_cli.analysis.origin.moves import Step, Value
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.scopes import scope_of
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
@@ -26,6 +25,7 @@ class Origins:
         self._module = ref(module)
         self._frames = module.stack_frames
         self._stacks: dict[int, tuple[SourceLocation, ...]] = {}
+        self._owned: dict[Instruction, Origin] = {}
         self._found: dict[Value, Origin] = {}
 
     def own(self, instruction: Instruction) -> Origin:
@@ -37,10 +37,11 @@ class Origins:
         >>> origins_of(module).own(module.entry.root).source
         'a.py:3'
         """
-        metadata = instruction.metadata
-        if metadata is NO_METADATA:
-            return UNKNOWN
-        return Origin(metadata.op_name, self._stack(metadata))
+        if (found := self._owned.get(instruction)) is None:
+            metadata = instruction.metadata
+            found = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
+            self._owned[instruction] = found
+        return found
 
     def of(self, instruction: Instruction) -> Origin:
         """The origin of an instruction: its own, completed by that of the nearest instruction that tells more.
@@ -64,15 +65,23 @@ class Origins:
             found = self._found[value] = self._origin(value)
         return found
 
+    def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
+        """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
+        >>> [(step.relation, step.value[0].name) for step in origins_of(module).moves_of(module.entry.root)]
+        [('copy of', 'p')]
+        """
+        return tuple(self._inference.moves.chain((instruction, index)))
+
     def _origin(self, value: Value) -> Origin:
         instruction = value[0]
         own = self.own(instruction)
         argument = self._inference.argument(value)
-        if own.stack:
-            return replace(own, argument=argument) if argument is not None else own
-        told = self._inference.told(value)
+        told = self._inference.told(value) if not own.stack else None
         if told is None:
-            return replace(own, argument=argument) if argument is not None else own
+            return own if argument is None else Origin(own.op_name, own.stack, argument)
         theirs = self.own(told.teller)
         op_name = own.op_name if scope_of(own.op_name) else theirs.op_name
         return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
@@ -87,10 +96,14 @@ class Origins:
     def _inference(self) -> Inference:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
-        return Inference(module, self._has_source)
+        return Inference(module, self._place)
 
-    def _has_source(self, instruction: Instruction) -> bool:
-        return "metadata=" in instruction.raw[1] and bool(self._stack(instruction.metadata))
+    def _place(self, instruction: Instruction) -> tuple[str, str] | None:
+        """The source and the scope of an instruction with a source location of its own."""
+        if "metadata=" not in instruction.raw[1]:
+            return None
+        origin = self.own(instruction)
+        return (origin.source, origin.scope) if origin.stack else None
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:

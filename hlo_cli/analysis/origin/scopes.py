@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
@@ -10,6 +11,7 @@ _NUMBERED: Final = lazy_regex(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])|(?<=[A-Z
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
 
+@cache
 def scope_of(op_name: str) -> str:
     """The named scopes in an op_name, without transformations such as `jit(…)` and without the operation.
 

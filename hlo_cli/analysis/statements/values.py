@@ -21,7 +21,7 @@ VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
     "backend_config": (68, "backend_config"),
 }
 """For each kind of change the rank of its drafts, and the kind of statement."""
-_MIN_ROWS: Final = 2
+_MIN_ROWS: Final = 3
 _BY_NAME: Final = frozenset(("attributes", "sharding"))
 
 

@@ -38,8 +38,10 @@ EXAMPLES = (
 )
 DETAILS = f"""\
 Instructions are matched by what they compute and where they are used, so
-renaming and reordering are not differences. `--stage A..B` compares two stages
-of one dump directory.
+renaming and reordering are not differences. Statements say what happened, each
+with the changed instructions that follow from it; --rows lists the changes, and
+so does the table `changes` of the JSON output. `--stage A..B` compares two
+stages of one dump directory.
 
 Markers: ~ changed, + added, - removed, > moved.
 
@@ -52,6 +54,7 @@ Exits with code 0 even if there are differences, like git diff, unless
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="OLD NEW", shell_complete=completion.files)
+@flag("--rows", group="Reports", is_common=True, help="List every changed instruction, with its statement.")
 @flag("--text", "as_text", group="Reports", is_common=True, help="Show a line diff, by computation.")
 @flag("--stat", group="Reports", is_common=True, help="Show the number of changes per computation.")
 @flag("--name-only", group="Reports", is_common=True, help="Show only the names of changed instructions.")

@@ -20,6 +20,7 @@ _NO_EFFECT_WITH: Final[Idle] = {
     "--text": ("--each", "--sort", "--columns"),
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),
+    "--rows": ("--each", "--jobs"),
 }
 """For each view, the options that have no effect in it."""
 _HINTS: Final = {
@@ -28,6 +29,7 @@ _HINTS: Final = {
     "--text": "--text shows lines in order; use it with one pair of modules",
     "--stat": "--stat already counts moved instructions",
     "--name-only": "--name-only shows only names",
+    "--rows": "--rows lists the changes of one pair of modules",
 }
 
 
@@ -35,6 +37,7 @@ _HINTS: Final = {
 class DiffOptions:
     """The differences to show, and their form; names are those of the command's parameters."""
 
+    rows: bool = False
     passes: bool = False
     normalize: bool = False
     as_text: bool = False
@@ -64,8 +67,8 @@ class DiffOptions:
 
     @property
     def view(self) -> str:
-        """The option that selects the view, without its dashes, or `changes`."""
-        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "changes")
+        """The option that selects the view, without its dashes, or `statements`."""
+        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "statements")
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -81,6 +84,7 @@ class DiffOptions:
     @property
     def _views(self) -> dict[str, bool]:
         return {
+            "--rows": self.rows,
             "--passes": self.passes,
             "--normalize": self.normalize,
             "--text": self.as_text,

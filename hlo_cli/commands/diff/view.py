@@ -9,7 +9,7 @@ from hlo_cli.ir.module import Module
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The selected view: `name` is the option that selects it, or `changes`."""
+    """The selected view: `name` is the option that selects it, or `statements`."""
 
     name: str
     ignored: tuple[str, ...]

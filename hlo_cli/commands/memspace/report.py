@@ -8,23 +8,25 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
-from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
+from hlo_cli.analysis.origin.keys import Keys
+from hlo_cli.commands.by.keys import keys_for
+from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
-from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, totals_table
+from hlo_cli.commands.memspace.peak_advice import advice_parts
+from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
+from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
 from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run, Text
+from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 
 _MOSTLY_PADDING = 0.5
@@ -45,11 +47,17 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     spaces = chosen_spaces(memory, options.space or too_large)
     stage = stage_of(loaded)
     is_verdict = options.is_verdict(stage)
+    cause = cause_of(options.grouping)
+    keys = None if cause is None else keys_for(loaded, cause)
+    parts = _parts(memory, spaces, fit, options, step, keys, is_verdict=is_verdict)
+    answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
+    if words := _totals_in_words(memory, spaces, options, step, parts):
+        answer = words if fit is None else f"{answer}. {words}"
     return Report(
         "memspace",
-        bounded(_sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict)), stage),
+        bounded(answer, stage),
         numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
-        parts=_parts(memory, spaces, fit, options, step, is_verdict=is_verdict),
+        parts=parts,
         next=_next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *program_notes(loaded)),
         input=input_facts(loaded),
@@ -127,6 +135,7 @@ def _parts(
     fit: MemoryFit | None,
     options: MemspaceOptions,
     step: int | None,
+    keys: Keys | None,
     *,
     is_verdict: bool,
 ) -> tuple[Part, ...]:
@@ -134,18 +143,32 @@ def _parts(
     live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
     table = live_values_table(memory, live, title=_title(memory, spaces, step), marked=_excess_values(live, failing))
     table = table if options.where is None else _narrowed(table, options.where)
-    groupings = ("scope", "source") if options.grouping == "value" else (options.grouping,)
-    sums = [totals_table(memory, live, name, is_main=name == options.grouping) for name in groupings]
-    if options.grouping != "value":
-        sums = [replace(sums[0], title=table.title)]
-        table = replace(table, main=False, person=False)
+    selections, skipped = select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
+    if options.grouping == "value":
+        sums = [deferred_totals(memory, selections, "scope"), deferred_totals(memory, selections, "source")]
+    else:
+        summed = totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
+        sums = [replace(summed, notes=skipped)]
+        table = replace(table, main=False, person=False, notes=())
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
     parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
-    if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
-        parts.append(advice)
+    if step is None and len(spaces) == 1:
+        parts += advice_parts(memory, spaces[0])
     return tuple(parts) if memory.spaces else (table,)
+
+
+def _totals_in_words(
+    memory: MemoryAnalysis,
+    spaces: Sequence[MemorySpaceUsage],
+    options: MemspaceOptions,
+    step: int | None,
+    parts: Sequence[Part],
+) -> str:
+    """Which key has most of the memory, for `--by` a cause; else empty."""
+    tables = (part for part in parts if part.kind == "table" and part.name == f"by_{options.grouping}")
+    return describe_totals(memory, spaces, next(tables), step) if options.grouping != "value" and memory.spaces else ""
 
 
 def _narrowed(table: Table, where: str) -> Table:
@@ -193,30 +216,6 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     words.append(f", and {format_count(len(rows) - _MAX_NAMES, 'more values')}" if len(rows) > _MAX_NAMES else "")
     would = "would make it fit" if bytes_ >= fit.excess_bytes else "would not be enough"
     return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
-
-
-def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
-    found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
-    if not found:
-        return None
-    lines = tuple(_in_words(memory, suggestion, is_first=not at) for at, suggestion in enumerate(found))
-    return Passage("advice", lines, title=f"To reduce peak {space.name}")
-
-
-def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
-    first = suggestion.reordered[0]
-    same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = index_text(first.better.layout.minor_to_major)
-    line: list[str | Run] = ["Store " if is_first else "Also store "]
-    for at, other in enumerate(same[:_MAX_NAMES]):
-        line += [" and "] if at else []
-        line.append(Run(str(other.value), "name"))
-    each = " each" if len(same) > 1 else ""
-    line.append(f" in dimension order {order} ({format_bytes(first.better.padded_bytes)}{each})")
-    if others := len(suggestion.reordered) - len(same[:_MAX_NAMES]):
-        line.append(f" and reorder {format_count(others, 'more values')}")
-    peak = f"peak drops to {format_bytes(suggestion.peak_bytes)} at {step_label(memory, suggestion.peak)}"
-    return *line, f": {peak}"
 
 
 def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def report_of(pasted: PastedText) -> Report:
     if not all(read):
         return _of_one_side(pasted, versions, [bool(modules) for modules in read])
     pairs = _pairs(*read)
-    view = View("changes", (), with_schedule=False)
+    view = View("statements", (), with_schedule=False)
     compared = [(old, new, view.compare(old, new)) for old, new in pairs]
     old, new, comparison = next((each for each in compared if view.differs(each[2])), compared[0])
     before, after = (

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.peak_advice.suggestions import suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -67,7 +66,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
                 f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
-                hint=_hint(context, space),
+                hint=_hint(memory, space),
                 about=fit.name,
             )
 
@@ -192,16 +191,11 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
     return memory_from_assignment(module, assignment)
 
 
-def _hint(context: LintContext, space: MemorySpaceUsage) -> str | None:
+def _hint(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
     """A change that lowers the peak, or the largest value at the peak."""
-    orders = orders_of(context.module, data_values(context.module))
-    for suggestion in suggestions(space, orders, most=1):
-        reordered = suggestion.reordered[0]
-        order = ",".join(map(str, reordered.better.layout.minor_to_major))
-        return (
-            f"use dimension order {{{order}}} for {reordered.value} to lower the peak to "
-            f"{format_bytes(suggestion.peak_bytes)}"
-        )
+    for suggestion in suggestions(memory, most=1) if not space.number else ():
+        names = ", ".join(donor.name for donor in suggestion.change.donors)
+        return f"donate {names} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
     largest = space.live_at(space.peak)[:1]
     return (
         f"reduce {largest[0]}, the largest value at the peak ({format_bytes(largest[0].padded_bytes)})"
