@@ -24,12 +24,13 @@ from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.costs import Waste, executions_of, seconds_of
+from hlo_cli.lint.groups import general_name, is_known, pattern_of, value_of
 from hlo_cli.lint.names import name_of
 from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.structure import structure_of
 from hlo_cli.lint.threads import threads_of
-from hlo_cli.report.finding import Finding
+from hlo_cli.report.finding import Cause, Finding
 from hlo_cli.source import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class LintContext:
         if at is None:
             return found
         location = self.module.location(at)
-        origin = self.origin(subject or at) if waste is not None else UNKNOWN
+        about_value = subject or (at if waste is not None else None)
+        origin = self.origin(about_value) if about_value is not None else UNKNOWN
         return replace(
             found,
             span=span or at.span,
@@ -103,10 +105,20 @@ class LintContext:
             location=str(location) if location is not None else origin.source or None,
             structure="\n".join((about, *structure_of(self.module, at))),
             is_inferred=location is None and bool(origin.source),
-            subject=self.user_name(subject or at) if waste is not None else "",
+            cause=self._cause(message, at, about_value, waste) if about_value is not None else None,
             scope=origin.scope,
             argument=origin.argument_name,
         )
+
+    def _cause(self, message: str, at: Instruction, value: Instruction, waste: Waste | None) -> Cause:
+        """What a finding shares with those in other layers and with those of other rules on the same array."""
+        name, origin = self.user_name(value), self.origin(value)
+        pattern = pattern_of(message, name, at, origin, {} if is_known(origin) else self.users)
+        shared = ""
+        if waste is not None and waste.link is not None:
+            made = value_of(value) if waste.link == "memory" else at
+            shared = f"{waste.link} {made.computation.name}/{made.name}"
+        return Cause(pattern, shared, name, general_name(name, origin))
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""

@@ -46,10 +46,21 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     if instruction.opcode == opcodes.PARAMETER and origin.op_name:
         return origin.op_name
     if operation := _operation(origin):
-        return f"{operation} ({_short(origin.source)})" if origin.source else operation
+        return operation + place_of(origin)
     made = _computing(instruction)
     name = made.name if not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
-    return f"{name} ({_short(origin.source)})" if origin.source else name
+    return name + place_of(origin)
+
+
+def place_of(origin: Origin) -> str:
+    """The place in the source at the end of a name; empty if unknown.
+
+    >>> from hlo_cli.ir.attributes.metadata import SourceLocation
+    >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
+    (' (model.py:92)', '')
+    """
+    short = origin.source.replace("\\", "/").rpartition("/")[2]
+    return f" ({short})" if short else ""
 
 
 def _operation(origin: Origin) -> str:
@@ -58,11 +69,6 @@ def _operation(origin: Origin) -> str:
         return ""
     leaf = origin.op_name.rpartition("/")[2]
     return "/".join(part for part in (origin.scope, leaf) if part)
-
-
-def _short(source: str) -> str:
-    """A place without the directory."""
-    return source.replace("\\", "/").rpartition("/")[2]
 
 
 def _computing(instruction: Instruction) -> Instruction:

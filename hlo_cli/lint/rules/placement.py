@@ -125,7 +125,8 @@ def platform_specific_call(context: LintContext) -> Iterator[Finding]:
         platforms = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         platforms += ["TPU"] if target == _MOSAIC else []
         if len(platforms) == 1:
-            yield context.finding(f"{call.name} calls {target}, which is available only on {platforms[0]}", call)
+            message = f"{context.user_name(call)} calls {target}, which is available only on {platforms[0]}"
+            yield context.finding(message, call, subject=call)
 
 
 @rule("HLO604", "deprecated custom call API version", severity="note")
@@ -145,8 +146,8 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
         if described is not None and described.api_version not in _ACCEPTED:
-            message = f"{call.name} calls {described.target} with {described.api_version}"
-            yield context.finding(message, call, attribute_span(call, "api_version"))
+            message = f"{context.user_name(call)} calls {described.target} with {described.api_version}"
+            yield context.finding(message, call, attribute_span(call, "api_version"), subject=call)
 
 
 def _host_bytes(call: Instruction) -> int:
