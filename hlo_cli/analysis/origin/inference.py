@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.origin.fused import FusionSources
-from hlo_cli.analysis.origin.likeness import Likeness, Surroundings
+from hlo_cli.analysis.origin.likeness import Likeness, Place, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
+from hlo_cli.analysis.origin.scopes import scope_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -80,7 +82,7 @@ class Inference:
         if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
             return Told(twin, "like")
         if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
-            return Told(twin, "like", tuple(_paired(self._near(twin), self._near(instruction))))
+            return Told(twin, "like", tuple(self._renamed(twin, instruction)))
         return None
 
     def _moved(self, step: Step | None) -> Told | None:
@@ -147,9 +149,29 @@ class Inference:
             users = [place[each] for each in self._users_of(instruction) if each in place]
             if not users and (teller := self._down.get((instruction, ()))) is not None:
                 users = [place[teller]]
-            operands = tuple([None if each is None else place[each] for each in tellers])
+            caller = self.moves.first_caller.get(instruction.computation)
+            if tellers and not users and not any(tellers) and caller is not None and caller[0] in place:
+                users = [place[caller[0]]]
+            operands = tuple(map(self._from, tellers, instruction.operands))
             found = self._surroundings[instruction] = Surroundings(operands, frozenset(users))
         return found
+
+    def _from(self, teller: Instruction | None, operand: Instruction) -> Place | None:
+        """The place of an operand, for a constant its value."""
+        if teller is not None:
+            return self._place[teller]
+        return ("", operand.raw[0]) if operand.opcode == opcodes.CONSTANT else None
+
+    def _renamed(self, twin: Instruction, instruction: Instruction) -> Iterator[tuple[str, str]]:
+        """Pairs of scopes around two instructions that are alike; last that of most neighbors, for the outermost."""
+        here = self._near(instruction)
+        yield from _paired(self._near(twin), here)
+        outermost = _outermost(self._place[twin])
+        caller = self.moves.first_caller.get(instruction.computation)
+        around = [*here.operands, *sorted(here.users), self._place.get(caller[0]) if caller is not None else None]
+        near = Counter(_outermost(each) for each in around if each is not None)
+        if outermost not in near:
+            yield from ((outermost, other) for other, _ in near.most_common())
 
     def _sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users."""
@@ -248,7 +270,15 @@ def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]
     pairs = [*zip(sorted(there.users), sorted(here.users), strict=False)]
     for one, other in (*pairs, *zip(there.operands, here.operands, strict=False)):
         if one is not None and other is not None and one[0] == other[0]:
-            yield one[1], other[1]
+            yield _scope(one), _scope(other)
+
+
+def _scope(place: Place) -> str:
+    return scope_of(f"{place[1]}/")
+
+
+def _outermost(place: Place) -> str:
+    return _scope(place).partition("/")[0]
 
 
 def _operands(instruction: Instruction) -> list[Value]:
