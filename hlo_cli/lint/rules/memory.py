@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, RecomputeScan, suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
@@ -218,3 +218,5 @@ def _change(change: Change) -> str:
             first = layouts[0]
             name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
             return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"
+        case RecomputeScan(stored=stored):
+            return f"recompute the body of the scan {stored.forward.name} for the gradient"
