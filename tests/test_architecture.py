@@ -69,8 +69,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "commands": {
         "shared": set(),
         "by": {"shared"},
-        **{name: {"by", "shared"} for name in ("fuse", "layout", "memspace", "schedule")},
-        **{name: {"shared"} for name in ("diff", "help", "lint", "parse", "tile_index")},
+        **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "memspace", "schedule")},
+        **{name: {"shared"} for name in ("help", "lint", "parse", "tile_index")},
         "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },

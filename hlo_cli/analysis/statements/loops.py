@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
-from hlo_cli.analysis.statements.neighbors import connected
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS, ShapeChanges
 from hlo_cli.analysis.statements.statement import LoopChange, TripCountChange
@@ -58,7 +57,7 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
         if len(inside) < _MIN_INSIDE:
             continue
         program, others = (new, old) if is_added else (old, new)
-        rows = connected([*loops, *inside], alone, lambda each: not op_name_of(each) or "/while" in op_name_of(each))
+        rows = evidence.connected([*loops, *inside], _is_of_loop, is_added=is_added)
         keys = {program.key(name)[1] for each in inside if (name := op_name_of(each))}
         instead = [
             each
@@ -75,8 +74,11 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
         draft = evidence.draft(LOOPS, statement)
         _claim_stacked(evidence, draft, statement.trips)
         evidence.claim(draft, rows)
-        rest = evidence.unowned(is_added=not is_added)
-        evidence.claim(draft, connected(instead, rest, lambda each: not op_name_of(each)))
+        evidence.claim(draft, evidence.connected(instead, lambda each: not op_name_of(each), is_added=not is_added))
+
+
+def _is_of_loop(instruction: Instruction) -> bool:
+    return not (op_name := op_name_of(instruction)) or "/while" in op_name
 
 
 def _claim_stacked(evidence: Evidence, draft: Draft, trips: Sequence[int]) -> None:

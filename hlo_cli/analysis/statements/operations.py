@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.analysis.statements.naming import common_rename
-from hlo_cli.analysis.statements.neighbors import Neighbors, connected
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.statement import OperationChange
 from hlo_cli.ir import opcodes
@@ -83,9 +83,7 @@ def _add_scopes(evidence: Evidence, groups: Groups, old: Program, new: Program) 
     groups.update({scope: (list(dict.fromkeys(one)), list(dict.fromkeys(two))) for scope, (one, two) in groups.items()})
 
 
-def _claim_users_of_arguments(
-    evidence: Evidence, groups: Mapping[str, tuple[list[Instruction], list[Instruction]]]
-) -> None:
+def _claim_users_of_arguments(evidence: Evidence, groups: Groups) -> None:
     """In scopes where nothing was replaced, added operations that use an added argument belong to it."""
     for side, is_added in enumerate((False, True)):
         alone = evidence.alone(is_added=is_added)
@@ -95,8 +93,12 @@ def _claim_users_of_arguments(
         replaced = evidence.unowned(is_added=not is_added)
         ours = set(evidence.unowned(is_added=is_added)) if not replaced else set()
         ours.update(each for sides in groups.values() if not sides[1 - side] for each in sides[side])
-        among = [each for each in alone if each in ours or each in evidence.owner or not op_name_of(each)]
-        evidence.claim(evidence.owner[seeds[0]], connected(seeds, among, lambda each: each not in evidence.owner))
+        rows = evidence.connected(seeds, partial(_follows, ours), is_added=is_added)
+        evidence.claim(evidence.owner[seeds[0]], rows)
+
+
+def _follows(ours: Container[Instruction], instruction: Instruction) -> bool:
+    return instruction in ours or not op_name_of(instruction)
 
 
 def _scope(scope: str) -> str:
@@ -126,7 +128,7 @@ def _word(instruction: Instruction) -> str:
 def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> None:
     """Gives unclaimed instructions without op_name to the draft of a neighbor, if its rank is among the ranks."""
     alone = evidence.alone(is_added=is_added)
-    neighbors = Neighbors(alone)
+    neighbors = evidence.neighbors(is_added=is_added)
     todo: Sequence[Instruction] = [
         each for each in alone if (draft := evidence.owner.get(each)) is not None and ranks[0] <= draft.rank <= ranks[1]
     ]

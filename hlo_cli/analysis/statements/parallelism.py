@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.neighbors import connected
 from hlo_cli.analysis.statements.shapes import ShapeChanges, substitution
 from hlo_cli.analysis.statements.sizes import SizeGroup
 from hlo_cli.analysis.statements.statement import CollectiveChange, Collectives, ShardingChange, Substitution
@@ -119,8 +118,9 @@ def _with_plumbing(evidence: Evidence, seeds: Iterable[Instruction], *, is_added
     """The collectives, the computations that they apply, and the instructions that only pass their values on."""
     given = list(seeds)
     applied = {called for each in given for called in each.called_computations}
-    among = evidence.unowned(is_added=is_added)
-    return connected(given, among, lambda each: each.opcode in _PLUMBING or each.computation in applied)
+    return evidence.connected(
+        given, lambda each: each.opcode in _PLUMBING or each.computation in applied, is_added=is_added
+    )
 
 
 def _claim_regions(evidence: Evidence, draft: Draft, collectives: Iterable[Instruction]) -> None:

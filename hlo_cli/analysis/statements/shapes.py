@@ -24,6 +24,7 @@ SIZES: Final = 20
 TYPES: Final = 30
 """Ranks of the drafts."""
 _MIN_TYPES: Final = 3
+_MIN_SHARE: Final = 0.1
 _FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", "fusion"))
 _NARROW: Final = ("bf16", "f16", "f8")
 _ROUNDING: Final = {"bf16": 8, "f16": 11}
@@ -96,7 +97,8 @@ def is_argument(each: Changed) -> bool:
 def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta]) -> tuple[TypePair, ...]:
     counts = Counter(pair for each in deltas for pair in each.types)
     given = Counter(pair for each in arguments for pair in each.types)
-    found = [pair for pair, number in counts.items() if number >= _MIN_TYPES or (given[pair] and number > 1)]
+    least = max(_MIN_TYPES, _MIN_SHARE * len(deltas))
+    found = [pair for pair, number in counts.items() if number >= least or (given[pair] and number > 1)]
     return tuple(sorted(found, key=lambda pair: (-given[pair], -counts[pair], sorted(pair))))
 
 

@@ -44,17 +44,21 @@ def headline(told: Statements) -> str:
     return text if kind_of(told.told[0]) in _BEGIN_WITH_CODE else text[:1].upper() + text[1:]
 
 
-def passage_of(told: Statements, moved: int) -> Passage | None:
-    """The further statements, one a line, as many as fit, and the number of rows that none explains."""
+def passage_of(told: Statements, moved: int, *, with_first: bool = False) -> Passage | None:
+    """The further statements, one a line, as many as fit, and the number of rows that none explains.
+
+    With `with_first`, all statements, as the answer says something else.
+    """
     lines: list[str] = []
-    texts = [sentence_of(each) for each in told.told[1:]]
+    further = told.told if with_first else told.told[1:]
+    texts = [sentence_of(each) for each in further]
     rest = _rest(told.rest.rows, moved, is_after=bool(told.told))
     room = _MAX_LINES - bool(rest)
     for at, text in enumerate(texts):
         needed = len(wrap(text, _PROSE))
         is_last = at == len(texts) - 1
         if needed + (not is_last) > room:
-            rows = sum(each.fold.rows for each in told.told[1 + at :])
+            rows = sum(each.fold.rows for each in further[at:])
             lines.append(f"{format_count(len(texts) - at, 'more statements')} ({format_count(rows, 'rows')})")
             break
         room -= needed

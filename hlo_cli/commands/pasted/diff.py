@@ -44,7 +44,7 @@ def report_of(pasted: PastedText) -> Report:
     before, after = (
         DiffSide(module, f"{pasted.name} ({side})", None) for side, module in zip(_SIDES, (old, new), strict=True)
     )
-    report = report_of_diff(comparison, before, after, view, ())
+    report, _ = report_of_diff(comparison, before, after, view, ())
     return replace(report, notes=(*report.notes, *_notes(pairs, (old, new))))
 
 
