@@ -61,15 +61,17 @@ def model(
     t, lines, last = element_type, [], "x"
     lines.append(f"x = {t}[{batch},{hidden}]{{1,0}} parameter(0), {metadata('data')}")
     for n in range(layers):
-        label, scope = f"params['layers'][{n}]", f"jit(f)/layers_{n}"
+        scope = f"jit(f)/layers_{n}"
+        weight, bias = (f"params['layers'][{n}]['{name}']" for name in "wb")
+        dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        result = f"{t}[{batch},{hidden}]{{1,0}}"
         lines += [
-            f"w{n} = {t}[{hidden},{hidden}]{{1,0}} parameter({2 * n + 1}), {metadata(label + chr(91) + "'w'" + chr(93))}",
-            f"b{n} = {t}[{hidden}]{{0}} parameter({2 * n + 2}), {metadata(label + chr(91) + "'b'" + chr(93))}",
-            f"d{n} = {t}[{batch},{hidden}]{{1,0}} dot({last}, w{n}), lhs_contracting_dims={{1}}, "
-            f"rhs_contracting_dims={{0}}, {metadata(scope + '/dot_general')}",
-            f"c{n} = {t}[{batch},{hidden}]{{1,0}} broadcast(b{n}), dimensions={{1}}, {metadata(scope + '/add')}",
-            f"a{n} = {t}[{batch},{hidden}]{{1,0}} add(d{n}, c{n}), {metadata(scope + '/add')}",
-            f"r{n} = {t}[{batch},{hidden}]{{1,0}} {function}(a{n}), {metadata(scope + '/' + function)}",
+            f"w{n} = {t}[{hidden},{hidden}]{{1,0}} parameter({2 * n + 1}), {metadata(weight)}",
+            f"b{n} = {t}[{hidden}]{{0}} parameter({2 * n + 2}), {metadata(bias)}",
+            f"d{n} = {result} dot({last}, w{n}), {dot}, {metadata(f'{scope}/dot_general')}",
+            f"c{n} = {result} broadcast(b{n}), dimensions={{1}}, {metadata(f'{scope}/add')}",
+            f"a{n} = {result} add(d{n}, c{n}), {metadata(f'{scope}/add')}",
+            f"r{n} = {result} {function}(a{n}), {metadata(f'{scope}/{function}')}",
         ]
         last = f"r{n}"
     lines.append(extra.format(last=last))
@@ -128,7 +130,7 @@ def _arrow(sentence: str) -> tuple[str, str]:
     before, arrow, after = sentence.partition(" → ")
     if arrow:
         return before.split(" ")[-1], after.split(" ")[0]
-    is_new = "added" in sentence or " donated" in f" {sentence}" and "no longer" not in sentence
+    is_new = "added" in sentence or (" donated" in sentence and "no longer" not in sentence)
     return ("new", "old") if is_new else ("old", "new")
 
 
@@ -168,7 +170,7 @@ def test_an_argument_in_the_middle() -> None:
 
 def test_source_lines_alone() -> None:
     text = str(model().source.text)
-    places = ['source_file="m.py" source_line=%d}' % number for number in (3, 8)]
+    places = [f'source_file="m.py" source_line={number}}}' for number in (3, 8)]
     before, after = (parse_module(text.replace('"}', f'" {place}')) for place in places)
     assert told(before, after)[0].startswith("same program: only source lines moved (")
 
