@@ -79,8 +79,8 @@ class ElementPairs:
         if len(olds) == len(news) and all(map(self._are_paired, olds, news)):
             return ElementMap(tuple(range(len(olds))), tuple(range(len(news))))
         sides = (
-            _Elements(self._one, self.sources[0], a, shapes[0], None),
-            _Elements(self._two, self.sources[1], b, shapes[1], self._before),
+            _Elements(self._one, self.sources[0], a, shapes[0], self._two, is_new=False),
+            _Elements(self._two, self.sources[1], b, shapes[1], self._one, is_new=True),
         )
         return _map_of(sides[0].keys(self._after), sides[1].keys(self._before))
 
@@ -92,13 +92,14 @@ class ElementPairs:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Elements of one tuple; `names` has the name of each node of the second graph in the first one."""
+    """Elements of one tuple; `opposite` is the graph of the other one."""
 
     graph: Graph
     sources: ElementSources
     node: Node
     shape: TupleShape
-    names: Sequence[Node] | None
+    opposite: Graph
+    is_new: bool
 
     def keys(self, other: Sequence[Node]) -> _Keys:
         """What elements are compared by, strongest first; `other` has the partner of each node."""
@@ -138,10 +139,15 @@ class _Elements:
         return found
 
     def _paired(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
-        """Key of a paired source: the first node of its pair; None if it is not paired."""
-        if other[node] < 0:
+        """Key of a paired source: its value, if that is equal in both modules, or its pair; None if it is not paired.
+
+        Sources of equal values, such as several buffers of zeros, are paired by chance.
+        """
+        if (partner := other[node]) < 0:
             return None
-        return (node if self.names is None else self.names[node]), element
+        if (value := self.graph.comparable[node]) >= 0 and value == self.opposite.comparable[partner]:
+            return value, element
+        return -1 - (partner if self.is_new else node), element
 
     def _content(self, node: Node, element: int) -> Hashable:
         return self.graph.keys[ESSENTIAL][node], op_name_in(self.graph.metadata[node]), element
@@ -159,14 +165,18 @@ class _Elements:
     def _loop_uses(self, count: int) -> list[Hashable]:
         """What the body of a loop does with each element of its tuple; None for other tuples."""
         graph, loop = self.graph, self._loop()
-        body = loop.called_computations[-1] if loop is not None and loop.called_computations else None
+        body = loop.called_computations[0] if loop is not None and loop.called_computations else None
         if loop is None or body is None or body.root is None:
             return [None] * count
-        keys, uses = graph.keys[FULL], [list[int]() for _ in range(count)]
-        for user, _ in graph.users[graph.node(body.parameters[0])] if body.parameters else ():
-            if 0 <= (element := graph.tuple_index[user]) < count:
-                uses[element] += [keys[node] for node, _ in graph.users[user][:_MAX_USERS]]
-        made = graph.operands[graph.node(body.root)] if body.root.opcode == opcodes.TUPLE else ()
+        keys, root, uses = graph.keys[FULL], graph.node(body.root), [list[tuple[int, int]]() for _ in range(count)]
+        for carrier in (*body.parameters[:1], loop):
+            for user, _ in graph.users[graph.node(carrier)]:
+                if 0 <= (element := graph.tuple_index[user]) < count:
+                    used = graph.users[user][:_MAX_USERS]
+                    uses[element] += [
+                        (keys[node], at) for node, at in used if graph.nodes[node].opcode != opcodes.TUPLE
+                    ]
+        made = graph.operands[root] if body.root.opcode == opcodes.TUPLE else ()
         results = [keys[node] for node in made] if len(made) == count else [NONE] * count
         return [(tuple(sorted(each)), result) for each, result in zip(uses, results, strict=True)]
 
