@@ -180,7 +180,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options,
         baseline=options.baseline or config.baseline,
         expect=options.expect or _only(config.expect),
-        golden=options.golden or config.golden,
     )
     if options.golden is not None and not options.expect:
         raise requirement_error("--golden", "--expect FILE")
@@ -188,12 +187,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
         raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
-    code = _lint(inputs, reading, config.settings, output, options)
+    code = _lint(inputs, reading, config.settings, output, options, config.golden)
     return 0 if options.exit_zero and code == 1 else code
 
 
 def _lint(
-    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
+    inputs: Sequence[str],
+    reading: InputOptions,
+    settings: LintSettings,
+    output: OutputOptions,
+    options: LintOptions,
+    default_golden: str | None = None,
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
@@ -213,7 +217,7 @@ def _lint(
 
         expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
-        golden = golden_modules(options.golden, expectations, reading)
+        golden = golden_modules(options.golden, expectations, reading, default=default_golden)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
     result = lint_inputs(
         every_module(inputs, reading),
