@@ -24,13 +24,13 @@ from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.costs import Waste, executions_of, seconds_of
-from hlo_cli.lint.groups import general_name, is_known, pattern_of, value_of
+from hlo_cli.lint.groups import Common, Named, cause_of, is_known
 from hlo_cli.lint.names import name_of
 from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.structure import structure_of
 from hlo_cli.lint.threads import threads_of
-from hlo_cli.report.finding import Cause, Finding
+from hlo_cli.report.finding import Finding
 from hlo_cli.source import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
@@ -70,12 +70,16 @@ class LintContext:
         expectation: str | None = None,
         waste: Waste | None = None,
         subject: Instruction | None = None,
+        other: Instruction | None = None,
+        common: Common | None = None,
     ) -> Finding:
         """A finding of a rule at an instruction or the module; the rule adds its code and its severity.
 
         `span` is the place in the text, by default the whole instruction. `about` is the part of the finding's
         identity that does not change with names, such as an index or a channel. `waste` is what one execution costs,
-        for rules about efficiency; `subject` the value that the message is about, by default that of the instruction.
+        for rules about efficiency; `subject` the value that the message is about, by default that of the instruction,
+        and `other` a second one that it names. `common` is the message without sizes, if one change would fix
+        findings on arrays of different shapes.
         """
         source = self.module.source
         executions = executions_of(at, waste, self.module, self.analyses.times) if waste is not None else 1
@@ -96,6 +100,11 @@ class LintContext:
         location = self.module.location(at)
         about_value = subject or (at if waste is not None else None)
         origin = self.origin(about_value) if about_value is not None else UNKNOWN
+        cause = None
+        if about_value is not None:
+            second = self._named(other) if other is not None else None
+            users = {} if is_known(origin) else self.users
+            cause = cause_of(message, at, (self._named(about_value), second), waste, common, users)
         return replace(
             found,
             span=span or at.span,
@@ -105,20 +114,13 @@ class LintContext:
             location=str(location) if location is not None else origin.source or None,
             structure="\n".join((about, *structure_of(self.module, at))),
             is_inferred=location is None and bool(origin.source),
-            cause=self._cause(message, at, about_value, waste) if about_value is not None else None,
+            cause=cause,
             scope=origin.scope,
             argument=origin.argument_name,
         )
 
-    def _cause(self, message: str, at: Instruction, value: Instruction, waste: Waste | None) -> Cause:
-        """What a finding shares with those in other layers and with those of other rules on the same array."""
-        name, origin = self.user_name(value), self.origin(value)
-        pattern = pattern_of(message, name, at, origin, {} if is_known(origin) else self.users)
-        shared = ""
-        if waste is not None and waste.link is not None:
-            made = value_of(value) if waste.link == "memory" else at
-            shared = f"{waste.link} {made.computation.name}/{made.name}"
-        return Cause(pattern, shared, name, general_name(name, origin))
+    def _named(self, instruction: Instruction) -> Named:
+        return Named(instruction, self.user_name(instruction), self.origin(instruction))
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""

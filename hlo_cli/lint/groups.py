@@ -7,7 +7,7 @@ and the same place in the program or, if no metadata tells it, the same operands
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import FORWARDING
@@ -16,7 +16,9 @@ from hlo_cli.analysis.origin.scopes import generalize
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.names import place_of
+from hlo_cli.report.finding import Cause
 
 _MOST_STEPS: Final = 100
 _MOST_USERS: Final = 8
@@ -24,23 +26,63 @@ _MOST_USERS: Final = 8
 _MOVING: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
 
 
-def pattern_of(message: str, name: str, at: Instruction, origin: Origin, users: Users) -> str:
-    """The text that findings of one cause share; `name` is that of the value, as in the message.
+class Named(NamedTuple):
+    """A value in a message, its name there, and its origin."""
+
+    value: Instruction
+    name: str
+    origin: Origin
+
+
+class Common(NamedTuple):
+    """The message without sizes, if one change would fix findings on arrays of different shapes.
+
+    Such arrays come from one line, or they are arguments in one part of the tree, such as the weights of all layers;
+    with `is_whole_argument`, in the whole tree that is one argument of the program.
+    """
+
+    message: str
+    is_whole_argument: bool = False
+
+
+def cause_of(
+    message: str,
+    at: Instruction,
+    named: tuple[Named, Named | None],
+    waste: Waste | None,
+    common: Common | None,
+    users: Users,
+) -> Cause:
+    """What a finding shares with those in other layers and with those of other rules on the same array.
+
+    `named` are the value that the message is about and a second one that it names; `users` are required if the origin
+    of the value is unknown.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.dataflow.users import users_among
-    >>> text = "ENTRY e { p = f32[2] parameter(0)  a = f32[2] copy(p)  b = f32[2] copy(p)  c = f32[2] negate(b) }"
-    >>> module = parse_module(text)
-    >>> a, b = module.instruction("a"), module.instruction("b")
-    >>> users = users_among(list(module.instructions))
-    >>> pattern_of("p is copied", "p", a, Origin(), users) == pattern_of("p is copied", "p", b, Origin(), users)
-    False
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  a = f32[2] copy(p) }")
+    >>> a = module.instruction("a")
+    >>> cause = cause_of("p is copied", a, (Named(a, "p", Origin()), None), Waste(8), None, {a: ()})
+    >>> cause.value, cause.pattern.splitlines()
+    ('memory e/p', ['* is copied', 'copy f32[2]', 'parameter f32[2]'])
     """
-    shape = at.shape.to_string(layout=False)
-    general = general_name(name, origin)
-    if is_known(origin):
-        return "\n".join((message.replace(name, general) if name else message, shape))
-    return "\n".join((message.replace(name, "*") if name else message, shape, *_position(at, users)))
+    about, other = named
+    if other is not None:
+        message = _renamed(message, other.name, general_name(other.name, other.origin))
+    container = _container_of(about.origin, common) if common is not None else ""
+    general_about = container or general_name(about.name, about.origin)
+    if common is not None and (container or is_known(about.origin)):
+        pattern = general = _renamed(common.message, about.name, general_about)
+    elif is_known(about.origin):
+        general = _renamed(message, about.name, general_about)
+        pattern = f"{general}\n{at.shape.to_string(layout=False)}"
+    else:
+        general = _renamed(message, about.name, general_about)
+        pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
+    shared = ""
+    if waste is not None and waste.link is not None:
+        made = value_of(about.value) if waste.link == "memory" else at
+        shared = f"{waste.link} {made.computation.name}/{made.name}"
+    return Cause(pattern, shared, general)
 
 
 def is_known(origin: Origin) -> bool:
@@ -57,6 +99,40 @@ def general_name(name: str, origin: Origin) -> str:
     """
     place = place_of(origin)
     return generalize(name.removesuffix(place)) + place if place and name.endswith(place) else generalize(name)
+
+
+def _renamed(message: str, name: str, to: str) -> str:
+    """A message with another name for a value, which is not part of a word.
+
+    >>> _renamed("p is copied", "p", "*")
+    '* is copied'
+    """
+    at, before = message.find(name), 0
+    parts: list[str] = []
+    while name and at >= 0:
+        end = at + len(name)
+        if not (_continues(message[at - 1 : at]) or _continues(message[end : end + 1])):
+            parts += (message[before:at], to)
+            before = end
+        at = message.find(name, end)
+    return "".join((*parts, message[before:]))
+
+
+def _continues(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _container_of(origin: Origin, common: Common) -> str:
+    """The part of the tree to which an argument belongs; empty for values that are not arguments in a tree."""
+    general = generalize(origin.argument_name)
+    root, bracket, _ = general.partition("[")
+    if common.is_whole_argument:
+        return f"{root}[…]" if bracket else ""
+    layer, star, rest = general.rpartition("[*]")
+    if star and rest:
+        return f"{layer}{star}[…]"
+    above = general.rpartition("[")[0]
+    return f"{above}[…]" if "[" in above else ""
 
 
 def value_of(instruction: Instruction) -> Instruction:
@@ -86,7 +162,7 @@ def _starts_move(instruction: Instruction) -> bool:
 
 def _position(at: Instruction, users: Users) -> Iterator[str]:
     """What surrounds an instruction: its operation, its operands, and its users, without names."""
-    yield _kind(at)
+    yield f"{_kind(at)} {at.shape.to_string(layout=False)}"
     for number, operand in enumerate(at.operands):
         yield f"{_kind(operand)} {at.operand_shape(number).to_string(layout=False)}"
     listed = sorted(

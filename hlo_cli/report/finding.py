@@ -16,14 +16,13 @@ _LENGTH: Final = 16
 class Cause:
     """What a finding shares with others: those of the same `pattern` have one cause, such as a copy in each layer.
 
-    `value` identifies the array that several rules may report, empty if there is none. `name` is the array in the
-    message, as the user knows it, and `general` its name in all layers.
+    `value` identifies the array that several rules may report, empty if there is none. `message` is that of the
+    finding without the numbers of layers.
     """
 
     pattern: str
     value: str = ""
-    name: str = ""
-    general: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.finding import Finding
+from hlo_cli.report.numbers import format_bytes, format_seconds
 from hlo_cli.source import SEVERITIES, Severity
 
 _Number = TypeVar("_Number", int, float)
@@ -52,11 +53,16 @@ class Group:
         return f"{len(self.members):,} × {self.general_message}"
 
     @property
+    def named_message(self) -> str:
+        """The message, preceded by the name of the worst instruction if it has no position in a text."""
+        return self.worst.named_message if len(self.members) == 1 else self.message
+
+    @property
     def general_message(self) -> str:
         """The message without the numbers of layers."""
         message, cause = self.worst.message, self.worst.cause
-        names = {each.cause.name for each in self.members if each.cause is not None}
-        return message if cause is None or len(names) < 2 else message.replace(cause.name, cause.general)
+        is_repeated = any(each.message != message for each in self.members)
+        return cause.message if is_repeated and cause is not None else message
 
     @property
     def found(self) -> tuple[Finding, ...]:
@@ -84,6 +90,24 @@ class Group:
         return tuple(dict.fromkeys(each.code for each in self.others))
 
     @property
+    def cost(self) -> str:
+        """What the group costs, for people; empty if that is unknown or it has no cost.
+
+        >>> Group((Finding("note", "", cost_bytes=2048, executions=None, seconds=2e-6),)).cost
+        'at least 2 KiB, 2.0 µs'
+        """
+        parts = [format_bytes(self.cost_bytes)] if self.cost_bytes else []
+        parts += [format_seconds(self.seconds)] if self.seconds else []
+        return ("at least " if parts and self.is_at_least else "") + ", ".join(parts)
+
+    @property
+    def remark(self) -> str:
+        """What one line about the group adds to the message: the total of several findings, and the other rules."""
+        parts = [f"{self.cost} in total"] if self.cost and len(self.members) > 1 else []
+        parts += [f"also {' and '.join(self.other_codes)}"] if self.others else []
+        return "; ".join(parts)
+
+    @property
     def rank(self) -> tuple[int, float, int]:
         """The order of groups: that of their findings, by total cost."""
         first, _, _ = self.worst.rank
@@ -97,7 +121,7 @@ def groups_of(found: Iterable[Finding], *, in_place: bool = False) -> tuple[Grou
     severity and by what their findings on the value cost.
 
     >>> from hlo_cli.report.finding import Cause
-    >>> copied, padded = Cause("w is copied", "w", "w", "w"), Cause("w is padded", "w", "w", "w")
+    >>> copied, padded = Cause("w is copied", "w"), Cause("w is padded", "w")
     >>> found = [Finding("warning", "w is copied", code="HLO102", cost_bytes=8, cause=copied),
     ...          Finding("warning", "w is padded", code="HLO101", cost_bytes=6, cause=padded)]
     >>> [(group.code, group.other_codes, group.cost_bytes) for group in groups_of(found)]

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.neighbors import connected
 from hlo_cli.analysis.statements.shapes import ShapeChanges, substitution
 from hlo_cli.analysis.statements.sizes import SizeGroup
 from hlo_cli.analysis.statements.statement import CollectiveChange, Collectives, ShardingChange, Substitution
@@ -20,7 +19,7 @@ from hlo_cli.lazy_regex import lazy_regex
 SHARDING, COLLECTIVE = 2, 12
 """Ranks of the drafts."""
 _AXIS: Final = lazy_regex(r'\\?"([A-Za-z_][A-Za-z_0-9]*)\\?"=([0-9]+)')
-_SIZES: Final = lazy_regex(r"devices=\[([0-9,]+)\]")
+_SEVERAL: Final = lazy_regex(r"=(?!1\b)[0-9]")
 _ATTRIBUTES: Final = frozenset(
     ("replica_groups", "channel_id", "use_global_device_ids", "source_target_pairs", "sharding")
 )
@@ -55,7 +54,8 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
         if change.kind == "sharding" or "sdy.sharding" in change.before + change.after or change.name == "sharding"
     ]
     is_moved = devices[0] != devices[1] or (all(meshes) and meshes[0] != meshes[1])
-    if not is_moved and len({row for row, _ in rows}) < _MIN_ROWS:
+    is_alone = max(devices) == 1 and not any(_SEVERAL.search(mesh) for mesh in meshes)
+    if is_alone or (not is_moved and len({row for row, _ in rows}) < _MIN_ROWS):
         return
     groups = [group for group in changes.sizes.groups if _divides(group, evidence, has_shardings=bool(rows))]
     taken = {group.base for group in groups}
@@ -64,7 +64,7 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
         for _, delta in changes.rows.values()
     )
     statement = ShardingChange(
-        Substitution(*meshes) if any(meshes) and meshes[0] != meshes[1] else None,
+        Substitution(*meshes) if all(meshes) and meshes[0] != meshes[1] else None,
         substitution(devices) if devices[0] != devices[1] else None,
         len({row for row, _ in rows}),
         shapes,
@@ -103,7 +103,7 @@ def find_collectives(evidence: Evidence) -> None:
     pairs = [evidence.diff.changed[row] for row, _ in rows]
     before = _counted([*alone[False], *(each.before for each in pairs)])
     after = _counted([*alone[True], *(each.after for each in pairs)])
-    if before == after:
+    if sorted(before, key=str) == sorted(after, key=str):
         return
     statement = CollectiveChange(before, after)
     draft = evidence.draft(COLLECTIVE, statement)
@@ -118,8 +118,9 @@ def _with_plumbing(evidence: Evidence, seeds: Iterable[Instruction], *, is_added
     """The collectives, the computations that they apply, and the instructions that only pass their values on."""
     given = list(seeds)
     applied = {called for each in given for called in each.called_computations}
-    among = evidence.unowned(is_added=is_added)
-    return connected(given, among, lambda each: each.opcode in _PLUMBING or each.computation in applied)
+    return evidence.connected(
+        given, lambda each: each.opcode in _PLUMBING or each.computation in applied, is_added=is_added
+    )
 
 
 def _claim_regions(evidence: Evidence, draft: Draft, collectives: Iterable[Instruction]) -> None:
@@ -151,4 +152,4 @@ def _counted(instructions: Iterable[Instruction]) -> tuple[Collectives, ...]:
         kind = _kind(each)
         counts[kind] += 1
         sizes[kind] += each.shape.padded_bytes // (2 if kind.startswith("async") else 1)
-    return tuple(Collectives(kind, counts[kind], sizes[kind]) for kind in sorted(counts))
+    return tuple(Collectives(kind, number, sizes[kind]) for kind, number in counts.items())

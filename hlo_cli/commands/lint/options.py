@@ -13,8 +13,8 @@ from hlo_cli.dataclass import dataclass
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _CHECK_OPTIONS: Final = (
-    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top",
-      "--chip", "--chip-file", "--sort"),
+    *("--baseline", "--write-baseline", "--expect", "--golden", "--statistics", "--exit-zero", "--each", "--jobs",
+      "--top", "--chip", "--chip-file", "--sort"),
 )  # fmt: skip
 ORDERS: Final = ("cost", "place")
 """Values of `--sort` that order findings in every format; others are columns of tables."""
@@ -29,7 +29,16 @@ _NO_EFFECT_WITH: Final[Idle] = {
         "--show-settings",
     ),
     "--show-settings": tuple(each for each in _CHECK_OPTIONS if each not in (*_TABLE_OPTIONS, "--chip")),
-    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top", "--chip-file", "--sort"),
+    "--write-baseline": (
+        "--baseline",
+        "--expect",
+        "--golden",
+        "--statistics",
+        "--each",
+        "--top",
+        "--chip-file",
+        "--sort",
+    ),
     "--each": ("--statistics",),
 }
 """For each option that replaces the findings, the options that have no effect with it."""
@@ -53,6 +62,7 @@ class LintOptions:
     baseline: str | None = None
     write_baseline: str | None = None
     expect: tuple[str, ...] = ()
+    golden: str | None = None
     each: bool = False
     jobs: int | None = None
     statistics: bool = False

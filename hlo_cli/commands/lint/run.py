@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.rates import ChipSpec
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
+    from hlo_cli.commands.lint.golden import GoldenModules
     from hlo_cli.ir.assertion import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
@@ -75,6 +76,7 @@ def lint_inputs(
     settings: LintSettings,
     *,
     expectations: tuple[Expectation, ...] = (),
+    golden: GoldenModules | None = None,
     jobs: int | None = None,
     chip: ChipSpec | None = None,
 ) -> LintResult:
@@ -87,7 +89,7 @@ def lint_inputs(
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
-    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, chip)
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip)
     for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -127,6 +129,7 @@ class _ModuleLinter:
 
     settings: LintSettings
     expectations: tuple[Expectation, ...]
+    golden: GoldenModules | None
     chip: ChipSpec | None
 
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
@@ -141,7 +144,8 @@ class _ModuleLinter:
         if self.expectations:
             from hlo_cli.commands.lint.assertions import evaluate
 
-            verdicts, outcomes = evaluate(module, given, self.expectations)
+            golden = None if self.golden is None else self.golden.of(module.name)
+            verdicts, outcomes = evaluate(module, given, self.expectations, golden)
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
         notes = (*given.notes, _PART) if module.is_part else given.notes
         return _ModuleResult(

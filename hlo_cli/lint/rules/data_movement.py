@@ -170,6 +170,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 shape_span(context.module, kernel),
                 hint=relayout_hint(context, kernel, operand, read.layout),
                 waste=Waste(written.padded_bytes),
+                other=operand,
             )
             break
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -16,6 +19,7 @@ from hlo_cli.lint.advice import argument_of, donation_hint, is_donated, is_resul
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.donations import donations_of
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -67,7 +71,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
                 f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
-                hint=_hint(context, space),
+                hint=_hint(context, memory, space),
                 about=fit.name,
             )
 
@@ -179,11 +183,13 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= context.settings.min_argument_bytes and not parameter.is_root and not context.users[parameter]:
+            name = f"the argument {context.user_name(parameter)}"
             yield context.finding(
-                f"the argument {context.user_name(parameter)} ({format_bytes(taken)}) is never read",
+                f"{name} ({format_bytes(taken)}) is never read",
                 parameter,
                 hint="do not pass it: jax.jit drops unused arguments unless keep_unused=True",
                 waste=Waste(taken, None),
+                common=Common(f"{name} is never read"),
             )
 
 
@@ -195,17 +201,26 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
     return memory_from_assignment(module, assignment)
 
 
-def _hint(context: LintContext, space: MemorySpaceUsage) -> str | None:
-    """The arguments to donate, or the largest value at the peak."""
-    donations = donations_of(context.analyses.memory, context.users, context.settings.min_donation_bytes)
-    if donations.arguments:
-        most = max(donations.arguments, key=lambda each: each.padded_bytes)
-        return donation_hint(context, donations, most)
+def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
+    """A change that lowers the peak, or the largest value at the peak."""
+    for suggestion in suggestions(memory, most=1) if not space.number else ():
+        return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
     largest = space.live_at(space.peak)[:1]
     if not largest:
         return None
     name, needed = context.user_name(largest[0].instruction), format_bytes(largest[0].padded_bytes)
     return f"reduce {name}, the largest value at the peak ({needed})"
+
+
+def _change(change: Change) -> str:
+    """What to change, in a few words."""
+    match change:
+        case Donate(donors=donors):
+            return f"donate {', '.join(donor.name for donor in donors)}"
+        case ChangeLayouts(layouts=layouts):
+            first = layouts[0]
+            name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
+            return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"
 
 
 def _copy_hint(context: LintContext, copy: Instruction) -> str | None:

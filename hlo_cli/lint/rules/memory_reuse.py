@@ -18,6 +18,7 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.donations import donations_of, has_kept_argument, needed_bytes
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -64,6 +65,8 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             argument,
             shape_span(context.module, argument),
             waste=Waste(each.padded_bytes, None),
+            other=each.kernel,
+            common=Common(f"{name} could be donated", is_whole_argument=True),
             hint=donation_hint(context, donations, each),
         )
 
@@ -126,14 +129,15 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
             copies.setdefault(key, []).append(transfer)
     for (source, shape, _), repeated in copies.items():
         if len(repeated) > 1 and _is_large(context, repeated[1]):
+            name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
             once = waste_of_copy(source.shape, shape)
             again = len(repeated) - 1
             yield context.finding(
-                f"{context.user_name(source)} ({format_bytes(shape.padded_bytes)}) is copied into "
-                f"{space_name(repeated[1].to_space, 'tpu')} more than once",
+                f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
                 repeated[1].instruction,
                 waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
                 subject=source,
+                common=Common(f"{name} is copied into {space} more than once"),
             )
 
 

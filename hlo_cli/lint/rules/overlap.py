@@ -14,6 +14,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -47,9 +48,13 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            moved = f"{interval.pair.operation} of {context.user_name(start)}"
+            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
             yield context.finding(
-                f"{moved} {why} ({_bytes(interval)})", start, hint=_hint(kernels), waste=_waste(interval)
+                f"{what} ({_bytes(interval)})",
+                start,
+                hint=_hint(kernels),
+                waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -75,12 +80,13 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
+            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
             yield context.finding(
-                f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done "
-                f"({_bytes(interval)})",
+                f"{what} ({_bytes(interval)})",
                 start,
                 hint=_hint(kernels),
                 waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -112,11 +118,13 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
             often = context.analyses.times.get(collective.computation) or 1
+            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
             yield context.finding(
-                f"{collective.opcode} of {context.user_name(collective)} runs synchronously ({format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)})",
                 collective,
                 hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
+                common=Common(what),
             )
 
 

@@ -16,6 +16,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -51,12 +52,14 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
         if parameter.shape.padded_bytes < context.settings.min_replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = context.num_partitions, parameter.shape.padded_bytes
+        name = context.user_name(parameter)
         yield context.finding(
-            f"{context.user_name(parameter)} ({format_bytes(taken)}) is replicated on {devices} devices",
+            f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
             hint=f"shard it over all devices, so that it needs only {format_bytes(-(-taken // devices))} on each",
             waste=Waste(taken - -(-taken // devices), None),
+            common=Common(f"{name} is replicated on {devices} devices"),
         )
 
 
