@@ -146,8 +146,8 @@ def async_gather(target: Target) -> tuple[Program, Program]:
 def async_reduce(target: Target) -> tuple[Program, Program]:
     """A network with sharded weights next to an independent product."""
     mesh = target.mesh(4)
-    y = target.array(2048, 2048, dtype=jnp.bfloat16, mesh=mesh)
-    weights = [target.array(2048, 2048, dtype=y.dtype, spec=spec, mesh=mesh) for spec in (COLUMNS, ROWS)]
+    y = target.array(1024, 1024, dtype=jnp.bfloat16, mesh=mesh)
+    weights = [target.array(1024, 1024, dtype=y.dtype, spec=spec, mesh=mesh) for spec in (COLUMNS, ROWS)]
     options = {"xla_enable_async_all_reduce": "true", "xla_tpu_enable_async_collective_fusion_fuse_all_reduce": "true"}
     function = lambda y, ws: (net(y, ws), jnp.sin(y) @ y)  # noqa: E731
     return Program(function, (y, weights)), Program(function, (y, weights), options=options)
