@@ -15,7 +15,7 @@ from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.peak_advice import entry_layouts, recomputation
 from hlo_cli.analysis.peak_advice.donation import DonationPair, Donations, Donor, donatable_bytes, donors_of
 from hlo_cli.analysis.peak_advice.donor_sets import certain_sets
-from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout, has_relayouts
+from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout, relayout_bytes
 from hlo_cli.analysis.peak_advice.interface import Argument, Result
 from hlo_cli.analysis.peak_advice.recomputation import StoredValues, has_scan_gradient
 from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios, Outcome, Scenario
@@ -77,8 +77,9 @@ def suggestions(memory: MemoryAnalysis, *, most: int = 3) -> tuple[Suggestion, .
     space = memory.space(MemorySpace.MAIN)
     if space is None or not space.peak_bytes or not _is_certain(memory):
         return ()
-    can_donate = donatable_bytes(memory) >= _MIN_SAVING * space.peak_bytes
-    can_reorder = memory.target == "tpu" and has_relayouts(memory)
+    least = _MIN_SAVING * space.peak_bytes
+    can_donate = donatable_bytes(memory) >= least
+    can_reorder = memory.target == "tpu" and relayout_bytes(memory) >= least
     if not can_donate and not can_reorder and not has_scan_gradient(memory):
         return ()
     return tuple(_Search(memory, space.peak_bytes).found(most, can_donate=can_donate))
@@ -109,11 +110,11 @@ class _Search:
         base, left = Scenario(), self._before
         while candidates and len(found) < most:
             tried = [(self._scenarios.outcome(self._with(base, change)), n) for n, change in enumerate(candidates)]
-            after, number = min(tried, key=lambda each: (each[0].peak_bytes, each[0].allocated_bytes, each[1]))
+            after, number = min(tried, key=lambda each: (each[0].peak_bytes, each[0].allocated_bytes or 0, each[1]))
             if left.peak_bytes - after.peak_bytes < _MIN_SAVING * self._peak_bytes:
                 break
             change = candidates.pop(number)
-            if after.allocated_bytes >= left.allocated_bytes:
+            if after.allocated_bytes is not None and after.allocated_bytes >= (left.allocated_bytes or 0):
                 continue
             base = self._with(base, change)
             offset = self._peak_bytes - self._before.peak_bytes
