@@ -10,7 +10,10 @@ from hypothesis import settings
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 
-collect_ignore = ["tpu_programs.py"]
+collect_ignore = [
+    *("advice_of_collectives.py", "advice_of_fusions.py", "advice_of_layouts.py", "advice_of_memory.py"),
+    *("advice_of_types.py", "advice_programs.py", "tpu_programs.py"),
+]
 """What is written in jax, and run by processes of their own."""
 
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)

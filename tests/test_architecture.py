@@ -60,17 +60,17 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
-        "matching": {"cost", "origin"},
+        "matching": {"cost", "dataflow", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
-        "query": {"cost", "dataflow", "hardware", "layout", "memory", "origin", "schedule"},
+        "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
+        "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {
         "shared": set(),
-        **{
-            name: {"shared"}
-            for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
-        },
+        "by": {"shared"},
+        **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "lint", "memspace", "schedule")},
+        **{name: {"shared"} for name in ("help", "parse", "tile_index")},
         "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },

@@ -21,7 +21,9 @@ from lint_cases import CASES
 from strategies import dump_text, dumps, name_of
 
 WRONG = Path(__file__).parent.parent / "fixtures" / "golden" / "lint" / "wrong.hlo"
-CODES = ["HLO071", "HLO010", "HLO050", "HLO102", "HLO060", "HLO010"]
+CODES = ["HLO071", "HLO010", "HLO050", "HLO060", "HLO010", "HLO102"]
+"""Errors come first, in the order of the text."""
+BY_PLACE = ["HLO071", "HLO010", "HLO050", "HLO102", "HLO060", "HLO010"]
 PLACE = re.compile(r"(?P<path>.+):(?P<line>\d+):(?P<column>\d+): (?P<code>HLO\d+) (?P<severity>\w+) (?P<message>.+)")
 """What editors take a line of the concise format apart with."""
 
@@ -72,6 +74,14 @@ def test_a_pipe_gets_a_line_a_finding(capsys: Capture) -> None:
     lint(WRONG)
     matches = [PLACE.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
     assert [match and match["code"] for match in matches] == CODES
+
+
+@pytest.mark.parametrize("name", ["concise", "jsonl"])
+def test_findings_are_in_order_of_cost_or_of_place(name: str, capsys: Capture) -> None:
+    for order, codes in (("cost", CODES), ("place", BY_PLACE)):
+        lint(WRONG, "--format", name, "--sort", order)
+        lines = capsys.readouterr().out.splitlines()
+        assert [re.findall(r"HLO\d+", line)[0] for line in lines] == codes
 
 
 def test_rules_are_chosen(capsys: Capture) -> None:
@@ -162,7 +172,7 @@ def test_a_baseline_knows_what_was_there(tmp_path: Path, capsys: Capture) -> Non
     assert not concise(capsys, changed, "--baseline", baseline)
     changed.write_text(text.replace("  ROOT cut", "  again = f32[8192,4]{0,1} copy(sum.12)\n  ROOT cut"))
     assert [m["message"] for m in concise(capsys, changed, "--baseline", baseline)] == [
-        "again copies 128 KiB to change the dimension order from {1,0} to {0,1}"
+        "sum.12, f32[8192,4] (128 KiB), is copied to change the dimension order from {1,0} to {0,1}"
     ]
 
 

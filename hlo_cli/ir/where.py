@@ -9,6 +9,7 @@ from hlo_cli.source import HloError, Source, Span
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in"]
 Pattern = Literal["part", "glob", "expression"]
+ArithmeticOperator = Literal["+", "-", "*", "/"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,25 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Two numbers joined by an operator; `span` covers both.
+
+    >>> bytes_, trips = Field("bytes", Span(0, 5)), Field("trips", Span(8, 13))
+    >>> Arithmetic("*", bytes_, trips, Span(0, 13)).operator
+    '*'
+    """
+
+    operator: ArithmeticOperator
+    left: Operand
+    right: Operand
+    span: Span
+
+
+Operand: TypeAlias = "Field | Number | Arithmetic"
+"""A number that can be computed for each object."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A name or other text. Quoted, it is a regular expression if a pattern is expected; unquoted, it is a glob.
 
@@ -72,6 +92,16 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """A comparison of two numbers of which at least one is computed, such as `bytes * trips > 1GiB`."""
+
+    left: Operand
+    operator: Operator
+    right: Operand
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Flag:
     """A boolean field on its own."""
 
@@ -80,11 +110,15 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of one name, such as `uses(%a)`; `span` covers the function's name."""
+    """A function of one name, such as `uses(%a)`; `span` covers the function's name.
+
+    With `is_pattern`, as in `uses(~copy)`, the argument is matched as by the operator `~`.
+    """
 
     function: str
     argument: Text
     span: Span
+    is_pattern: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +142,7 @@ class Either:
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = "Comparison | Flag | Call | Not | Both | Either"
+Condition: TypeAlias = "Comparison | Relation | Flag | Call | Not | Both | Either"
 
 
 @dataclass(frozen=True, slots=True)

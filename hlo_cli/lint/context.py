@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
+from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.hardware.target import Target, target_of
+from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
@@ -19,6 +23,9 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
+from hlo_cli.lint.costs import Waste, executions_of, seconds_of
+from hlo_cli.lint.groups import Common, Named, cause_of, is_known
+from hlo_cli.lint.names import name_of
 from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
 from hlo_cli.lint.structure import structure_of
@@ -37,7 +44,7 @@ _OMISSIONS: Final = frozenset(("elided", "missing-attribute", "unresolved"))
 class LintContext:
     """A module to lint, with its settings.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings have times.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
@@ -50,6 +57,7 @@ class LintContext:
     settings: LintSettings
     rejections: tuple[Diagnostic, ...] = ()
     verdicts: tuple[AssertionResult, ...] = ()
+    chip: ChipSpec | None = None
 
     def finding(
         self,
@@ -60,29 +68,74 @@ class LintContext:
         hint: str | None = None,
         about: str = "",
         expectation: str | None = None,
+        waste: Waste | None = None,
+        subject: Instruction | None = None,
+        other: Instruction | None = None,
+        common: Common | None = None,
     ) -> Finding:
         """A finding of a rule at an instruction or the module; the rule adds its code and its severity.
 
         `span` is the place in the text, by default the whole instruction. `about` is the part of the finding's
-        identity that does not change with names, such as an index or a channel.
+        identity that does not change with names, such as an index or a channel. `waste` is what one execution costs,
+        for rules about efficiency; `subject` the value that the message is about, by default that of the instruction,
+        and `other` a second one that it names. `common` is the message without sizes, if one change would fix
+        findings on arrays of different shapes.
         """
         source = self.module.source
-        if at is None:
-            return Finding("error", message, source, span, hint, expectation=expectation, structure=about)
-        location = self.module.location(at)
-        return Finding(
+        executions = executions_of(at, waste, self.module, self.analyses.times) if waste is not None else 1
+        found = Finding(
             "error",
             message,
             source,
-            span or at.span,
+            span,
             hint,
+            expectation=expectation,
+            structure=about,
+            cost_bytes=waste.bytes * (executions or 1) if waste is not None else None,
+            executions=executions,
+            seconds=seconds_of(waste, executions, self.chip, self.module) if waste is not None and self.chip else None,
+        )
+        if at is None:
+            return found
+        location = self.module.location(at)
+        about_value = subject or (at if waste is not None else None)
+        origin = self.origin(about_value) if about_value is not None else UNKNOWN
+        cause = None
+        if about_value is not None:
+            second = self._named(other) if other is not None else None
+            users = {} if is_known(origin) else self.users
+            cause = cause_of(message, at, (self._named(about_value), second), waste, common, users)
+        return replace(
+            found,
+            span=span or at.span,
             instruction=at.name,
             computation=at.computation.name,
             op_name=at.metadata.op_name or None,
-            location=str(location) if location is not None else None,
-            expectation=expectation,
+            location=str(location) if location is not None else origin.source or None,
             structure="\n".join((about, *structure_of(self.module, at))),
+            is_inferred=location is None and bool(origin.source),
+            cause=cause,
+            scope=origin.scope,
+            argument=origin.argument_name,
         )
+
+    def _named(self, instruction: Instruction) -> Named:
+        return Named(instruction, self.user_name(instruction), self.origin(instruction))
+
+    def origin(self, instruction: Instruction) -> Origin:
+        """Where an instruction comes from: its own metadata, else those of the values around it."""
+        return origins_of(self.module).of(instruction)
+
+    def user_name(self, instruction: Instruction) -> str:
+        """The value of an instruction as the user knows it: an argument, or an operation of the program.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p), metadata={op_name="f/neg"} }'
+        >>> module = parse_module(text)
+        >>> LintContext(module, LintSettings()).user_name(module.entry.root)
+        'f/neg'
+        """
+        return name_of(instruction, self.origin(instruction))
 
     def findings_of(self, problems: Iterable[Problem], severity: Severity) -> Iterator[Finding]:
         """The problems of the given severity, as findings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import selected_rules
@@ -24,10 +25,12 @@ def lint_module(
     *,
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
+    chip: ChipSpec | None = None,
 ) -> tuple[Finding, ...]:
     """The findings of the rules, in the order of the text, without duplicates.
 
-    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions.
+    `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings about
+    efficiency have times.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[3] negate(p) }")
@@ -35,7 +38,7 @@ def lint_module(
     e/n HLO010 text:1:45: error: n: expected the shape f32[2], found f32[3]
     """
     settings = settings or LintSettings()
-    context = LintContext(module, settings, tuple(rejections), tuple(verdicts))
+    context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip)
     found: dict[Finding, None] = {}
     with no_garbage_collection():
         satisfied = _satisfied(context)

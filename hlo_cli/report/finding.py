@@ -13,6 +13,19 @@ _LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What a finding shares with others: those of the same `pattern` have one cause, such as a copy in each layer.
+
+    `value` identifies the array that several rules may report, empty if there is none. `message` is that of the
+    finding without the numbers of layers.
+    """
+
+    pattern: str
+    value: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Diagnostic):
     """A diagnostic of a rule, with facts about its instruction or computation.
 
@@ -20,6 +33,12 @@ class Finding(Diagnostic):
     be sent to another process. `structure` is the identity that does not change when instructions are renamed,
     renumbered, or moved; `expectation` is the team's assertion that failed, if any; `nth` counts findings with the
     same fingerprint.
+
+    `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
+    about efficiency; `executions` is None if a trip count is unknown: then they count once. `seconds` is how long
+    moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from other
+    instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and whether it
+    is inferred.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -32,6 +51,14 @@ class Finding(Diagnostic):
     expectation: str | None = None
     structure: str = ""
     nth: int = 1
+    cost_bytes: int | None = None
+    executions: int | None = 1
+    seconds: float | None = None
+    cause: Cause | None = None
+    scope: str = ""
+    argument: str = ""
+    key: tuple[str, str, bool] | None = None
+    is_inferred: bool = False
 
     @property
     def path(self) -> str:
@@ -50,6 +77,19 @@ class Finding(Diagnostic):
     def named_message(self) -> str:
         """The message, preceded by the name of the instruction if there is no position in a text."""
         return f"{self.name}: {self.message}" if self.name and self.position is None else self.message
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        """The order of findings: errors, warnings about correctness, which have no cost, costs, and other notes.
+
+        >>> large, small = Finding("note", "", cost_bytes=8), Finding("warning", "", cost_bytes=7)
+        >>> other = Finding("note", "")
+        >>> large.rank < small.rank < other.rank
+        True
+        """
+        if self.severity == "error" or self.cost_bytes is None:
+            return ({"error": 0, "warning": 1, "note": 3}[self.severity], 0.0, 0)
+        return (2, -(self.seconds or 0.0), -self.cost_bytes)
 
     @property
     def fingerprint(self) -> str:

@@ -46,6 +46,7 @@ class IncrementalDiffCost:
             "_pair_log",
             "_pairs",
             "_change_log",
+            "_same",
             "_computation_log",
         ),
         *("__dict__", "changes", "weights", "comparisons"),
@@ -64,7 +65,7 @@ class IncrementalDiffCost:
         self._pair_log: list[tuple[list[Node], Node, Node]] = []
         self._change_log: list[tuple[Node, tuple[Change, ...]]] = []
         self._computation_log: list[tuple[Computation, Computation | None]] = []
-        same = instruction_diff.unchanged_nodes()
+        self._same = same = instruction_diff.unchanged_nodes()
         found = ((a, instruction_diff.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0 and a not in same)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
         self.weights = ChangeWeights(pairs, self.changes)
@@ -88,6 +89,15 @@ class IncrementalDiffCost:
             self._set_changes(*self._change_log.pop())
         while len(self._computation_log) > mark[2]:
             self._set_computation(*self._computation_log.pop())
+
+    def refresh_carriers(self) -> None:
+        """Compares tuples and their elements again, as elements correspond by all pairs found."""
+        pairs = self._pairs
+        pairs.elements.forget()
+        one = pairs.plain[0]
+        for a, b in enumerate(pairs.after):
+            if b >= 0 and a not in self._same and (one.tuple_index[a] >= 0 or one.nodes[a].opcode == opcodes.TUPLE):
+                self._compare(a)
 
     def pair(self, a: Node, b: Node) -> int | None:
         """Pairs `a` with `b`, and their former partners with each other; with NONE for `b`, removes the pair of `a`.

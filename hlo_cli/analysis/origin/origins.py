@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
+from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.origin.inference import Inference
+from hlo_cli.analysis.origin.moves import Step, Value
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation, StackFrames
+from hlo_cli.analysis.origin.scopes import scope_of, translate
+from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ShapeIndex
 
 
 class Origins:
     """The origins of a module's instructions, looked up on demand."""
 
-    def __init__(self, frames: StackFrames) -> None:
-        """Prepares the look-up."""
-        self._frames = frames
+    def __init__(self, module: Module) -> None:
+        """Prepares the look-up; the module is held weakly, as results are cached with it."""
+        self._module = ref(module)
+        self._frames = module.stack_frames
         self._stacks: dict[int, tuple[SourceLocation, ...]] = {}
+        self._owned: dict[Instruction, Origin] = {}
+        self._found: dict[Value, Origin] = {}
 
     def own(self, instruction: Instruction) -> Origin:
         """The origin in the instruction's own metadata.
@@ -28,20 +37,74 @@ class Origins:
         >>> origins_of(module).own(module.entry.root).source
         'a.py:3'
         """
-        metadata = instruction.metadata
-        if metadata is NO_METADATA:
-            return UNKNOWN
-        return Origin(metadata.op_name, self._stack(metadata))
+        if (found := self._owned.get(instruction)) is None:
+            metadata = instruction.metadata
+            found = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
+            self._owned[instruction] = found
+        return found
 
     def of(self, instruction: Instruction) -> Origin:
-        """The origin of an instruction."""
-        return self.own(instruction)
+        """The origin of an instruction: its own, completed by that of the nearest instruction that tells more.
+
+        >>> from hlo_cli import parse_module
+        >>> text = '''HloModule m  ENTRY e {
+        ...   w = f32[2] parameter(0), metadata={op_name="params['w']"}
+        ...   c = f32[2] copy(w)
+        ...   ROOT n = f32[2] negate(c), metadata={op_name="jit(f)/loss/neg" source_file="a.py" source_line=3} }'''
+        >>> module = parse_module(text)
+        >>> origin = origins_of(module).of(module.instruction("c"))
+        >>> origin.source, origin.argument_name, origin.relation, origin.teller
+        ('a.py:3', "params['w']", 'used by', <negate n>)
+        """
+        return self.of_value(instruction, ())
+
+    def of_value(self, instruction: Instruction, index: ShapeIndex) -> Origin:
+        """The origin of an element of a tuple, or of the whole result for index ()."""
+        value = instruction, index
+        if (found := self._found.get(value)) is None:
+            found = self._found[value] = self._origin(value)
+        return found
+
+    def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
+        """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
+        >>> [(step.relation, step.value[0].name) for step in origins_of(module).moves_of(module.entry.root)]
+        [('copy of', 'p')]
+        """
+        return tuple(self._inference.moves.chain((instruction, index)))
+
+    def _origin(self, value: Value) -> Origin:
+        instruction = value[0]
+        own = self.own(instruction)
+        argument = self._inference.argument(value)
+        told = self._inference.told(value) if not own.stack else None
+        if told is None:
+            return own if argument is None else Origin(own.op_name, own.stack, argument)
+        theirs = self.own(told.teller)
+        op_name = translate(theirs.op_name, told.renamed)
+        op_name = own.op_name if scope_of(own.op_name) else op_name
+        return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The distinct op_names and places in the metadata of several instructions, in their order."""
         found = [self.own(each) for each in instructions if "metadata=" in each.raw[1]]
         op_names = dict.fromkeys(each.op_name for each in found if each.op_name)
         return tuple(op_names), tuple(dict.fromkeys(each.source for each in found if each.source))
+
+    @cached_property
+    def _inference(self) -> Inference:
+        module = self._module()
+        assert module is not None, "origins are asked for while their module exists"
+        return Inference(module, self._place)
+
+    def _place(self, instruction: Instruction) -> tuple[str, str] | None:
+        """The source and the scope of an instruction with a source location of its own."""
+        if "metadata=" not in instruction.raw[1]:
+            return None
+        origin = self.own(instruction)
+        return (origin.source, origin.op_name.rpartition("/")[0]) if origin.stack else None
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:
@@ -57,4 +120,4 @@ def origins_of(module: Module) -> Origins:
 
 
 def _origins(module: Module) -> Origins:
-    return Origins(module.stack_frames)
+    return Origins(module)

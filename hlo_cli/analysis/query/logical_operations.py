@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Final
 
-from hlo_cli.analysis.query.where import Fields, FieldValue, Reader
-from hlo_cli.analysis.query.where_fields import fields_of
+from hlo_cli.analysis.query.fields import Fields, FieldValue, Reader
+from hlo_cli.analysis.query.where_fields import fields_of, instruction_fields
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
-from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -22,7 +20,8 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES
 
-_FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", "product")
+_PERFORMED: Final = ("product", "convolution", "library", "trips")
+_FIELDS_OF_PERFORMED: Final = ("flops", "transcendentals", "intensity", "called_computations", *_PERFORMED)
 """Fields read from `performed`; all others are read from `instruction`."""
 
 
@@ -77,19 +76,15 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     def by(instruction_of: Callable[[LogicalOperation], Instruction]) -> Fields[LogicalOperation]:
         return fields_of(module, attributes, instruction_of, lambda each: each.result.shape)
 
-    @cache
-    def exposed() -> frozenset[Instruction]:
-        overlap = analyze_overlap(module)
-        exposed_starts = (interval.pair.start for interval in overlap.intervals if interval.is_exposed)
-        return frozenset((*exposed_starts, *overlap.synchronous))
-
     begun, performed, ended = by(lambda each: each.instruction), by(lambda each: each.performed), by(_result)
+    read_kernel = instruction_fields(module).readers["kernel"].read
     own: dict[str, Reader[LogicalOperation]] = {
         "opcode": Reader("text", lambda each: each.opcode, check_operation_opcode),
+        "collective": Reader("flag", lambda each: each.opcode in COLLECTIVES),
         "async": Reader("flag", lambda each: each.is_async),
-        "exposed": Reader("flag", lambda each: each.instruction in exposed()),
         "fusion": Reader("names", _names_of_fusion),
         "op_name": Reader("text", lambda each: _op_name(each.instruction) or _op_name(each.performed)),
+        "kernel": Reader("flag", lambda each: read_kernel(each.instruction) or read_kernel(each.performed)),
         "users": ended.readers["users"],
         "is_root": ended.readers["is_root"],
         "bytes": Reader("bytes", lambda each: _bytes(each, performed.readers["bytes"])),

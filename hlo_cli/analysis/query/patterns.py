@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fnmatch import translate
 from typing import Final
 
-from hlo_cli.ir.where import Text, Where
+from hlo_cli.ir.where import Call, Text, Where
 from hlo_cli.source import Span
 
 Matcher = Callable[[str], bool]
@@ -50,6 +50,27 @@ def name_matcher(where: Where, text: Text) -> Matcher:
         name = text.text.removeprefix("%")
         return lambda value: value == name
     return matcher(where, text)
+
+
+def call_matcher(where: Where, call: Call) -> Matcher:
+    """Function that tests whether a name is the argument of a function: `uses(%a)` equals, `uses(~a)` contains it.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> calls = [parse_where(text) for text in ("uses(add)", "uses(~add)", "uses(add*)")]
+    >>> [call_matcher(where, where.condition)("add.1") for where in calls]
+    [False, True, True]
+    """
+    return (matcher if call.is_pattern else name_matcher)(where, call.argument)
+
+
+def is_exact(call: Call) -> bool:
+    """Whether the argument of a function is a name, not a pattern.
+
+    >>> from hlo_cli.syntax.queries.where import parse_where
+    >>> [is_exact(parse_where(text).condition) for text in ("uses(add)", "uses(~add)", "uses(add*)")]
+    [True, False, False]
+    """
+    return not call.is_pattern and call.argument.pattern == "part"
 
 
 def _glob(text: str) -> Matcher:

@@ -7,24 +7,19 @@ unknown value is None, and so is every result that depends on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import field
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from hlo_cli.analysis.partly_known import ORDERS, AtLeast, both, compared, either
+from hlo_cli.analysis.query.computed import check_units, computed
+from hlo_cli.analysis.query.fields import NUMBERS, Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.patterns import matcher
-from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Text, Where
-from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Relation, Text, Where
+from hlo_cli.source import HloError
 
 T = TypeVar("T")
-Kind = Literal["text", "name", "names", "shape", "count", "bytes", "share", "flag", "attribute"]
-FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | None"
-Predicate = Callable[[T], "bool | None"]
-"""Test of an object; None if the result is unknown."""
 Test = Callable[[FieldValue], "bool | None"]
 
-NUMBERS: Final = ("count", "bytes", "share")
 _KIND_NAMES: Final[dict[Kind, str]] = {
     "text": "text",
     "name": "a name",
@@ -39,56 +34,10 @@ _KIND_NAMES: Final[dict[Kind, str]] = {
 _LAYOUT = re.compile(r"\{[^{}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Reader(Generic[T]):
-    """Kind of a field and the function that reads it; None for an object without the field.
-
-    `check` raises HloError for a comparison that can never be true, or always is.
-    """
-
-    kind: Kind
-    read: Callable[[T], FieldValue]
-    check: Callable[[Where, Comparison], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fields(Generic[T]):
-    """Fields and functions that can be used for one kind of object.
-
-    `places` are fields with elements, such as `dims[0]`; `attribute` returns readers for other names; `others` are such
-    names, for suggestions.
-    """
-
-    readers: Mapping[str, Reader[T]]
-    places: Mapping[str, Callable[[str], Reader[T] | None]] = field(default_factory=dict)
-    attribute: Callable[[str], Reader[T] | None] = lambda name: None
-    others: tuple[str, ...] = ()
-    functions: Mapping[str, Callable[[Where, Text], Predicate[T]]] = field(default_factory=dict)
-
-    def find(self, where: Where, asked: Field) -> Reader[T]:
-        """Reader of a field; HloError with the nearest name if there is none."""
-        if asked.place is None:
-            if (reader := self.readers.get(asked.name) or self.attribute(asked.name)) is not None:
-                return reader
-        elif (taken := self.places.get(asked.name)) is not None:
-            if (reader := taken(asked.place)) is not None:
-                return reader
-            raise where.error(f"{asked.name} has no {asked.place}", asked.span)
-        known = (*self.readers, *self.others)
-        close = next((name for name in known if name.startswith(asked.name)), None) or nearest(asked.name, known)
-        hint = did_you_mean(close) if close != asked.name else None
-        raise where.error(f"unknown field '{asked}'", asked.span, hint or self._available())
-
-    def _available(self) -> str:
-        """The hint for an unknown field: the columns of a table, or where the fields of instructions are listed."""
-        if self.places or not self.readers:
-            return "see `hlo help where` for all fields"
-        return f"available: {', '.join(self.readers)}"
-
-
 def predicate(where: Where, fields: Fields[T]) -> Predicate[T]:
     """Predicate of an expression; HloError for unknown fields or comparisons of different kinds.
 
+    >>> from hlo_cli.analysis.query.fields import Fields, Reader
     >>> from hlo_cli.syntax.queries.where import parse_where
     >>> long = predicate(parse_where("n > 3"), Fields({"n": Reader("count", len)}))
     >>> long("four"), long("one")
@@ -114,6 +63,8 @@ def _condition(where: Where, condition: Condition, fields: Fields[T]) -> Predica
             return _call(where, condition, fields)
         case Comparison():
             return _comparison(where, condition, fields)
+        case Relation():
+            return _relation(where, condition, fields)
 
 
 def _flag(where: Where, asked: Field, fields: Fields[T]) -> Predicate[T]:
@@ -132,7 +83,13 @@ def _call(where: Where, call: Call, fields: Fields[T]) -> Predicate[T]:
         return lambda thing: (value := reader.read(thing)) not in (None, ()) and not isinstance(value, AtLeast)
     if call.function not in fields.functions:
         raise where.error(f"{call.function}() applies only to instructions", call.span)
-    return fields.functions[call.function](where, call.argument)
+    return fields.functions[call.function](where, call)
+
+
+def _relation(where: Where, relation: Relation, fields: Fields[T]) -> Predicate[T]:
+    one, other = computed(where, relation.left, fields), computed(where, relation.right, fields)
+    check_units(where, relation, one.unit, other.unit)
+    return _compare_readers(one.read, relation.operator, other.read)
 
 
 def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Predicate[T]:
@@ -140,7 +97,7 @@ def _comparison(where: Where, comparison: Comparison, fields: Fields[T]) -> Pred
     if reader.check is not None:
         reader.check(where, comparison)
     if (other := _other_field(comparison, reader, fields)) is not None:
-        return _compare_fields(reader, comparison.operator, other)
+        return _compare_readers(reader.read, comparison.operator, other.read)
     negative = comparison.operator in ("!=", "!~", "not in")
     tests = [_test(where, comparison, reader.kind, value) for value in comparison.values]
     test = tests[0] if len(tests) == 1 else lambda value: either(test(value) for test in tests)
@@ -167,9 +124,7 @@ def _other_field(comparison: Comparison, reader: Reader[T], fields: Fields[T]) -
     return other if other is not None and other.kind in NUMBERS and len(comparison.values) == 1 else None
 
 
-def _compare_fields(one: Reader[T], sign: str, other: Reader[T]) -> Predicate[T]:
-    left, right = one.read, other.read
-
+def _compare_readers(left: Callable[[T], FieldValue], sign: str, right: Callable[[T], FieldValue]) -> Predicate[T]:
     def holds(thing: T) -> bool | None:
         a, b = left(thing), right(thing)
         if isinstance(a, int | float | AtLeast) and isinstance(b, int | float | AtLeast):
@@ -192,7 +147,7 @@ def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text
     if sign in ("<", "<=", ">", ">="):
         unknown = kind in (*NUMBERS, "names", "attribute")
         message = f"'{value.text}' is not a number" if unknown else f"{sign} needs a number"
-        raise _kind_error(where, comparison, kind, message)
+        raise _kind_error(where, comparison, kind, message, _spaces_hint(value) if unknown else None)
     return _text_test(where, comparison, kind, value)
 
 
@@ -219,7 +174,10 @@ def _number_test(where: Where, comparison: Comparison, kind: Kind, number: Numbe
 def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> Test:
     wanted = text.text
     if kind in NUMBERS:
-        raise _kind_error(where, comparison, kind, f"'{wanted}' is not a number or a numeric field")
+        hint = (
+            "write spaces around operators" if not text.is_quoted and any(mark in wanted for mark in "*/+-") else None
+        )
+        raise _kind_error(where, comparison, kind, f"'{wanted}' is not a number or a numeric field", hint)
     if kind == "flag":
         if wanted not in ("true", "false"):
             raise _kind_error(where, comparison, kind, f"'{wanted}' is not true or false")
@@ -232,6 +190,12 @@ def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> 
     if kind in ("name", "names", "attribute"):
         wanted = wanted.removeprefix("%")
     return _each(kind, lambda value: value == wanted)
+
+
+def _spaces_hint(text: Text) -> str | None:
+    """Hint for a word that may be meant as arithmetic."""
+    is_arithmetic = not text.is_quoted and any(mark in text.text for mark in "*/+-")
+    return "write spaces around operators" if is_arithmetic else None
 
 
 def _each(kind: Kind, test: Callable[[str], bool]) -> Test:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.cost.matmuls import is_matmul
-from hlo_cli.analysis.query.where import FieldValue, Kind, Reader
+from hlo_cli.analysis.query.fields import FieldValue, Kind, Reader
 from hlo_cli.analysis.query.where_opcodes import EXACT
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
@@ -14,6 +13,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.directory import read_directory
 from hlo_cli.inputs.dumps import DumpName, matching_stages, not_found_error
 from hlo_cli.inputs.input import read_inputs
+from hlo_cli.inputs.passes import pass_between, pass_number
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
@@ -21,7 +21,6 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
-_STAGE = re.compile(r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?")
 _HOW = "create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'"
 _COLUMNS = (
     Column("number", "", "line"),
@@ -101,7 +100,7 @@ def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
 
 def _row(step: _Step, view: View) -> Row:
     comparison = step.comparison
-    number, name, pipeline = _named(step)
+    number, name, pipeline = pass_between(step.before, step.stage)
     kinds = dict.fromkeys(change.kind.replace("_", " ") for each in comparison.changed for change in each.changes)
     schedule = ["schedule"] if view.with_schedule and comparison.moved else []
     header = [f"header {change.name}" for change in comparison.header]
@@ -119,18 +118,6 @@ def _row(step: _Step, view: View) -> Row:
     )
 
 
-def _named(step: _Step) -> tuple[int | None, str, str | None]:
-    """The number of the dump, and the pass between: the one that it follows, else the one before which it was made."""
-    now, then = _STAGE.fullmatch(step.stage), _STAGE.fullmatch(step.before)
-    if now is None:
-        return None, f"to {step.stage}", None
-    after = now["after"]
-    if after in (None, "pipeline-start") and then is not None and then["before"] not in (None, "pipeline-end"):
-        return int(now["number"]), then["before"], then["pipeline"]
-    name = now["pipeline"] if after in (None, "pipeline-start") else after
-    return int(now["number"]), name or step.stage, now["pipeline"]
-
-
 def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
     if not changing:
         return f"No changes in {format_count(len(steps), 'passes')}"
@@ -138,7 +125,7 @@ def _answer(steps: Sequence[_Step], changing: Sequence[_Step]) -> str:
     most = max(changing, key=lambda step: _size(step.comparison))
     words = f"{len(changing):,} of {format_count(len(steps), 'passes')} changed the module"
     words += f" ({first:,} → {last:,} instructions)"
-    return f"{words}. Largest change: {_named(most)[1]} ({_counts(most.comparison)})"
+    return f"{words}. Largest change: {pass_between(most.before, most.stage).name} ({_counts(most.comparison)})"
 
 
 def _counts(comparison: ModuleDiff) -> str:
@@ -166,5 +153,5 @@ def _next(folder: str, changing: Sequence[_Step]) -> tuple[str, ...]:
     if not changing:
         return ()
     most = max(changing, key=lambda step: _size(step.comparison))
-    numbers = [found["number"] if (found := _STAGE.fullmatch(stage)) else stage for stage in (most.before, most.stage)]
+    numbers = [pass_number(stage) or stage for stage in (most.before, most.stage)]
     return (f"hlo diff {folder} --stage {numbers[0]}..{numbers[1]}",)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.lint.options import LintOptions
+from hlo_cli.commands.lint.options import ORDERS, LintOptions
 from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.chips import chip_options, chosen_throughput
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.option_conflicts import requirement_error
@@ -19,6 +20,7 @@ from hlo_cli.commands.shared.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.lint.golden import GoldenModules
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
@@ -124,10 +126,27 @@ or unreadable input.
     shell_complete=completion.files,
     help="Check the assertions in FILE (see `hlo help expect`).",
 )
+@option(
+    "--golden",
+    group="Baselines and assertions",
+    is_common=True,
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Compare with DUMP where an assertion refers to golden.",
+)
 @flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
 @flag("--isolated", group="Settings", help="Ignore all configuration files.")
 @flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@option(
+    "--by",
+    group=OUTPUT,
+    is_common=True,
+    type=click.Choice(("source", "scope", "argument", "rule")),
+    metavar="GROUP",
+    help="Sum up the findings by source, scope, argument, or rule.",
+)
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
+@chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
     "Print one row per module with the number of findings.", "Check modules in N processes; 0 uses all CPU cores."
 )
@@ -136,12 +155,14 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Writes pages or settings, which need no input; otherwise reads and checks all inputs."""
     output, reading = io_of(given)
     options = LintOptions(**given)
+    if output.sort in ORDERS:
+        options, output = replace(options, order=output.sort), replace(output, sort=None)
     options.check(output, strict=reading.strict)
     if options.explain is not None or options.list_rules:
         from hlo_cli.commands.lint.rule_pages import report_of_rule, report_of_rules
 
         return write_report(report_of_rules() if options.explain is None else report_of_rule(options.explain), output)
-    from hlo_cli.commands.lint.settings import codes, load_config, report_of_settings
+    from hlo_cli.commands.lint.settings import chip_setting, codes, load_config, report_of_settings
     from hlo_cli.lint.catalog import selected_rules
 
     chosen = {
@@ -149,13 +170,19 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         "ignore": codes(options.ignore),
         "min_severity": options.min_severity,
         "strict": reading.strict,
+        "chip": chip_setting(options.chip, options.chip_file),
     }
     config = load_config(chosen, options.assignments, isolated=options.isolated)
     if options.show_settings:
         return write_report(report_of_settings(config), output)
     options = replace(
-        options, baseline=options.baseline or config.baseline, expect=options.expect or _only(config.expect)
+        options,
+        baseline=options.baseline or config.baseline,
+        expect=options.expect or _only(config.expect),
+        golden=options.golden or config.golden,
     )
+    if options.golden is not None and not options.expect:
+        raise requirement_error("--golden", "--expect FILE")
     selected = codes(options.select)
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
@@ -168,8 +195,9 @@ def _lint(
     inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
-    from hlo_cli.commands.lint.report import report_of, report_of_writing
+    from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
+    from hlo_cli.commands.lint.totals import by_key, cause_grouping
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
@@ -177,22 +205,45 @@ def _lint(
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
     expectations: tuple[Expectation, ...] = ()
+    golden: GoldenModules | None = None
     if options.expect and path is None:
         from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
+        from hlo_cli.commands.lint.golden import golden_modules
 
         expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
-    result = lint_inputs(every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs)
+        golden = golden_modules(options.golden, expectations, reading)
+    chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
+    result = lint_inputs(
+        every_module(inputs, reading),
+        reading,
+        settings,
+        expectations=expectations,
+        golden=golden,
+        jobs=options.jobs,
+        chip=chip,
+        by=cause_grouping(options.by),
+    )
     if path is not None:
         write((baseline_text(result.found),), path)
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
-    report = report_of(result, found, settings, reading.command_line(inputs), expectations=expectations)
+    found = in_order(found, options.order)
+    report = report_of(
+        result,
+        found,
+        settings,
+        reading.command_line(inputs),
+        expectations=expectations,
+        in_place=options.order == "place",
+    )
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, result, found)
-    fails = any(each.severity != "note" for each in found)
+    if options.by is not None:
+        report = by_key(report, options.by)
+    fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)

@@ -37,13 +37,14 @@ class LintConfig:
     origins: Mapping[str, str]
     baseline: str | None = None
     expect: str | None = None
+    golden: str | None = None
 
 
 def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
     """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
-    baseline, expect = (_file_named(path, table, name) for name in ("baseline", "expect"))
+    baseline, expect, golden = (_file_named(path, table, name) for name in ("baseline", "expect", "golden"))
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
@@ -59,7 +60,7 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
         if option:
             values[name], origins[name] = option, "command line"
     settings = replace(LintSettings(), **values)  # type: ignore[arg-type]
-    return LintConfig(settings, MappingProxyType(origins), baseline, expect)
+    return LintConfig(settings, MappingProxyType(origins), baseline, expect, golden)
 
 
 def nearest_file(folder: str) -> str | None:
@@ -92,6 +93,22 @@ def report_of_settings(found: LintConfig) -> Report:
     some = f"{number} of {len(rows)} settings changed"
     answer = some if number else f"All {len(rows)} settings have default values"
     return Report("lint-settings", answer, parts=(Table("settings", columns, rows, noun="settings", limit=0),))
+
+
+def chip_setting(chip: str | None, chip_file: str | None) -> str | None:
+    """The name of a known chip as a setting; None for a chip that only the file describes.
+
+    >>> chip_setting("TPU v5 lite", None), chip_setting("own", "chips.toml"), chip_setting(None, None)
+    ('v5e', None, None)
+    """
+    if chip is None:
+        return None
+    try:
+        return find_chip(chip).name
+    except HloError:
+        if chip_file is None:
+            raise
+        return None
 
 
 def codes(listed: Sequence[str]) -> tuple[str, ...]:

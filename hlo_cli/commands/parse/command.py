@@ -19,7 +19,7 @@ from hlo_cli.commands.shared.writing import print_diagnostics, write, write_byte
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.shared.io_options import OutputOptions
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
@@ -33,6 +33,7 @@ EXAMPLES = (
     "hlo parse dump/ --tree",
     "hlo parse dump/ --where 'opcode == fusion and padded_bytes > 1MiB'",
     "hlo parse dump/ --explain fusion.2",
+    "hlo parse dump/ --why copy.12",
     "hlo parse --explain 'add.936 = bf16[8,128]{1,0:T(8,128)(2,1)} add(a, b)'",
     "hlo parse dump/ --slice fusion.2 --operands 2 -o part.hlo",
     "hlo parse dump.hlo.pb --format hlo -o dump.txt",
@@ -61,6 +62,14 @@ _STEPS = 1
     metavar="NAME",
     shell_complete=completion.instructions,
     help="Explain one instruction, given by name or as HLO text (- for stdin).",
+)
+@option(
+    "--why",
+    group="Reports",
+    is_common=True,
+    metavar="NAME",
+    shell_complete=completion.instructions,
+    help="Show where an instruction comes from: source lines, argument, and compiler pass.",
 )
 @option(
     "--select",
@@ -123,11 +132,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return parse_each(loaded, reading, options.jobs, output)
     if output.format in ("hlo", "pb") or options.select is not None or options.part is not None:
         return _print(loaded, options, output)
-    report = _report(loaded, options, output, reading.command_line(inputs))
+    report = _report(loaded, options, output, reading, inputs)
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
 
 
-def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argument: str) -> Report:
+def _report(
+    loaded: Loaded, options: ParseOptions, output: OutputOptions, reading: InputOptions, inputs: tuple[str, ...]
+) -> Report:
     if options.lists_instructions:
         from hlo_cli.commands.parse.instructions import report_of_instructions
 
@@ -138,6 +149,10 @@ def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argume
         from hlo_cli.commands.parse.explain import explain_instruction
 
         return explain_instruction(loaded.module, loaded.module.instruction(options.explain))
+    if options.why is not None:
+        from hlo_cli.commands.parse.why import report_of_origin
+
+        return report_of_origin(loaded, options.why, reading, reading.command_line(inputs))
     if options.tree:
         from hlo_cli.commands.parse.tree import report_of_tree
 
@@ -149,7 +164,7 @@ def _report(loaded: Loaded, options: ParseOptions, output: OutputOptions, argume
 
         notes = tuple(Diagnostic("note", note) for note in loaded.input.notes)
         return explain_alone(loaded.module, instruction, notes=notes)
-    return report_of_module(loaded, argument)
+    return report_of_module(loaded, reading.command_line(inputs))
 
 
 def _explain_text(text: str) -> Report:

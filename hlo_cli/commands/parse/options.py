@@ -23,6 +23,7 @@ class ParseOptions:
     instructions: bool = False
     tree: bool = False
     explain: str | None = None
+    why: str | None = None
     select: str | None = None
     part: str | None = None
     operands: int | None = None
@@ -68,7 +69,9 @@ class ParseOptions:
 
     def _reports(self) -> dict[str, object]:
         flags = {"--instructions": self.instructions or None, "--tree": self.tree or None}
-        return _given({**flags, "--explain": self.explain, "--select": self.select, "--slice": self.part})
+        return _given(
+            {**flags, "--explain": self.explain, "--why": self.why, "--select": self.select, "--slice": self.part}
+        )
 
     def _filters(self) -> dict[str, object]:
         steps = {"--operands": self.operands, "--users": self.users}

@@ -8,6 +8,7 @@ from typing import Final
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -45,12 +46,14 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
             continue
         for group in _independent(members):
             if len(group) >= context.settings.min_combinable_count:
-                moved = format_bytes(sum(each.shape.padded_bytes for each in group))
+                total = sum(each.shape.padded_bytes for each in group)
+                moved = format_bytes(total)
                 others = format_count(len(group) - 1, f"other {opcode} operations")
                 yield context.finding(
-                    f"{group[0].name} and {others} ({moved} in total) could be combined",
+                    f"{opcode} of {context.user_name(group[0])} and {others} ({moved} in total) could be combined",
                     group[0],
                     hint=f"combine them into one {opcode}; the last one is {group[-1].name}",
+                    waste=Waste(total, "links"),
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -12,6 +13,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, MOVES
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import Use, origin_of, transitive_uses
 from hlo_cli.lint.loop_invariants import loop_invariants
 from hlo_cli.lint.registry import rule
@@ -59,9 +61,10 @@ def all_gather_then_slice(context: LintContext) -> Iterator[Finding]:
             kept = largest.shape.padded_bytes
             if kept <= given:
                 yield context.finding(
-                    f"{gather.name} gathers {format_bytes(moved)}, but {largest.name} uses only "
-                    f"{format_bytes(kept)} of it",
+                    f"all-gather of {context.user_name(gather)} gathers {format_bytes(moved)}, but only "
+                    f"{format_bytes(kept)} of it are used",
                     gather,
+                    waste=_waste(gather, moved - kept),
                 )
 
 
@@ -90,11 +93,12 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
         uses = list(transitive_uses(_done(context, reduce), context.users))
         members = _group_size(reduce, context.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
-            first = uses[0].instruction
+            kept = sum({use.instruction: use.instruction.shape.padded_bytes for use in uses}.values())
             yield context.finding(
-                f"{reduce.name} reduces {format_bytes(moved)}, but {first.name} uses only "
-                f"{format_bytes(first.shape.padded_bytes)} of it",
+                f"all-reduce of {context.user_name(reduce)} reduces {format_bytes(moved)}, but only "
+                f"{format_bytes(kept)} of it are used",
                 reduce,
+                waste=_waste(reduce, moved // 2),
             )
 
 
@@ -121,8 +125,10 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
         opcode = first.opcode.removesuffix("-start")
         if first is not last and opcode in _RESHARDING and opcode == last.opcode.removesuffix("-start"):
             yield context.finding(
-                f"{last.name} reshards {format_bytes(_transferred_bytes(last))} directly after {first.name}",
+                f"{opcode} of {context.user_name(last)} reshards {format_bytes(_transferred_bytes(last))} directly "
+                f"after another {opcode}",
                 last,
+                waste=_waste(last, _transferred_bytes(last)),
             )
 
 
@@ -158,9 +164,10 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
             ):
                 times = f" in {iterations:,} iterations" if iterations > 1 else " per iteration"
                 yield context.finding(
-                    f"{collective.name} transfers the same data in every iteration of {loop.name}: "
-                    f"{format_bytes(_transferred_bytes(collective) * iterations)}{times}",
+                    f"{_operation(collective)} of {context.user_name(collective)} transfers the same data in every "
+                    f"iteration of a loop: {format_bytes(_transferred_bytes(collective) * iterations)}{times}",
                     collective,
+                    waste=_waste(collective, _transferred_bytes(collective)),
                 )
 
 
@@ -183,9 +190,11 @@ def single_device_collective(context: LintContext) -> Iterator[Finding]:
         devices = context.replica_count * context.num_partitions
         if devices > 1:
             yield context.finding(
-                f"{collective.name} has no effect: each group has only one of {devices} devices",
+                f"{_operation(collective)} of {context.user_name(collective)} has no effect: each group has only one "
+                f"of {devices} devices",
                 collective,
                 attribute_span(collective, "replica_groups"),
+                waste=Waste(_transferred_bytes(collective)),
             )
 
 
@@ -219,10 +228,23 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
             continue
         if narrow.element_type.bits < wide.element_type.bits:
             yield context.finding(
-                f"{collective.name} transfers {format_bytes(_transferred_bytes(collective))} of {wide.element_type} "
-                f"that {made.name} converted from {narrow.element_type}",
+                f"{_operation(collective)} of {context.user_name(collective)} transfers "
+                f"{format_bytes(_transferred_bytes(collective))} of {wide.element_type} converted from "
+                f"{narrow.element_type}",
                 collective,
+                waste=_waste(collective, _narrower_bytes(collective, narrow, wide)),
             )
+
+
+def _waste(collective: Instruction, wasted: int) -> Waste:
+    """Bytes that a collective transfers in vain."""
+    return Waste(wasted, "links", pair=synchronous_pair(collective))
+
+
+def _narrower_bytes(collective: Instruction, narrow: ArrayShape, wide: ArrayShape) -> int:
+    """The bytes that a transfer in the narrower type would not move."""
+    moved = _transferred_bytes(collective)
+    return moved - moved * narrow.element_type.bits // wide.element_type.bits
 
 
 def _operation(instruction: Instruction) -> str:

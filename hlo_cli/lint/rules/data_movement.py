@@ -15,6 +15,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -50,10 +52,11 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
         if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
             verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
             yield context.finding(
-                f"{kernel.name} only {' and '.join(verbs)} {format_bytes(shape.padded_bytes)}",
+                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}, {sized(shape)}",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=f"produce {producer_of(kernel.operands[0]).name} in the required layout",
+                waste=waste_of_copy(kernel.operand_shape(0), shape),
             )
 
 
@@ -89,11 +92,12 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
             is_much = padding > context.settings.max_padding_fraction * taken
             if is_much and padding >= context.settings.min_padding_bytes:
                 yield context.finding(
-                    f"{format_percent(padding / taken)}% of {parameter.name} will be padding on "
+                    f"{format_percent(padding / taken)}% of {context.user_name(parameter)} will be padding on "
                     f"{context.settings.chip} ({format_bytes(padding)} of {format_bytes(taken)})",
                     parameter,
                     shape_span(context.module, parameter),
                     hint=f"merge small dimensions; the compiler will choose layout {layout}",
+                    waste=Waste(padding),
                 )
 
 
@@ -123,10 +127,11 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
             continue
         if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
-                f"{last.name} copies {format_bytes(ended.padded_bytes)} back to the layout that {first.name} changed",
+                f"{context.user_name(last)}, {sized(ended)}, is copied back to the layout that another copy changed",
                 last,
                 shape_span(context.module, last),
                 hint=f"use {producer_of(first.operands[0]).name} instead of {last.name}",
+                waste=waste_of_copy(between, ended),
             )
 
 
@@ -159,10 +164,12 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
             if _has_same_tiling(read, written) or not is_elementwise_on(kernel, position):
                 continue
             yield context.finding(
-                f"{kernel.name} reads {operand.name} with layout {_short(read.layout)} "
+                f"{context.user_name(kernel)} reads {context.user_name(operand)} with layout {_short(read.layout)} "
                 f"and writes layout {_short(written.layout)}",
                 kernel,
                 shape_span(context.module, kernel),
+                waste=Waste(written.padded_bytes),
+                other=operand,
             )
             break
 

@@ -10,10 +10,13 @@ from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import transitive_uses
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -48,9 +51,12 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
             continue
         if kernel in user.operands and is_elementwise_on(user, user.operands.index(kernel)):
             yield context.finding(
-                f"{kernel.name} and {user.name} are elementwise but not fused, which costs "
+                f"{context.user_name(kernel)} and {context.user_name(user)} are elementwise but not fused, which costs "
                 f"{format_bytes(2 * kernel.shape.padded_bytes)} of memory traffic",
                 user,
+                waste=Waste(2 * kernel.shape.padded_bytes),
+                subject=kernel,
+                other=user,
             )
 
 
@@ -79,12 +85,14 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
+            what = f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
             yield context.finding(
-                f"{kernel.name} only converts {' to '.join((begun, *kinds))} "
-                f"({format_bytes(kernel.shape.padded_bytes)})",
+                f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=f"fuse the conversion into the producer or consumer of {producer_of(kernel.operands[0]).name}",
+                waste=Waste(2 * kernel.shape.padded_bytes),
+                common=Common(what),
             )
 
 
@@ -110,8 +118,8 @@ def redundant_upcast(context: LintContext) -> Iterator[Finding]:
         return
     for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
-            message = f"{trip.first.name} converts to {trip.inner} and {trip.last.name} converts back to {trip.outer}"
-            yield context.finding(message, trip.last)
+            message = f"{context.user_name(trip.last)} is converted to {trip.inner} and back to {trip.outer}"
+            yield context.finding(message, trip.last, waste=Waste(_excess_bytes(trip.first, trip.outer)))
 
 
 @rule("HLO304", "value stored in a wider type than needed", severity="warning")
@@ -145,10 +153,11 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
         [to] = narrow
         if to is not None and to.bits < kind.bits:
             yield context.finding(
-                f"{kernel.name} writes {format_bytes(kernel.shape.padded_bytes)} of {kind}, "
+                f"{context.user_name(kernel)} is written as {kind} ({format_bytes(kernel.shape.padded_bytes)}), "
                 f"but every reader converts it to {to}",
                 kernel,
                 shape_span(context.module, kernel),
+                waste=Waste(2 * _excess_bytes(kernel, to)),
             )
 
 
@@ -175,11 +184,20 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
         kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
         if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
             yield context.finding(
-                f"{kernel.name} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
-                f"that could be fused into {users[0].name}",
+                f"{context.user_name(kernel)} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
+                f"that could be fused into {context.user_name(users[0])}",
                 kernel,
                 shape_span(context.module, kernel),
+                waste=Waste(2 * kernel.shape.padded_bytes),
+                other=users[0],
             )
+
+
+def _excess_bytes(wide: Instruction, narrow: PrimitiveType) -> int:
+    """The bytes that an array would not need in a narrower type."""
+    kind = element_type(wide)
+    taken = wide.shape.padded_bytes
+    return 0 if kind is None else taken - taken * narrow.bits // kind.bits
 
 
 def _written(context: LintContext) -> Iterator[Instruction]:

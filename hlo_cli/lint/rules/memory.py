@@ -16,6 +16,9 @@ from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.groups import Common
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -92,9 +95,10 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
     for value in context.analyses.memory.values:
         if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
             yield context.finding(
-                f"temporary {value} needs {format_bytes(value.padded_bytes)}",
+                f"the temporary {context.user_name(value.instruction)} needs {format_bytes(value.padded_bytes)}",
                 value.instruction,
                 shape_span(context.module, value.instruction),
+                waste=Waste(value.padded_bytes, None),
             )
 
 
@@ -121,10 +125,11 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
             user = next(iter(uses_of(copy, context.users)), None)
             yield context.finding(
-                f"{copy.name} copies {copy.operands[0].name} without changes ({format_bytes(shape.padded_bytes)})",
+                f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
                 copy,
                 shape_span(context.module, copy),
                 hint=f"the copy is read by {user.name}" if user is not None else None,
+                waste=waste_of_copy(shape, shape),
             )
 
 
@@ -146,9 +151,10 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
     for constant in context.of(opcodes.CONSTANT):
         if constant.shape.padded_bytes >= context.settings.min_constant_bytes:
             yield context.finding(
-                f"constant {constant.name} needs {format_bytes(constant.shape.padded_bytes)}",
+                f"the constant {context.user_name(constant)} needs {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(context.module, constant),
+                waste=Waste(constant.shape.padded_bytes, None),
             )
 
 
@@ -174,7 +180,13 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= context.settings.min_argument_bytes and not parameter.is_root and not context.users[parameter]:
-            yield context.finding(f"argument {parameter.name} ({format_bytes(taken)}) is never read", parameter)
+            name = f"the argument {context.user_name(parameter)}"
+            yield context.finding(
+                f"{name} ({format_bytes(taken)}) is never read",
+                parameter,
+                waste=Waste(taken, None),
+                common=Common(f"{name} is never read"),
+            )
 
 
 def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis:

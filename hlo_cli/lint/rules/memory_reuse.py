@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -11,11 +12,13 @@ from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.dataflow import derives_from
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -83,9 +86,11 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
             continue
         reported.add(out.instruction)
         yield context.finding(
-            f"{out.instruction.name} spills {format_bytes(out.shape.padded_bytes)} "
-            f"from {space_name(out.from_space, 'tpu')} and {transfer.instruction.name} copies it back",
+            f"{context.user_name(out.source)} ({format_bytes(out.shape.padded_bytes)}) is spilled "
+            f"from {space_name(out.from_space, 'tpu')} and copied back",
             out.instruction,
+            waste=Waste(2 * out.shape.padded_bytes),
+            subject=out.source,
         )
 
 
@@ -93,7 +98,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
 def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
     """The same value is copied into fast memory more than once.
 
-    Reported for copies of at least min_prefetch_bytes, summed over the iterations of loops.
+    Reported once for each array, for copies of at least min_prefetch_bytes, summed over the iterations of loops.
 
     Why: Each copy reads main memory again. The compiler copies again if keeping the value in fast memory in between
     would take too much space.
@@ -106,16 +111,22 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
-    first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
+    copies: dict[tuple[Instruction, ArrayShape, Computation], list[Transfer]] = {}
     for transfer in context.analyses.transfers if context.target == "tpu" else ():
-        if not transfer.is_prefetch or transfer.instruction.opcode not in (opcodes.COPY, opcodes.COPY_START):
-            continue
-        earlier = first.setdefault((transfer.source, transfer.shape), transfer)
-        if earlier is not transfer and _is_large(context, transfer):
+        if transfer.is_prefetch and transfer.instruction.opcode in (opcodes.COPY, opcodes.COPY_START):
+            key = (transfer.source, transfer.shape, transfer.instruction.computation)
+            copies.setdefault(key, []).append(transfer)
+    for (source, shape, _), repeated in copies.items():
+        if len(repeated) > 1 and _is_large(context, repeated[1]):
+            name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
+            once = waste_of_copy(source.shape, shape)
+            again = len(repeated) - 1
             yield context.finding(
-                f"{transfer.instruction.name} copies {transfer.source.name} "
-                f"({format_bytes(transfer.shape.padded_bytes)}) again after {earlier.instruction.name}",
-                transfer.instruction,
+                f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
+                repeated[1].instruction,
+                waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
+                subject=source,
+                common=Common(f"{name} is copied into {space} more than once"),
             )
 
 
@@ -151,9 +162,10 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
                 read = _read_bytes(element, uses_of(element, context.users))
                 if read * iterations >= context.settings.min_prefetch_bytes:
                     yield context.finding(
-                        f"{loop.name} reads {element.name} from main memory in each of {iterations:,} iterations "
-                        f"({format_bytes(read * iterations)} in total)",
+                        f"a loop reads {context.user_name(element)} from main memory in each of {iterations:,} "
+                        f"iterations ({format_bytes(read * iterations)} in total)",
                         element,
+                        waste=Waste(read),
                     )
 
 
@@ -188,10 +200,13 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
             yield (
                 allocation.size,
                 context.finding(
-                    f"{given} ({taken}) could be donated: its last reader, {kernel.name}, writes a result of the "
-                    "same shape",
+                    f"{context.user_name(given.instruction)} ({taken}) could be donated: its last reader, "
+                    f"{context.user_name(kernel)}, writes a result of the same shape",
                     given.instruction,
                     shape_span(context.module, given.instruction),
+                    waste=Waste(allocation.size, None),
+                    other=kernel,
+                    common=Common(f"{context.user_name(given.instruction)} could be donated", is_whole_argument=True),
                     hint=f"alias result {result} with parameter {given.instruction.parameter_number}",
                 ),
             )

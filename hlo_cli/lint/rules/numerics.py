@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Final
 
@@ -15,6 +15,7 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.words import Precision
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span, shape_span
 from hlo_cli.report.finding import Finding
@@ -45,7 +46,11 @@ def f64_on_tpu(context: LintContext) -> Iterator[Finding]:
         found = list(_doubles(context))
         if found:
             more = f" ({format_count(len(found) - 1, 'more instructions')})" if len(found) > 1 else ""
-            yield context.finding(f"{found[0].name} is {element_type(found[0])}, which TPUs emulate{more}", found[0])
+            yield context.finding(
+                f"{context.user_name(found[0])} is {element_type(found[0])}, which TPUs emulate{more}",
+                found[0],
+                waste=Waste(_excess_bytes(found), None),
+            )
 
 
 @rule("HLO702", "unintended f64", severity="warning")
@@ -66,10 +71,13 @@ def unintended_f64(context: LintContext) -> Iterator[Finding]:
     """
     if any(_is_double(parameter.shape) for parameter in context.module.entry.parameters):
         return
-    found = next((each for each in _doubles(context) if each.shape.logical_bytes > _SCALAR_BYTES), None)
-    if found is not None:
+    found = [each for each in _doubles(context) if each.shape.logical_bytes > _SCALAR_BYTES]
+    if found:
+        kind = found[0].shape.to_string(layout=False)
         yield context.finding(
-            f"{found.name} is {found.shape.to_string(layout=False)}, although no argument is f64 or c128", found
+            f"{context.user_name(found[0])} is {kind}, although no argument is f64 or c128",
+            found[0],
+            waste=Waste(_excess_bytes(found), None),
         )
 
 
@@ -97,7 +105,9 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
         if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= context.settings.min_accumulated_elements:
-            yield context.finding(f"{reduce.name} accumulates {summed:,} elements in {kind}", reduce)
+            yield context.finding(
+                f"{context.user_name(reduce)} accumulates {summed:,} elements in {kind}", reduce, subject=reduce
+            )
 
 
 @rule("HLO704", "integer matmul overflow", severity="warning")
@@ -121,9 +131,11 @@ def integer_matmul_overflow(context: LintContext) -> Iterator[Finding]:
         if product is None or product.k < 2 or made.bits > min(product.lhs.element_type.bits, _NARROW_BITS):
             continue
         yield context.finding(
-            f"{instruction.name} accumulates {product.k:,} products of {product.lhs.element_type} in {made}",
+            f"{context.user_name(instruction)} accumulates {product.k:,} products of {product.lhs.element_type} "
+            f"in {made}",
             instruction,
             shape_span(context.module, instruction),
+            subject=instruction,
         )
 
 
@@ -150,7 +162,8 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
         requested = product.instruction.items_of("operand_precision", Precision)
         is_default = all(each is Precision.DEFAULT for each in requested)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
-            yield context.finding(f"{product.instruction.name} rounds its f32 operands to bf16", product.instruction)
+            message = f"{context.user_name(product.instruction)} rounds its f32 operands to bf16"
+            yield context.finding(message, product.instruction, subject=product.instruction)
 
 
 @rule("HLO706", "precision setting without effect", severity="note")
@@ -174,9 +187,11 @@ def precision_without_effect(context: LintContext) -> Iterator[Finding]:
         kinds = [product.operand_shape(n) for n in range(min(2, len(product.operands)))]
         if all(isinstance(s, ArrayShape) and s.element_type.bits <= _NARROW_BITS for s in kinds):
             yield context.finding(
-                f"{product.name} requests {requested[0]} precision for {element_type(product.operands[0])} operands",
+                f"{context.user_name(product)} requests {requested[0]} precision for "
+                f"{element_type(product.operands[0])} operands",
                 product,
                 attribute_span(product, "operand_precision"),
+                subject=product,
             )
 
 
@@ -200,14 +215,17 @@ def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
     for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.inner.bits < trip.outer.bits:
             taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
-            message = (
-                f"{trip.first.name} rounds to {trip.inner} and {last.name} converts back to {trip.outer} ({taken})"
-            )
-            yield context.finding(message, last)
+            message = f"{context.user_name(last)} is rounded to {trip.inner} and back to {trip.outer} ({taken})"
+            yield context.finding(message, last, subject=last)
 
 
 _INTEGERS: Final = frozenset(("signed", "unsigned"))
 _SCALAR_BYTES: Final = 16
+
+
+def _excess_bytes(found: Iterable[Instruction]) -> int:
+    """The bytes that arrays of 64-bit floats would not need as arrays of 32-bit floats."""
+    return sum(each.shape.padded_bytes for each in found) // 2
 
 
 def _doubles(context: LintContext) -> Iterator[Instruction]:

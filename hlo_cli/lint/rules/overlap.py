@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.schedule.async_overlap import AsyncInterval
+from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -45,8 +48,14 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            message = f"{start.name} {why} ({interval.pair.operation}, {_bytes(interval)})"
-            yield context.finding(message, start, hint=_hint(kernels))
+            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
+            yield context.finding(
+                f"{what} ({_bytes(interval)})",
+                start,
+                hint=_hint(kernels),
+                waste=_waste(interval),
+                common=Common(what),
+            )
 
 
 @rule("HLO402", "done directly after start", severity="warning")
@@ -70,10 +79,13 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
+            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
             yield context.finding(
-                f"{start.name} is directly followed by its done ({interval.pair.operation}, {_bytes(interval)})",
+                f"{what} ({_bytes(interval)})",
                 start,
                 hint=_hint(kernels),
+                waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -101,10 +113,14 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     independent = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
+            often = context.analyses.times.get(collective.computation) or 1
+            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
             yield context.finding(
-                f"{collective.name} runs synchronously ({collective.opcode}, {format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)})",
                 collective,
                 hint=_hint(kernels),
+                waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
+                common=Common(what),
             )
 
 
@@ -120,6 +136,12 @@ def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
     ends = [(interval.pair.start, interval.pair.dones[0]) for interval in exposed]
     independent = independent_kernels(ends)
     yield from ((interval, independent[pair]) for interval, pair in zip(exposed, ends, strict=True))
+
+
+def _waste(interval: AsyncInterval) -> Waste:
+    """The bytes of one execution, all of which are exposed."""
+    link: Link = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
+    return Waste(interval.moved_bytes, link, pair=interval.pair)
 
 
 def _min_bytes(context: LintContext, pair: AsyncPair) -> int:

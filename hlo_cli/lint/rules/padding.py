@@ -10,6 +10,8 @@ from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
@@ -45,14 +47,16 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
         order = index_text(better.layout.minor_to_major) if better is not None else ""
+        name = context.user_name(value.instruction)
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {value} is padding "
+            f"{format_percent(padding / taken)}% of {name}, {value.shape.to_string(layout=False)}, is padding "
             f"({format_bytes(padding)} of {format_bytes(taken)})",
             value.instruction,
             shape_span(module, value.instruction),
             hint=f"use dimension order {order}, which needs only {format_bytes(better.padded_bytes)}"
             if better is not None
             else None,
+            waste=Waste(padding),
         )
 
 
@@ -87,10 +91,11 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
         else:
             continue
         yield context.finding(
-            f"{copy.name} copies {format_bytes(written.padded_bytes)} to change {change}",
+            f"{context.user_name(copy)}, {sized(written)}, is copied to change {change}",
             copy,
             shape_span(context.module, copy),
             hint=f"write {copy.operands[0].name} in that layout",
+            waste=waste_of_copy(read, written),
         )
 
 

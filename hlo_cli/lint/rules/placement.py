@@ -15,6 +15,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
+from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -49,11 +51,14 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
         if parameter.shape.padded_bytes < context.settings.min_replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = context.num_partitions, parameter.shape.padded_bytes
+        name = context.user_name(parameter)
         yield context.finding(
-            f"{parameter.name} ({format_bytes(taken)}) is replicated on {devices} devices",
+            f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
             hint=f"shard it over all devices, so that each needs only {format_bytes(-(-taken // devices))}",
+            waste=Waste(taken - -(-taken // devices), None),
+            common=Common(f"{name} is replicated on {devices} devices"),
         )
 
 
@@ -73,7 +78,10 @@ def python_callback(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL):
         if backend_of(call, "cpu").provider == "Python":
             yield context.finding(
-                f"{call.name} calls back into Python", call, attribute_span(call, "custom_call_target")
+                f"{context.user_name(call)} calls back into Python",
+                call,
+                attribute_span(call, "custom_call_target"),
+                waste=Waste(_host_bytes(call), "host"),
             )
 
 
@@ -94,11 +102,12 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
     Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """
     for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
-        if not _communicates_with_host(call) or (loop := _loop_around(context, call)) is None:
+        if not _communicates_with_host(call) or _loop_around(context, call) is None:
             continue
         iterations = context.analyses.times.get(call.computation)
-        times = f"{iterations:,} times" if iterations is not None else "in every iteration"
-        yield context.finding(f"{call.name} communicates with the host {times} in {loop.name}", call)
+        times = f"in each of {iterations:,} iterations" if iterations is not None else "in every iteration"
+        message = f"{context.user_name(call)} communicates with the host {times} of a loop"
+        yield context.finding(message, call, waste=Waste(_host_bytes(call), "host"))
 
 
 @rule("HLO603", "platform-specific custom call", severity="note", needs="instructions")
@@ -119,7 +128,8 @@ def platform_specific_call(context: LintContext) -> Iterator[Finding]:
         platforms = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         platforms += ["TPU"] if target == _MOSAIC else []
         if len(platforms) == 1:
-            yield context.finding(f"{call.name} calls {target}, which is available only on {platforms[0]}", call)
+            message = f"{context.user_name(call)} calls {target}, which is available only on {platforms[0]}"
+            yield context.finding(message, call, subject=call)
 
 
 @rule("HLO604", "deprecated custom call API version", severity="note")
@@ -139,8 +149,13 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
         if described is not None and described.api_version not in _ACCEPTED:
-            message = f"{call.name} calls {described.target} with {described.api_version}"
-            yield context.finding(message, call, attribute_span(call, "api_version"))
+            message = f"{context.user_name(call)} calls {described.target} with {described.api_version}"
+            yield context.finding(message, call, attribute_span(call, "api_version"), subject=call)
+
+
+def _host_bytes(call: Instruction) -> int:
+    """The bytes that the host receives and returns."""
+    return call.shape.padded_bytes + sum(call.operand_shape(n).padded_bytes for n in range(len(call.operands)))
 
 
 def _is_replicated(parameter: Instruction) -> bool:

@@ -41,7 +41,7 @@ def unsettled_layouts(context: LintContext) -> Iterator[Finding]:
     if context.is_layout_sensitive or context.settings.layout_sensitive == "never":
         return
     settled = replace(context.settings, layout_sensitive="always")
-    strict = LintContext(context.module, settled, context.rejections, context.verdicts)
+    strict = LintContext(context.module, settled, context.rejections, context.verdicts, context.chip)
     for each in _COMPARING:
         known = set(each.check(context))
         yield from (finding for finding in each.check(strict) if finding not in known)

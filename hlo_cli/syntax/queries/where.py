@@ -13,24 +13,48 @@ from typing import Final
 
 import pyparsing as pp
 
-from hlo_cli.ir.where import Both, Call, Comparison, Condition, Either, Field, Flag, Not, Number, Operator, Text, Where
+from hlo_cli.ir.where import (
+    Both,
+    Call,
+    Comparison,
+    Condition,
+    Either,
+    Field,
+    Flag,
+    Not,
+    Number,
+    Operand,
+    Operator,
+    Relation,
+    Text,
+    Where,
+)
 from hlo_cli.source import HloError, Source, Span, did_you_mean, nearest, quoted_token
-from hlo_cli.syntax.queries.sizes import UNITS, unit_meant
+from hlo_cli.syntax.queries.arithmetic import chain, elements, numeric
+from hlo_cli.syntax.queries.tokens import (
+    BRACKETS,
+    DIGITS,
+    GROUPED,
+    JOINS,
+    NAME,
+    QUOTED,
+    UNIT,
+    read_number,
+    read_text,
+    regex,
+    token_error,
+)
 
 MOST_NESTED: Final = 20
 LONGEST: Final = 20_000
+_ORDERS: Final = ("==", "!=", "<", "<=", ">", ">=")
+_END: Final = r"(?![\w.\-:/*?%\[])"
+"""What cannot follow a number that may also be the beginning of a text."""
 
-_FUNCTIONS: Final = ("uses", "calls", "depends_on", "feeds", "has")
-_BRACKETS: Final = r"\[[^\[\]\"']*+\]|\{(?:[^{}\"']|\{[^{}\"']*+\})*+\}"
-_WORD: Final = rf"(?:[^\s()\[\]{{}}\"'=!<>~,|&]|{_BRACKETS})++"
-_QUOTED: Final = r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'"
-_DIGITS: Final = r"[-+]?(?!0\d)(?:\d++(?:_\d++)*+(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?"
-_GROUPED: Final = r"[-+]?\d{1,3}(?:,\d{3})++(?![\d,])(?:\.\d++)?"
-_JOINS: Final = r"(?:and|or|not|in)\b"
-_UNIT: Final = rf"(?:[ \t]*+(%|(?!{_JOINS})[^\W\d_]\w*+))?+(?![\w.\-:/*?%\[])"
-_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
-_TOKEN: Final = re.compile(rf"(?s){_QUOTED}|{_BRACKETS}|[()\"']|[^()\"'\[{{]++|.")
-_FOUND: Final = re.compile(rf"(?s)&&|\|\||[=!<>~]++|{_QUOTED}|[\w.%\-]++|.")
+_FUNCTIONS: Final = ("uses", "calls", "depends_on", "feeds", "of_argument", "has")
+_WORD: Final = rf"(?:[^\s()\[\]{{}}\"'=!<>~,|&]|{BRACKETS})++"
+_TOKEN: Final = re.compile(rf"(?s){QUOTED}|{BRACKETS}|[()\"']|[^()\"'\[{{]++|.")
+_FOUND: Final = re.compile(rf"(?s)&&|\|\||[=!<>~]++|{QUOTED}|[\w.%\-]++|.")
 _HINTS: Final = {
     "&&": "use `and`",
     "||": "use `or`",
@@ -99,69 +123,37 @@ def _error(source: Source, error: pp.ParseBaseException) -> HloError:
 def _grammar() -> pp.ParserElement:
     condition = pp.Forward()
     left, right, comma = (pp.Suppress(mark) for mark in "(),")
-    text = _regex(rf"(?s){_QUOTED}|{_WORD}", _text, "a name")
-    value = (_regex(f"({_DIGITS}){_UNIT}", _number, "a number") | text).set_name("a value")
-    single = (_regex(f"({_GROUPED}){_UNIT}", _number, "a number") | value).set_name("a value")
-    field = _regex(rf"(?!{_JOINS})({_NAME})(?:\[([^\[\]\s]*+)\])?", _field, "a field")
-    operator = _regex(r"==|!=|<=|>=|!~|<(?!>)|>|~|=(?![=~])", _operator, "an operator")
-    among = _regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
+    text = regex(rf"(?s){QUOTED}|{_WORD}", read_text, "a name")
+    value = (regex(f"({DIGITS}){UNIT}{_END}", read_number, "a number") | text).set_name("a value")
+    single = (regex(f"({GROUPED}){UNIT}{_END}", read_number, "a number") | value).set_name("a value")
+    number, computed, atom = elements()
+    order = regex(r"==|!=|<=|>=|<(?!>)|>|=(?![=~])", _operator, "an operator")
+    match = regex(r"!~|~", _operator, "an operator")
+    among = regex(r"(?:(not)\s++)?in\b", lambda match, _: "not in" if match[1] else "in", "in")
     listed = left - value + pp.ZeroOrMore(comma - value) + right
-    compared = operator - single | among - listed
+    measured = chain((single | left + number + right).set_name("a value"), atom)
+    compared = (order - measured | match - single | among - listed).set_name("an operator")
     following = pp.FollowedBy(pp.Regex(r"\)|(?:and|or)\b") | pp.StringEnd())
-    function = _regex(rf"(?!{_JOINS})({_NAME})\s*+(?=\()", _function, "a function")
-    call = (function - left - text + right).set_parse_action(_call)
-    comparison = (field + (compared | following).set_name("an operator")).set_parse_action(_comparison)
-    group = left - condition - right
-    negation = _regex(r"not\b", lambda match, _: "not", "not")
-    stated = (group | call | comparison).set_name("a condition")
+    function = regex(rf"(?!{JOINS})({NAME})\s*+(?=\()", _function, "a function")
+    similar = pp.Optional(regex("~", lambda match, _: "~", "a name"))
+    call = (function - left - similar + text + right).set_parse_action(_call)
+    comparison = (computed + (compared | following).set_name("an operator")).set_parse_action(_comparison)
+    parenthesized = left - condition - right
+    negation = regex(r"not\b", lambda match, _: "not", "not")
+    stated = (call | comparison | parenthesized).set_name("a condition")
     negated = (pp.ZeroOrMore(negation) + stated).add_parse_action(_negated)
     both = (negated + pp.ZeroOrMore(_keyword("and") - negated)).add_parse_action(_joined(Both))
     condition <<= (both + pp.ZeroOrMore(_keyword("or") - both)).add_parse_action(_joined(Either))
     return condition.parse_with_tabs()
 
 
-def _regex(pattern: str, read: Callable[[re.Match[str], Span], object], name: str) -> pp.ParserElement:
-    """A token: its value is computed from the match and its span."""
-    expression = re.compile(pattern)
-
-    def action(text: str, at: int, tokens: pp.ParseResults) -> object:
-        match = expression.match(text, at)
-        assert match is not None
-        return read(match, Span(at, match.end()))
-
-    return pp.Regex(expression).set_name(name).set_parse_action(action)
-
-
 def _keyword(word: str) -> pp.ParserElement:
     return pp.Suppress(pp.Keyword(word)).set_name(word)
 
 
-def _text(match: re.Match[str], span: Span) -> Text:
-    if match[0][0] not in "\"'":
-        return Text(match[0], span)
-    quote = match[0][0]
-    return Text(match[0][1:-1].replace("\\" + quote, quote), span, is_quoted=True)
-
-
-def _number(match: re.Match[str], span: Span) -> Number:
-    digits, unit = match[1].replace(",", "").replace("_", ""), match[2]
-    value = float(digits) if any(mark in digits for mark in ".eE") or len(digits) > 30 else int(digits)
-    if unit == "%":
-        return Number(value / 100, "percent", match[0], span)
-    if unit and unit not in UNITS:
-        units = f"units: {', '.join(UNITS)}, %; quote text that starts with a digit"
-        hint = did_you_mean(unit_meant(unit)) or units
-        raise _wrong(match, f"unknown unit '{unit}'", Span(*match.span(2)), hint)
-    return Number(value * UNITS[unit] if unit else value, "bytes" if unit else "", match[0], span)
-
-
-def _field(match: re.Match[str], span: Span) -> Field:
-    return Field(match[1], span, match[2])
-
-
 def _operator(match: re.Match[str], span: Span) -> str:
     if match[0] == "=":
-        raise _wrong(match, "expected an operator, found '='", span, "use ==")
+        raise token_error(match, "expected an operator, found '='", span, "use ==")
     return match[0]
 
 
@@ -169,25 +161,33 @@ def _function(match: re.Match[str], span: Span) -> Field:
     name = match[1]
     if name not in _FUNCTIONS:
         hint = did_you_mean(nearest(name, _FUNCTIONS)) or f"available: {', '.join(_FUNCTIONS)}"
-        raise _wrong(match, f"unknown function '{name}'", Span(*match.span(1)), hint)
+        raise token_error(match, f"unknown function '{name}'", Span(*match.span(1)), hint)
     return Field(name, Span(*match.span(1)))
 
 
-def _wrong(match: re.Match[str], message: str, span: Span, hint: str) -> HloError:
-    return HloError(message, span, source=Source("", match.string), hint=hint)
-
-
 def _call(tokens: pp.ParseResults) -> Call:
-    function, argument = tokens
-    return Call(function.name, argument, function.span)
+    function, *similar, argument = tokens
+    return Call(function.name, argument, function.span, is_pattern=bool(similar))
 
 
-def _comparison(tokens: pp.ParseResults) -> Condition:
+def _comparison(text: str, at: int, tokens: pp.ParseResults) -> Condition:
+    left: Operand = tokens[0]
     if len(tokens) == 1:
-        return Flag(tokens[0])
-    field, operator, *values = tokens
+        if isinstance(left, Field):
+            return Flag(left)
+        end = left.span.end
+        raise HloError("expected a comparison", Span(end, end), source=Source("", text), hint="for example, > 1MiB")
+    _, operator, *values = tokens
     named: Operator = operator
-    return Comparison(field, named, tuple(values), Span(field.span.start, values[-1].span.end))
+    span = Span(left.span.start, values[-1].span.end)
+    compared = tuple(value for value in values if isinstance(value, Number | Text))
+    if isinstance(left, Field) and len(compared) == len(values):
+        return Comparison(left, named, compared, span)
+    if named not in _ORDERS:
+        message = f"{text[left.span.start : left.span.end]} is a number; {named} needs a field"
+        raise HloError(message, span, source=Source("", text))
+    right = numeric(text, values[0])
+    return Relation(left, named, right, span)
 
 
 def _negated(tokens: pp.ParseResults) -> Condition:

@@ -1,0 +1,256 @@
+"""Moves: from each value, the value that it is, copied, prefetched, gathered, or passed on, and in which words.
+
+A value is an instruction and an index of its shape. Most instructions that compilers add move one value; each such
+value has one step back, so that chains of moves are followed in linear time. Steps cross calls: a parameter is the
+operand of its first caller, the result of a fusion or loop the root of its body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from hlo_cli.analysis.dataflow.async_chains import is_async_end, is_async_start
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.shape import ShapeIndex, subshape
+
+Value: TypeAlias = tuple[Instruction, ShapeIndex]
+"""An instruction and an index of its shape; () for the whole result."""
+
+
+class Step(NamedTuple):
+    """One step back: the value that is moved, how, and whether it is the same data (else it only carries over)."""
+
+    value: Value
+    relation: str
+    is_same: bool = True
+
+
+_RELATIONS: Final = {
+    opcodes.ADD_DEPENDENCY: "same value as",
+    opcodes.BITCAST: "bitcast of",
+    opcodes.CONVERT: "conversion of",
+    opcodes.COPY: "copy of",
+    opcodes.DOMAIN: "same value as",
+    opcodes.DYNAMIC_RESHAPE: "reshape of",
+    opcodes.DYNAMIC_SLICE: "slice of",
+    opcodes.OPT_BARRIER: "same value as",
+    opcodes.RESHAPE: "reshape of",
+    opcodes.SLICE: "slice of",
+    opcodes.TRANSPOSE: "transpose of",
+}
+"""Opcodes whose result is their first operand, moved, with the relation between the two."""
+_EXCHANGES: Final = {
+    opcodes.ALL_GATHER: ("all-gather of", True),
+    opcodes.ALL_REDUCE: ("all-reduce of", False),
+    opcodes.ALL_REDUCE_DONE: ("all-reduce of", False),
+    opcodes.ALL_REDUCE_START: ("all-reduce of", False),
+    opcodes.ALL_TO_ALL: ("all-to-all of", True),
+    opcodes.COLLECTIVE_PERMUTE: ("collective-permute of", True),
+    opcodes.REDUCE_SCATTER: ("reduce-scatter of", False),
+    "collective-broadcast": ("collective-broadcast of", True),
+}
+"""Collectives with one result for each operand, with the relation between the two, and whether the data is the same."""
+_TUPLED: Final = frozenset((opcodes.ADD_DEPENDENCY, opcodes.COPY, opcodes.DOMAIN, opcodes.OPT_BARRIER))
+"""Of these, the opcodes that keep the indices of a tuple."""
+_EXCHANGED: Final = {
+    opcodes.ALL_GATHER_DONE: "all-gather of",
+    opcodes.ALL_GATHER_START: "all-gather of",
+    opcodes.COLLECTIVE_PERMUTE_DONE: "collective-permute of",
+    opcodes.COLLECTIVE_PERMUTE_START: "collective-permute of",
+}
+_INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
+
+
+class Moves:
+    """The steps back from the values of a module."""
+
+    __slots__ = ("_here", "_kept", "first_caller")
+
+    def __init__(self, module: Module) -> None:
+        """Finds the first caller of each computation, in the order of the text."""
+        self.first_caller: dict[Computation, tuple[Instruction, int]] = {}
+        self._kept: dict[Value, bool] = {}
+        self._here: dict[Value, Value] = {}
+        for caller in module.instructions:
+            for position, called in enumerate(caller.called_computations):
+                self.first_caller.setdefault(called, (caller, position))
+
+    def step(self, value: Value) -> Step | None:
+        """The step back from a value; None if its instruction computes it, or it is an argument of the program.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
+        >>> Moves(module).step((module.entry.root, ()))
+        Step(value=(<parameter p>, ()), relation='copy of', is_same=True)
+        """
+        instruction, index = value
+        opcode = instruction.opcode
+        if (relation := _RELATIONS.get(opcode)) is not None:
+            return _operand(instruction, 0, index if opcode in _TUPLED else (), relation)
+        if (exchange := _EXCHANGES.get(opcode)) is not None:
+            return _exchanged(instruction, index, *exchange)
+        if (rule := _RULES.get(opcode)) is not None:
+            return rule(self, instruction, index)
+        if is_async_start(opcode):
+            return self._async_start(instruction, index)
+        if is_async_end(opcode):
+            return self._async_end(instruction, index)
+        return None
+
+    def chain(self, value: Value) -> Iterator[Step]:
+        """The steps back from a value as long as the data is the same."""
+        seen = {value}
+        while (step := self.step(value)) is not None and step.is_same and step.value not in seen:
+            yield step
+            value = step.value
+            seen.add(value)
+
+    def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
+        """Whether a loop's body returns an element of its parameter unchanged."""
+        if body.root is None or not body.parameters:
+            return False
+        parameter = body.parameters[0]
+        found = self._kept.get((parameter, index))
+        if found is None:
+            self._kept[parameter, index] = False  # until known: only malformed modules ask again before
+            found = self._kept[parameter, index] = self._back_here((body.root, index)) == (parameter, index)
+        return found
+
+    def _back_here(self, value: Value) -> Value:
+        """The value at the end of the steps back that stay within the computation and keep the data."""
+        here, passed = self._here, list[Value]()
+        while value not in here:
+            here[value] = value
+            passed.append(value)
+            step = self.step(value) if value[0].opcode != opcodes.PARAMETER else None
+            if step is None or not step.is_same or step.value[0].computation is not value[0].computation:
+                break
+            value = step.value
+        for each in passed:
+            here[each] = here[value]
+        return here[value]
+
+    def _element(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        found = _INDEX.match(instruction.raw[1])
+        taken = int(found[1]) if found else instruction.integer("index") or 0
+        return _operand(instruction, 0, (taken, *index), "element of")
+
+    def _tuple(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, index[0], index[1:], "element of") if index else None
+
+    def _copy_start(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, 0, (), _copied(instruction)) if index != (2,) else None
+
+    def _copy_done(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        start = instruction.operands[0] if instruction.operands else None
+        words = _copied(start) if start is not None and start.opcode == opcodes.COPY_START else "copy of"
+        return _operand(instruction, 0, (0,), words)
+
+    def _started(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, index[1] if len(index) > 1 else 0, (), _EXCHANGED[instruction.opcode])
+
+    def _done(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        return _operand(instruction, 0, (1, *index), _EXCHANGED[instruction.opcode])
+
+    def _while(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        body = instruction.called_computations[0] if instruction.called_computations else None
+        if not index or body is None or body.root is None:
+            return None
+        if self.is_kept(body, index):
+            return _operand(instruction, 0, index, "carried by a loop from")
+        return Step((body.root, index), "result of the loop with", is_same=False)
+
+    def _root(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        root = instruction.called_computations[0].root if instruction.called_computations else None
+        if root is None or subshape(root.shape, index) is None:
+            return None
+        is_same = instruction.opcode != opcodes.CONDITIONAL
+        return Step((root, index), "result of", is_same=is_same)
+
+    def _parameter(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        computation = instruction.computation
+        if computation.is_entry or computation not in self.first_caller:
+            return None
+        number = instruction.parameter_number
+        caller, position = self.first_caller[computation]
+        if number is None:
+            return None
+        if caller.opcode == opcodes.WHILE:
+            body = caller.called_computations[0]
+            return _operand(caller, 0, index, "loop carry of", is_same=self.is_kept(body, index))
+        if caller.opcode == opcodes.CONDITIONAL:
+            return _operand(caller, position + 1, index, "argument of a branch")
+        if caller.opcode in (opcodes.FUSION, opcodes.CALL, "call-start") or is_async_start(caller.opcode):
+            return _operand(caller, number, index, "operand of the caller")
+        return None
+
+    def _async_start(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        if index[:1] == (0,):
+            return _operand(instruction, index[1] if len(index) > 1 else 0, index[2:], "operand of")
+        if index[:1] not in ((), (1,)):
+            return None
+        return self._wrapped(instruction, index[1:])
+
+    def _wrapped(self, start: Instruction, index: ShapeIndex) -> Step | None:
+        """The step back from the result of an async operation."""
+        if start.called_computations:
+            return self._root(start, index)
+        opcode = wrapped_opcode(start.opcode) or ""
+        if opcode not in _RELATIONS:
+            return None
+        relation = "prefetch of" if opcode == opcodes.SLICE else _RELATIONS[opcode]
+        return _operand(start, 0, (), relation)
+
+    def _async_end(self, instruction: Instruction, index: ShapeIndex) -> Step | None:
+        start = instruction.operands[0] if instruction.operands else None
+        if start is None:
+            return None
+        is_done = instruction.opcode.endswith("-done")
+        return _operand(instruction, 0, (1, *index) if is_done else index, "result of")
+
+
+def _exchanged(instruction: Instruction, index: ShapeIndex, relation: str, is_same: bool) -> Step | None:
+    """The step back through a collective; the data of the others is told by the first operand."""
+    if instruction.opcode.endswith("-done"):
+        return _operand(instruction, 0, index, relation, is_same=is_same)
+    is_element = len(instruction.operands) > 1 and len(index) == 1
+    return _operand(instruction, index[0] if is_element else 0, (), relation, is_same=is_same)
+
+
+def _copied(start: Instruction) -> str:
+    """What a copy-start makes: a prefetch if it is into a faster memory."""
+    to = subshape(start.shape, (0,))
+    layout = to.layout if to is not None else None
+    space = layout.memory_space if layout is not None else 0
+    return "copy of" if space in (MemorySpace.MAIN, MemorySpace.HOST) else "prefetch of"
+
+
+def _operand(
+    instruction: Instruction, at: int, index: ShapeIndex, relation: str, *, is_same: bool = True
+) -> Step | None:
+    if not 0 <= at < len(instruction.operands):
+        return None
+    return Step((instruction.operands[at], (*instruction.operand_index(at), *index)), relation, is_same)
+
+
+_RULES: Final = {
+    opcodes.ALL_GATHER_DONE: Moves._done,
+    opcodes.ALL_GATHER_START: Moves._started,
+    opcodes.COLLECTIVE_PERMUTE_DONE: Moves._done,
+    opcodes.COLLECTIVE_PERMUTE_START: Moves._started,
+    opcodes.CALL: Moves._root,
+    opcodes.CONDITIONAL: Moves._root,
+    opcodes.COPY_DONE: Moves._copy_done,
+    opcodes.COPY_START: Moves._copy_start,
+    opcodes.FUSION: Moves._root,
+    opcodes.GET_TUPLE_ELEMENT: Moves._element,
+    opcodes.PARAMETER: Moves._parameter,
+    opcodes.TUPLE: Moves._tuple,
+    opcodes.WHILE: Moves._while,
+}

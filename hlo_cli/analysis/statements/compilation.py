@@ -1,0 +1,94 @@
+"""What a compiler made differently from the same operations: fusions, library calls, and copies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from hlo_cli.analysis.dataflow.values import sequentially_executed
+from hlo_cli.analysis.statements.entry import DONATION
+from hlo_cli.analysis.statements.evidence import Draft, Evidence
+from hlo_cli.analysis.statements.operations import OPERATIONS
+from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS
+from hlo_cli.analysis.statements.statement import CompilationChange, Sameness
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import NO_KERNELS
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.lazy_regex import lazy_regex
+
+COMPILATION: Final = 70
+"""Rank of the draft."""
+_MIN_ROWS: Final = 5
+_COMPILED: Final = frozenset(("shape", "fusion", "computation"))
+_MAX_SHARE: Final = 0.1
+_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls"}
+_FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
+
+
+def find_compilation(evidence: Evidence) -> None:
+    """A draft for what a compiler did: the rest of what only one module has, and the operations in other fusions."""
+    rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+    rows = [(row, at) for row, at, _, _ in evidence.open_changes("fusion", "computation")]
+    total = len(rest) + len({row for row, _ in rows})
+    if total < _MIN_ROWS:
+        return
+    kernels = _kernels(evidence.diff.before), _kernels(evidence.diff.after)
+    changed = sorted(
+        ((kind, kernels[0][kind], kernels[1][kind]) for kind in kernels[0] | kernels[1]),
+        key=lambda each: (-abs(each[2] - each[1]), each[0]),
+    )
+    statement = CompilationChange(
+        tuple(each for each in changed if each[1] != each[2]),
+        _sameness(evidence, total),
+        total,
+    )
+    draft = evidence.draft(COMPILATION, statement)
+    evidence.claim(draft, rest)
+    for row, at in rows:
+        evidence.claim_change(draft, row, at)
+    _claim_shapes(evidence, draft)
+
+
+def _sameness(evidence: Evidence, rows: int) -> Sameness:
+    """Whether the program is the same: there are no other causes, or what they explain is little beside this."""
+    if not evidence.drafts:
+        return "same"
+    if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in evidence.drafts):
+        return "other"
+    return "nearly" if len(evidence.owner) <= _MAX_SHARE * rows else "other"
+
+
+def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
+    """Arrays with the same elements in other dimensions, their dimension numbers, and the operands of other fusions."""
+    for row, at, each, _ in evidence.open_changes("shape"):
+        if _elements(each.before.shape) == _elements(each.after.shape):
+            evidence.claim_change(draft, row, at)
+    for row, at, each, change in evidence.open_changes("attributes", "operands", "backend_config", "layout", "tiling"):
+        owners = zip(each.changes, evidence.claims[row], strict=True)
+        kinds = {other.kind for other, owner in owners if owner is not None}
+        if kinds & _COMPILED and (change.kind != "attributes" or change.name in _FOLLOWING):
+            evidence.claim_change(draft, row, at)
+
+
+def _elements(shape: Shape) -> tuple[str, int] | Shape:
+    """The type and number of elements of an array; other shapes are told apart."""
+    return (str(shape.element_type), shape.elements) if isinstance(shape, ArrayShape) else shape
+
+
+def _kernels(module: Module) -> Counter[str]:
+    """How many kernels of each kind the schedule has."""
+    sequential = sequentially_executed(module)
+    return Counter(_kind(each) for c in sequential for each in c.instructions if each.opcode not in NO_KERNELS)
+
+
+def _kind(instruction: Instruction) -> str:
+    """What a kernel is: its opcode, the kind of its fusion, or the target of its custom call."""
+    if instruction.opcode == opcodes.FUSION:
+        config = instruction.attribute("backend_config") or ""
+        found = _FUSION_KIND.search(config) if "fusion_config" in config or '"kind"' in config else None
+        return found[1] if found is not None else opcodes.FUSION
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return (instruction.attribute("custom_call_target") or instruction.opcode).strip('"')
+    return instruction.opcode

@@ -1,0 +1,175 @@
+"""Statements about two modules: what happened, each statement with the rows of the diff that it explains."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.statements.compilation import find_compilation
+from hlo_cli.analysis.statements.entry import find_arguments, find_donation
+from hlo_cli.analysis.statements.evidence import Draft, Evidence
+from hlo_cli.analysis.statements.layers import find_layers
+from hlo_cli.analysis.statements.loops import find_loops, find_trips
+from hlo_cli.analysis.statements.naming import find_header, find_metadata
+from hlo_cli.analysis.statements.operations import find_operations, spread
+from hlo_cli.analysis.statements.parallelism import find_collectives, find_sharding
+from hlo_cli.analysis.statements.program import Program
+from hlo_cli.analysis.statements.rematerialization import find_rematerialization
+from hlo_cli.analysis.statements.shapes import claim_reshaped, claim_shapes, find_sizes, find_types, shape_changes_of
+from hlo_cli.analysis.statements.statement import (
+    ArgumentChange,
+    CompilationChange,
+    DimensionChange,
+    DonationChange,
+    Fold,
+    HeaderChange,
+    LayerChange,
+    LoopChange,
+    MetadataChange,
+    ShardingChange,
+    Statement,
+    TripCountChange,
+    TypeChange,
+    ValueChange,
+)
+from hlo_cli.analysis.statements.values import find_values
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import TupleShape
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What happened, most important first, and the rows that no statement explains."""
+
+    told: tuple[Statement, ...]
+    rest: Fold
+
+    @property
+    def folded(self) -> int:
+        """The number of rows that statements explain."""
+        return sum(each.fold.rows for each in self.told)
+
+
+@no_garbage_collection()
+def statements_of(comparison: ModuleDiff) -> Statements:
+    """The statements about a diff; each row is in exactly one of them or left over.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.matching.module_diff import diff
+    >>> text = "HloModule m  ENTRY e { p = f32[8,4] parameter(0)  n = f32[8,4] negate(p)  ROOT s = f32[8,4] sine(n) }"
+    >>> found = statements_of(diff(parse_module(text), parse_module(text.replace("8", "16"))))
+    >>> [(each.change.before, each.change.after, each.shapes, each.fold.rows) for each in found.told], found.rest.rows
+    ([('8', '16', 3, 3)], 0)
+    """
+    evidence = Evidence(comparison)
+    old, new = Program(comparison.before), Program(comparison.after)
+    changes = shape_changes_of(evidence)
+    find_trips(evidence, changes)
+    find_sharding(evidence, changes)
+    find_sizes(evidence, changes)
+    types = find_types(evidence, changes)
+    claim_shapes(evidence, changes, types)
+    is_compiled = old.is_compiled and new.is_compiled
+    if is_compiled:
+        claim_reshaped(evidence, changes)
+    find_layers(evidence)
+    find_collectives(evidence)
+    find_rematerialization(evidence)
+    find_loops(evidence, old, new)
+    find_arguments(evidence)
+    find_donation(evidence)
+    find_operations(evidence, old, new, has_types=bool(types))
+    for is_added in (True, False):
+        spread(evidence, is_added=is_added, ranks=(0, _MAX_RANK))
+    _claim_used(evidence)
+    _claim_operands(evidence)
+    if is_compiled:
+        find_compilation(evidence)
+    find_values(evidence)
+    _claim_operands(evidence)
+    find_metadata(evidence)
+    _claim_carriers(evidence)
+    find_header(evidence)
+    told, rest = evidence.settle()
+    return Statements(tuple(sorted(filter(_is_told, told), key=_importance)), rest)
+
+
+_MAX_RANK = 59
+
+
+def _claim_used(evidence: Evidence) -> None:
+    """Constants and broadcasts that only one module has belong to what changed in the instructions that use them."""
+    of_row = {each.after: claims for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True)}
+    of_row |= {each.before: claims for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True)}
+    small = {
+        each for is_added in (True, False) for each in evidence.unowned(is_added=is_added) if each.opcode in _SMALL
+    }
+    if not small:
+        return
+    for user, claims in of_row.items():
+        draft = next((draft for draft in claims if draft is not None), None)
+        if draft is not None:
+            evidence.claim(draft, (operand for operand in user.operands if operand in small))
+
+
+_SMALL = frozenset((opcodes.CONSTANT, opcodes.BROADCAST, opcodes.IOTA))
+
+
+def _claim_operands(evidence: Evidence) -> None:
+    """Operands that are other ones because an instruction was added or removed belong to the draft of that."""
+    pairs = evidence.diff.pairs
+    for row, at, each, _ in evidence.open_changes("operands"):
+        old = [operand for operand in each.before.operands if operand not in pairs]
+        known = {pairs.get(operand) for operand in each.before.operands}
+        new = [operand for operand in each.after.operands if operand not in known]
+        draft = _first_owner(evidence, (*new, *old))
+        if draft is not None:
+            evidence.claim_change(draft, row, at)
+
+
+def _first_owner(evidence: Evidence, instructions: tuple[Instruction, ...]) -> Draft | None:
+    found = [draft for each in instructions if (draft := evidence.owner.get(each)) is not None]
+    return min(found, key=lambda draft: draft.rank) if found else None
+
+
+def _claim_carriers(evidence: Evidence) -> None:
+    """Tuples that have other elements: what happened to the elements is told already."""
+    if not evidence.drafts:
+        return
+    sizes = Counter(evidence.owner.values())
+    sizes.update(draft for claims in evidence.claims for draft in claims if draft is not None)
+    if not sizes:
+        return
+    largest = max(sizes, key=lambda draft: (sizes[draft], -draft.rank))
+    for row, at, each, change in evidence.open_changes("shape", "operands"):
+        is_tuple = isinstance(each.after.shape, TupleShape) and isinstance(each.before.shape, TupleShape)
+        if is_tuple and (change.kind == "shape" or each.after.opcode == "tuple"):
+            evidence.claim_change(largest, row, at)
+
+
+def _is_told(statement: Statement) -> bool:
+    """Whether a statement says something though it may have no rows of its own."""
+    if isinstance(statement, DonationChange | HeaderChange | TripCountChange | ShardingChange):
+        return True
+    return bool(statement.fold.rows) or not isinstance(statement, ValueChange | CompilationChange | MetadataChange)
+
+
+def _importance(statement: Statement) -> tuple[int, int]:
+    """What comes first: causes by the number of their rows, then what compilers did, then names."""
+    match statement:
+        case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
+            order = 0
+        case ValueChange():
+            order = 3 if statement.kind in ("constant", "opcode") else 4
+        case CompilationChange():
+            order = 5 if statement.program == "other" else -1
+        case MetadataChange() | HeaderChange():
+            order = 6
+        case ArgumentChange():
+            order = 1
+        case _:
+            order = 2
+    return order, -statement.fold.rows

@@ -1,0 +1,94 @@
+"""Costs of findings: how often their instructions run, and how long moving the bytes takes that they waste."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.hardware.rates import ChipSpec
+from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.transfer_time import Link, bandwidth_of, transfer_time
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.memory_space import MemorySpace
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape
+
+_DEEPEST: Final = 100
+"""The most calls between a computation and one that is executed instruction by instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Bytes that one execution of an instruction wastes, and how they are moved.
+
+    `link` carries them; with None they only occupy memory, once for all executions and without taking time.
+    `moved_bytes` cross the link, if not `bytes`, such as twice the bytes for a copy in main memory. `pair` is the
+    transfer that moves them, whose time is known better than that of bytes.
+    """
+
+    bytes: int
+    link: Link | None = "memory"
+    moved_bytes: int | None = None
+    pair: AsyncPair | None = None
+
+
+def executions_of(
+    at: Instruction | None, waste: Waste, module: Module, times: Mapping[Computation, int | None]
+) -> int | None:
+    """Returns how often the waste occurs in one execution of the module; None if a trip count is unknown.
+
+    `times` are those of `times_run_of`; a fused computation runs as often as its fusion.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.kernels import times_run_of
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> executions_of(module.entry.root, Waste(8), module, times_run_of(module))
+    1
+    """
+    if at is None or waste.link is None:
+        return 1
+    computation = at.computation
+    for _ in range(_DEEPEST):
+        if computation in times:
+            return times[computation]
+        callers = contexts_of(module).callers.get(computation, ())
+        if not callers:
+            break
+        computation = callers[0].computation
+    return 1
+
+
+def seconds_of(waste: Waste, executions: int | None, chip: ChipSpec, module: Module) -> float | None:
+    """Returns how long moving the waste takes in all executions; None without a link or a published bandwidth.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
+    >>> seconds_of(Waste(819_000), 10, chip_spec("v5e"), module)
+    1e-05
+    """
+    often = 1 if executions is None else executions
+    if waste.pair is not None:
+        moved = waste.bytes if waste.moved_bytes is None else waste.moved_bytes
+        once = transfer_time(waste.pair, moved, chip, module).seconds
+        return None if once is None else once * often
+    rate = bandwidth_of(waste.link, chip)
+    if rate is None:
+        return None
+    return (waste.bytes if waste.moved_bytes is None else waste.moved_bytes) * often / rate.per_second
+
+
+def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
+    """Returns the waste of a copy: its bytes, which cross main memory once for each side that is there.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> waste_of_copy(parse_shape("f32[2]"), parse_shape("f32[2]{0:S(1)}"))
+    Waste(bytes=8, link='memory', moved_bytes=8, pair=None)
+    """
+    spaces = [each.layout.memory_space for each in (read, written) if isinstance(each, ArrayShape)]
+    size = written.padded_bytes
+    if MemorySpace.HOST in spaces:
+        return Waste(size, "host")
+    return Waste(size, "memory", size * spaces.count(MemorySpace.MAIN))

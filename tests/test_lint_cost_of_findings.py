@@ -1,0 +1,117 @@
+"""What findings cost: the bytes of what was built, as often as it runs, and the time that a chip needs for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.hardware.chip_specs import chip_spec
+from hlo_cli.cli import main
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.finding import Finding
+
+LOOP = """HloModule m, is_scheduled=true
+body {{
+  p = (s32[], f32[{rows},128]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[{rows},128]{{1,0}} get-tuple-element(p), index=1
+  c = f32[{rows},128]{{0,1}} copy(x), metadata={{op_name="jit(f)/while/body/layer/turn" source_file="m.py" source_line=7}}
+  y = f32[{rows},128]{{1,0}} copy(c)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], f32[{rows},128]) tuple(j, y)
+}}
+test {{
+  q = (s32[], f32[{rows},128]) parameter(0)
+  k = s32[] get-tuple-element(q), index=0
+  end = s32[] {end}
+  ROOT less = pred[] compare(k, end), direction=LT
+}}
+ENTRY e {{
+  zero = s32[] constant(0)
+  a = f32[{rows},128]{{1,0}} parameter(0), metadata={{op_name="params['w']"}}
+  t = (s32[], f32[{rows},128]) tuple(zero, a)
+  l = (s32[], f32[{rows},128]) while(t), condition=test, body=body
+  ROOT o = f32[{rows},128]{{1,0}} get-tuple-element(l), index=1
+}}
+"""
+
+
+def copies(text: str, **given: object) -> list[Finding]:
+    found = lint_module(parse_module(text), LintSettings(("HLO102",)), **given)  # type: ignore[arg-type]
+    return sorted(found, key=lambda each: each.rank)
+
+
+@pytest.mark.parametrize(("rows", "trips"), [(512, 7), (4096, 3), (1024, 1)])
+def test_bytes_count_as_often_as_the_loop_runs(rows: int, trips: int) -> None:
+    first, *_ = copies(LOOP.format(rows=rows, end=f"constant({trips})"))
+    assert (first.cost_bytes, first.executions) == (rows * 512 * trips, trips)
+
+
+def test_an_unknown_trip_count_counts_once_and_is_told() -> None:
+    first, *_ = copies(LOOP.format(rows=512, end="get-tuple-element(q), index=0"))
+    assert (first.cost_bytes, first.executions) == (512 * 512, None)
+
+
+def test_a_copy_in_main_memory_is_read_and_written() -> None:
+    chip = chip_spec("v5e")
+    first, *_ = copies(LOOP.format(rows=512, end="constant(7)"), chip=chip)
+    assert first.seconds == pytest.approx(2 * 512 * 512 * 7 / chip.memory.per_second)
+
+
+def test_a_copy_into_fast_memory_takes_half_as_long() -> None:
+    chip = chip_spec("v5e")
+    text = "ENTRY e { p = f32[512,128]{1,0} parameter(0)  ROOT c = f32[512,128]{0,1:S(1)} copy(p) }"
+    [found] = copies(text, chip=chip)
+    assert found.seconds == pytest.approx(512 * 512 / chip.memory.per_second)
+
+
+def test_a_collective_takes_the_time_of_its_ring() -> None:
+    chip = chip_spec("v5e")
+    text = """HloModule m, is_scheduled=true, replica_count=4
+    ENTRY e { x = f32[65536] parameter(0)  y = f32[65536] parameter(1)
+      g = f32[262144]{0} all-gather(x), dimensions={0}, replica_groups={{0,1,2,3}}, backend_config={"flag_configs":[]}
+      n = f32[65536] negate(y)  ROOT t = (f32[262144], f32[65536]) tuple(g, n) }"""
+    settings = LintSettings(("HLO403",), min_transfer_bytes=1)
+    found = lint_module(parse_module(text.replace("65536]", "65536]{0:T(1024)}")), settings, chip=chip)
+    assert [(each.cost_bytes, each.seconds) for each in found] == [
+        (1 << 20, pytest.approx((1 << 20) * 3 / 4 / chip.links.per_second if chip.links else 0))
+    ]
+
+
+def test_the_message_leads_with_what_a_user_can_change() -> None:
+    turned = """ENTRY e { x = f32[512,128]{1,0} parameter(0)  n = f32[512,128]{1,0} negate(x)
+      ROOT c = f32[512,128]{0,1} copy(n), metadata={op_name="jit(f)/layer/turn" source_file="m.py" source_line=7} }"""
+    [first] = copies(turned)
+    assert first.message.startswith("layer/turn (m.py:7), f32[512,128] (256 KiB), is copied")
+    assert (first.scope, first.location, first.is_inferred) == ("layer", "m.py:7", False)
+    [inferred] = copies(
+        turned.replace("copy(n), metadata", "copy(n)")
+        .partition("copy(n)")[0]
+        .replace("negate(x)", 'negate(x), metadata={op_name="jit(f)/layer/neg" source_file="m.py" source_line=9}')
+        + "copy(n) }"
+    )
+    assert (inferred.location, inferred.is_inferred) == ("m.py:9", True)
+    text = """ENTRY e { w = f32[512,128] parameter(0), metadata={op_name="params['w']"}
+      x = f32[2] parameter(1)  ROOT n = f32[2] negate(x) }"""
+    [unused] = lint_module(parse_module(text), LintSettings(("HLO206",), min_argument_bytes=1))
+    assert unused.message.startswith("the argument params['w']")
+
+
+def test_errors_come_first_and_notes_without_a_cost_last() -> None:
+    made = [Finding("note", "n"), Finding("note", "c", cost_bytes=9), Finding("warning", "w", cost_bytes=5),
+            Finding("warning", "result"), Finding("error", "e"), Finding("warning", "s", cost_bytes=1, seconds=1.0)]  # fmt: skip
+    assert [each.message for each in sorted(made, key=lambda each: each.rank)] == ["e", "result", "s", "c", "w", "n"]
+
+
+def test_json_has_costs_and_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(LOOP.format(rows=512, end="constant(7)"))
+    main(["lint", str(path), "--isolated", "--select", "HLO102", "--chip", "v5e", "--json"], standalone=False)
+    row, *_ = json.loads(capsys.readouterr().out)["tables"]["findings"]["rows"]
+    assert (row["cost_bytes"], row["executions"]) == (512 * 512 * 7, 7)
+    assert row["seconds"] > 0
