@@ -121,16 +121,7 @@ class OperandDiff:
         x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
         if not (one.is_root and two.is_root):
             return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
-        callers = [
-            sources.callers.get(instruction.computation)
-            for sources, instruction in zip(pairs.elements.sources, (one, two), strict=True)
-        ]
-        if callers[0] is not None and callers[1] is not None:
-            a, b = pairs.plain[0].node(callers[0]), pairs.plain[1].node(callers[1])
-            elements = pairs.elements.of(a, b)
-            if (len(elements.after), len(elements.before)) == (len(one.operands), len(two.operands)):
-                return elements, True
-        return pairs.elements.of(x, y), False
+        return pairs.elements.of(x, y), not one.computation.is_entry
 
     def _operands_by_parameter(
         self, one: Instruction, two: Instruction
