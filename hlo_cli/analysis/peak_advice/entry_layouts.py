@@ -81,7 +81,8 @@ def scenario_of(scenarios: MemoryScenarios, changes: tuple[EntryLayout, ...], ba
             sizes[change.array.place] = change.size
         elif change.kept is not None:
             ends[change.kept] = scenarios.schedule.end
-    return replace(base, removed=removed, sizes=sizes, ends=ends)
+    results = base.results.union(change.kept for change in changes if change.kept is not None)
+    return replace(base, removed=removed, sizes=sizes, ends=ends, results=results)
 
 
 class _Search:

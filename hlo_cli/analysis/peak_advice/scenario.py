@@ -36,7 +36,8 @@ class Scenario:
     `aliases` replaces `input_output_alias`, if it is not None. `copied` are arguments that results overwrite too, but
     of which a copy at the start of the program is read, because some reads may come later. Pairs of values that are
     `joined` share memory, because a copy of one into the other is not needed. `removed` are values that no longer need
-    memory, `sizes` the bytes of values that become larger or smaller, `ends` the steps to which values are live.
+    memory, `sizes` the bytes of values that become larger or smaller, `ends` the steps to which values are live, and
+    `results` values that become results. `extra` are further values: first step, last step, and bytes.
     """
 
     aliases: tuple[Alias, ...] | None = None
@@ -45,6 +46,8 @@ class Scenario:
     removed: frozenset[int] = frozenset()
     sizes: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
+    results: frozenset[int] = frozenset()
+    extra: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class MemoryScenarios:
             ranges = self._ranges(facts)
         if scenario.removed or scenario.ends:
             ranges = _changed(ranges, scenario)
-        if scenario.removed or scenario.sizes:
+        if scenario.removed or scenario.sizes or scenario.results:
             facts = replace(facts, buffers=tuple(self._changed(facts.buffers, scenario)))
         copies = {self._place_of(alias) for alias in scenario.copied}
         assigned = assign(facts, ranges, self.release).allocations
@@ -101,10 +104,11 @@ class MemoryScenarios:
                             # A copy cannot share the memory of its argument, which holds the result later.
                             at = -1 - value if value in copies else slot
                             slots.append((ranges.start[value], ranges.end[value], size, at))
+        slots += [(start, end, size, -1 - number) for number, (start, end, size) in enumerate(scenario.extra, 1 << 60)]
         live = timeline(sorted(slots, key=lambda each: each[:2]), self.schedule.end)
         peak = max(range(len(live)), key=live.__getitem__)
         total = sum(each.size for each in assigned if not each.space and each.role != "thread-local")
-        return Outcome(live[peak], peak, total)
+        return Outcome(live[peak], peak, total + sum(size for _, _, size in scenario.extra))
 
     def ranges_with(self, aliases: tuple[Alias, ...]) -> LiveRanges:
         """Returns the live ranges if arguments of `aliases` end at their last use, before results overwrite them."""
@@ -155,6 +159,8 @@ class MemoryScenarios:
             if len(values) < len(buffer.values) or any(value in scenario.sizes for value in values):
                 sizes = [scenario.sizes.get(value, self.bytes_of(value)) for value in values]
                 buffer = replace(buffer, values=values, size=max(sizes, default=0))
+            if not scenario.results.isdisjoint(values):
+                buffer = replace(buffer, is_live_out=True)
             if values:
                 found.append(buffer)
         return found

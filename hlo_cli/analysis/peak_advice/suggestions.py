@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.peak_advice import entry_layouts, recomputation
 from hlo_cli.analysis.peak_advice.donation import DonationPair, Donations, Donor, donatable_bytes, donors_of
 from hlo_cli.analysis.peak_advice.donor_sets import certain_sets
-from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout, entry_layouts, has_relayouts, scenario_of
+from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout, has_relayouts
 from hlo_cli.analysis.peak_advice.interface import Argument, Result
+from hlo_cli.analysis.peak_advice.recomputation import StoredValues, has_scan_gradient
 from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios, Outcome, Scenario
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import MemorySpace
@@ -41,7 +43,14 @@ class ChangeLayouts:
     layouts: tuple[EntryLayout, ...]
 
 
-Change: TypeAlias = Donate | ChangeLayouts
+@dataclass(frozen=True, slots=True)
+class RecomputeScan:
+    """A scan whose body to compute again in the backward pass of its gradient, instead of storing its values."""
+
+    stored: StoredValues
+
+
+Change: TypeAlias = Donate | ChangeLayouts | RecomputeScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,8 @@ def suggestions(memory: MemoryAnalysis, *, most: int = 3) -> tuple[Suggestion, .
     if space is None or not space.peak_bytes or not _is_certain(memory):
         return ()
     can_donate = donatable_bytes(memory) >= _MIN_SAVING * space.peak_bytes
-    if not can_donate and not (memory.target == "tpu" and has_relayouts(memory)):
+    can_reorder = memory.target == "tpu" and has_relayouts(memory)
+    if not can_donate and not can_reorder and not has_scan_gradient(memory):
         return ()
     return tuple(_Search(memory, space.peak_bytes).found(most, can_donate=can_donate))
 
@@ -94,7 +104,7 @@ class _Search:
     def found(self, most: int, *, can_donate: bool) -> list[Suggestion]:
         """Returns the changes in their order."""
         donation = self._donation() if can_donate else None
-        candidates: list[Change] = [*self._layouts(), *([donation] if donation is not None else [])]
+        candidates: list[Change] = [*([donation] if donation is not None else []), *self._layouts(), *self._scans()]
         found: list[Suggestion] = []
         base, left = Scenario(), self._before
         while candidates and len(found) < most:
@@ -116,7 +126,9 @@ class _Search:
         """Returns the scenario with a change too."""
         match change:
             case ChangeLayouts(layouts=layouts):
-                return scenario_of(self._scenarios, layouts, base)
+                return entry_layouts.scenario_of(self._scenarios, layouts, base)
+            case RecomputeScan(stored=stored):
+                return recomputation.scenario_of(self._scenarios, stored, base)
             case Donate(pairs=pairs):
                 free = (pair.alias for pair in pairs if pair.kind == "free")
                 return replace(
@@ -151,12 +163,19 @@ class _Search:
         if self._memory.target != "tpu":
             return []
         groups: dict[object, list[EntryLayout]] = {}
-        for each in entry_layouts(self._scenarios):
+        for each in entry_layouts.entry_layouts(self._scenarios):
             key = isinstance(each.array, Argument), each.array.shape, each.layout
             groups.setdefault(key, []).append(each)
         sizes = {key: sum(map(self._saved_bytes, group)) for key, group in groups.items()}
         large = sorted((key for key in groups if sizes[key] >= _MIN_SAVING * self._peak_bytes), key=lambda k: -sizes[k])
         return [ChangeLayouts(tuple(groups[key])) for key in large[:_MAX_LAYOUTS]]
+
+    def _scans(self) -> list[Change]:
+        """Returns the scans whose values of one iteration are small."""
+        if self._memory.target == "gpu" or not has_scan_gradient(self._memory):
+            return []
+        found = recomputation.stored_values(self._scenarios)
+        return [RecomputeScan(each) for each in found if recomputation.is_sure(each, self._peak_bytes)]
 
     def _saved_bytes(self, change: EntryLayout) -> int:
         """Returns at most how many bytes a layout saves."""
@@ -176,3 +195,5 @@ def _arrays(change: Change) -> set[Argument | Result]:
             return {each.array for each in layouts}
         case Donate(pairs=pairs):
             return {array for pair in pairs for array in (pair.argument, pair.result)}
+        case RecomputeScan():
+            return set()

@@ -10,7 +10,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, RecomputeScan, suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
@@ -18,6 +18,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.groups import Common
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -124,7 +125,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
             user = next(iter(uses_of(copy, context.users)), None)
             yield context.finding(
-                f"{context.user_name(copy)} is copied without changes ({format_bytes(shape.padded_bytes)})",
+                f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
                 copy,
                 shape_span(context.module, copy),
                 hint=f"the copy is read by {user.name}" if user is not None else None,
@@ -217,3 +218,5 @@ def _change(change: Change) -> str:
             first = layouts[0]
             name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
             return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"
+        case RecomputeScan(stored=stored):
+            return f"recompute the body of the scan {stored.forward.name} for the gradient"
