@@ -50,7 +50,7 @@ class Compiled:
     def allocated_bytes(self) -> int:
         """What the compiler reserves: arguments, results, and temporary values."""
         parts = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
-        return sum(self.said[part] for part in parts) - int(self.said["alias_size_in_bytes"])
+        return sum(int(self.said[part]) for part in parts) - int(self.said["alias_size_in_bytes"])
 
     def sibling(self, kind: str) -> str:
         """The text of a file that the compiler wrote next to the dump."""

@@ -134,6 +134,35 @@ def layers(count: int, width: int, *, dtype: Any = jnp.float32) -> Any:
     return [{"w": shape(width, width, dtype=dtype), "b": shape(width, dtype=dtype)} for _ in range(count)]
 
 
+def looked_up(table: Any, places: Any, weights: Any) -> Any:
+    return jnp.tanh(table[places] @ weights).sum(0)
+
+
+def convolved_once(images: Any, kernel: Any) -> Any:
+    found = lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return jax.nn.relu(found)
+
+
+def convolved_and_sorted(images: Any, kernels: Any) -> Any:
+    for kernel in kernels:
+        images = jax.nn.relu(
+            lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        )
+    return jnp.sort(images, 1)
+
+
+def sorted_rows(rows: Any) -> Any:
+    return jnp.sort(rows, 0), jnp.sort(rows, 1)
+
+
+def scaled(x: Any, w: Any) -> Any:
+    return jnp.einsum("bij,jk->kbi", x, w), jnp.cumsum(x, 1)
+
+
+def pooled(images: Any) -> Any:
+    return lax.reduce_window(images, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 1, 1, 1), "SAME")
+
+
 def attention(params: Any, x: Any, y: Any) -> Any:
     def block(p: Any, h: Any) -> Any:
         with jax.named_scope("attention"):
@@ -193,6 +222,47 @@ def random_program(seed: int) -> Program:
     return run, given
 
 
+def large_program(seed: int) -> Program:
+    """One or two operations on an array of odd sizes that is too large for on-chip memory, and wants some order."""
+    chosen = random.Random(seed)
+    kind = chosen.choice((jnp.float32, jnp.float32, jnp.bfloat16, jnp.int32))
+    sizes = (
+        chosen.choice((48, 96, 200)),
+        chosen.choice((113, 225, 300)),
+        chosen.choice((113, 250)),
+        chosen.randint(3, 40),
+    )
+
+    def run(x: Any, kernel: Any) -> Any:
+        pick = random.Random(seed)
+        values = [x]
+        for _ in range(pick.randint(1, 2)):
+            given, axis = values[-1], pick.randrange(4)
+            values.append(
+                pick.choice(
+                    (
+                        lambda v, a: jnp.cumsum(v, a),
+                        lambda v, a: jnp.sort(v, a),
+                        lambda v, a: jnp.moveaxis(v, a, 0) + 1,
+                        lambda v, a: v.reshape(v.shape[0] * v.shape[1], -1) * 2,
+                        lambda v, a: jnp.flip(v, a) + v,
+                        lambda v, a: _convolve(v, kernel),
+                        lambda v, a: _convolve(v, kernel),
+                        lambda v, a: v[jnp.arange(0, v.shape[0], 2)] + 1,
+                    )
+                )(given, min(axis, given.ndim - 1))
+            )
+        return values[-1] if pick.random() < 0.5 else (values[-1], values[0].sum())
+
+    return run, {"x": shape(*sizes, dtype=kind), "kernel": shape(3, 3, sizes[3], 5, dtype=kind)}
+
+
+def _convolve(images: Any, kernel: Any) -> Any:
+    if images.ndim != 4 or images.shape[3] != kernel.shape[2] or images.dtype == jnp.int32:
+        return images * 2
+    return lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
 F = shape
 PROGRAMS: Mapping[str, Program] = {
     "sgd": (sgd, {"params": layers(4, 512), "x": F(256, 512), "y": F(256, 512)}),
@@ -222,12 +292,26 @@ PROGRAMS: Mapping[str, Program] = {
     "narrow": (narrow, {"rows": F(20000, 12), "weights": F(20000, 7)}),
     "passed": (passed, {"a": F(900, 900), "b": F(900, 900)}),
     "mixed": (mixed, {"params": layers(4, 512), "x": F(512, 512)}),
+    "looked_up": (looked_up, {"table": F(600_000, 64), "places": F(4096, dtype=jnp.int32), "weights": F(64, 128)}),
+    "convolved_once": (
+        convolved_once,
+        {"images": F(256, 225, 225, 3, dtype=jnp.bfloat16), "kernel": F(7, 7, 3, 24, dtype=jnp.bfloat16)},
+    ),
+    "convolved_and_sorted": (
+        convolved_and_sorted,
+        {"images": F(48, 113, 113, 5), "kernels": [F(3, 3, 5, 13), F(5, 5, 13, 7)]},
+    ),
+    "sorted_rows": (sorted_rows, {"rows": F(300_000, 40)}),
+    "scaled": (scaled, {"x": F(300, 700, 130), "w": F(130, 50)}),
+    "pooled": (pooled, {"images": F(64, 225, 225, 3)}),
     "attention": (attention, {"params": blocks(3, 128), "x": F(4, 256, 128), "y": F(4, 256, 128)}),
 }  # fmt: skip
 
 
 def program(name: str) -> Program:
-    """A program of the list, or a random one by its seed."""
+    """A program of the list, or a random one by its seed: `7`, or `large7`."""
+    if name.startswith("large"):
+        return large_program(int(name[5:]))
     return PROGRAMS[name] if name in PROGRAMS else random_program(int(name))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -147,23 +148,20 @@ def test_a_carried_value_is_its_first_value_and_an_argument_only_while_unchanged
     assert keys_of(module, "scope")(loop, (0,)) == "f/s", "a constant has no metadata, so the loop's own counts"
 
 
-@pytest.mark.parametrize("by", CAUSES)
 @dumps
-def test_memory_by_cause_adds_up(folder: Path, by: By, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "memspace", str(folder), "--module", _module_name(folder), "--by", by, "--space", "all")
-    rows, spaces = rows_of(found, f"by_{by}"), rows_of(found, "spaces")
-    for space in spaces:
-        held = [row for row in rows if row["space"] == space["space"]]
-        assert sum(column(held, "bytes")) == space["peak_bytes"]
-        assert sum(column(held, "all_bytes")) == space["padded_bytes"]
-        assert sum(column(held, "all_values")) == space["values"]
-        assert len(set(column(held, by))) == len(held)
-        ranks = [(-row["bytes"], -row["all_bytes"], row[by]) for row in held]
-        assert ranks == sorted(ranks)
-    live = rows_of(found, "live_values")
-    assert sum(column(rows, "values")) == len(live)
-    assert sum(column(rows, "padding_bytes")) == sum(row["bytes"] - row["logical_bytes"] for row in live)
-    assert all(0 <= row["inferred_bytes"] <= row["bytes"] for row in rows)
+def test_memory_by_cause_adds_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for by in CAUSES:
+        found = answer(capsys, "memspace", str(folder), "--module", _module_name(folder), "--by", by, "--space", "all")
+        rows, spaces = rows_of(found, f"by_{by}"), rows_of(found, "spaces")
+        for space in spaces:
+            held = [row for row in rows if row["space"] == space["space"]]
+            assert sum(column(held, "bytes")) == space["peak_bytes"]
+            assert sum(column(held, "all_bytes")) == space["padded_bytes"]
+            assert sum(column(held, "all_values")) == space["values"]
+            _check_rows(held, by, "bytes", _by(by, "bytes", "all_bytes"))
+        live = rows_of(found, "live_values")
+        assert sum(column(rows, "values")) == len(live)
+        assert sum(column(rows, "padding_bytes")) == sum(row["bytes"] - row["logical_bytes"] for row in live)
 
 
 def test_memory_of_known_values(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,11 +218,149 @@ def test_the_default_report_has_the_same_rows(by: By, capsys: pytest.CaptureFixt
 
 
 def test_a_module_without_metadata_has_one_row_of_unknown_source() -> None:
-    text = "r = f32[2] negate(f32[2] p)"
-    assert {keys_of(parse_module(text), by)(parse_module(text).entry.root) for by in ("source", "scope")} == {
-        UNKNOWN_KEY
-    }
+    module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    causes: tuple[By, ...] = ("source", "scope")
+    assert {keys_of(module, by)(module.instruction("r")) for by in causes} == {UNKNOWN_KEY}
 
 
 def test_other_keys_are_in_parentheses() -> None:
     assert all(key[0] + key[-1] == "()" for key in OTHER_KEYS)
+
+
+@dumps
+def test_padding_by_cause_adds_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("layout", str(folder), "--module", _module_name(folder))
+    plain = answer(capsys, *arguments)["answer"]
+    for by in CAUSES:
+        rows = rows_of(answer(capsys, *arguments, "--by", by), f"{by}s")
+        for name in ("logical_bytes", "padded_bytes", "padding_bytes", "saving_bytes"):
+            assert sum(column(rows, name)) == plain[name], name
+        assert sum(column(rows, "count")) == plain["values"]
+        _check_rows(rows, by, "padded_bytes", _by(by, "padding_bytes", "padded_bytes"))
+
+
+@dumps
+def test_kernels_by_cause_add_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("fuse", str(folder), "--module", _module_name(folder), "--chip", "v5e")
+    plain = answer(capsys, *arguments)
+    kinds, kernels = rows_of(plain, "kernel_kinds"), rows_of(plain, "kernels")
+    often = [each["execution_count"] if isinstance(each["execution_count"], int) else 1 for each in kernels]
+    seconds = sum(
+        each["estimated_seconds"] * number
+        for each, number in zip(kernels, often, strict=True)
+        if each["kernel_kind"] != "transfer" and isinstance(each["estimated_seconds"], float | int)
+    )
+    for by in CAUSES:
+        rows = rows_of(answer(capsys, *arguments, "--by", by), f"by_{by}")
+        for name in ("kernels", "transfers", "flops", "bytes"):
+            assert sum(column(rows, name)) == sum(number or 0 for number in column(kinds, name)), name
+        assert sum(column(rows, "saved_bytes")) == plain["answer"]["saved_bytes"]
+        for name in ("flops", "bytes"):
+            whole = sum(each[name] * number for each, number in zip(kernels, often, strict=True))
+            assert sum(column(rows, f"total_{name}")) == whole
+        assert sum(row["total_seconds"] or 0 for row in rows) == pytest.approx(seconds)
+        _check_rows(rows, by, "total_bytes", lambda row: -(row["total_seconds"] or 0))
+
+
+@pytest.mark.parametrize("chip", [(), ("--chip", "v5e")], ids=["", "chip"])
+@dumps
+def test_transfers_by_cause_add_up(folder: Path, chip: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("schedule", str(folder), "--module", _module_name(folder), *chip)
+    plain = answer(capsys, *arguments)["answer"]
+    first = "exposed_seconds" if chip else "exposed_bytes"
+    for by in CAUSES:
+        rows = rows_of(answer(capsys, *arguments, "--by", by), f"by_{by}")
+        for name in ("pairs", "exposed", "exposed_bytes", "synchronous", "synchronous_bytes"):
+            assert sum(column(rows, name)) == plain[name], name
+        assert sum(column(rows, "bytes")) == plain["bytes"] + plain["synchronous_bytes"]
+        if chip:
+            known = [
+                plain.get(f"known_{name}", plain[name]) or 0 for name in ("exposed_seconds", "synchronous_seconds")
+            ]
+            assert sum(row["exposed_seconds"] or 0 for row in rows) == pytest.approx(sum(known))
+        _check_rows(rows, by, "bytes", lambda row: -(row[first] or 0) - (0 if chip else row["synchronous_bytes"]))
+
+
+def _by(by: By, *names: str) -> Callable[[Mapping[str, Any]], Any]:
+    """The order of rows with the largest numbers first, then by key."""
+    return lambda row: (*(-row[name] for name in names), row[by])
+
+
+def _check_rows(rows: Sequence[Mapping[str, Any]], by: By, cost: str, rank: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Rows are sorted, keys are distinct, and inferred bytes are a part of the row's."""
+    assert [rank(row) for row in rows] == sorted(rank(row) for row in rows)
+    assert len(set(column(rows, by))) == len(rows)
+    assert all(0 <= row["inferred_bytes"] <= row[cost] for row in rows)
+
+
+KERNELS = """HloModule jit_step, is_scheduled=true
+
+b { p = (s32[], f32[8,128]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one), metadata={op_name="jit(f)/while/add" source_file="loop.py" source_line=1}
+  y = f32[8,128] get-tuple-element(p), index=1
+  n = f32[8,128] negate(y), metadata={op_name="jit(f)/block/neg" source_file="model.py" source_line=2}
+  s = f32[8,128] all-reduce(n), channel_id=1, replica_groups={{0,1}}, to_apply=a, metadata={op_name="jit(f)/block/psum" source_file="model.py" source_line=3}
+  ROOT t = (s32[], f32[8,128]) tuple(next, s) }
+c { p = (s32[], f32[8,128]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  end = s32[] constant(10)
+  ROOT q = pred[] compare(i, end), direction=LT }
+a { u = f32[] parameter(0)  v = f32[] parameter(1)  ROOT w = f32[] add(u, v) }
+ENTRY e { x = f32[8,128] parameter(0), metadata={op_name="x"}
+  zero = s32[] constant(0)
+  t = (s32[], f32[8,128]) tuple(zero, x)
+  l = (s32[], f32[8,128]) while(t), condition=c, body=b
+  y = f32[8,128] get-tuple-element(l), index=1
+  g = (f32[8,128], f32[16,128]) all-gather-start(y), dimensions={0}, replica_groups={{0,1}}, metadata={op_name="jit(f)/head/all_gather" source_file="model.py" source_line=9}
+  ROOT d = f32[16,128] all-gather-done(g) }
+"""
+
+
+def test_costs_in_a_loop_count_for_each_iteration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "loop.hlo"
+    path.write_text(KERNELS, encoding="utf-8")
+    size, trips = 8 * 128 * 4, 10
+    rows = {row["source"]: row for row in rows_of(answer(capsys, "fuse", str(path), "--by", "source"), "by_source")}
+    assert (rows["model.py:2"]["bytes"], rows["model.py:2"]["total_bytes"]) == (2 * size, 2 * size * trips)
+    assert (rows["model.py:2"]["flops"], rows["model.py:2"]["total_flops"]) == (8 * 128, 8 * 128 * trips)
+    rows = {row["scope"]: row for row in rows_of(answer(capsys, "schedule", str(path), "--by", "scope"), "by_scope")}
+    assert {scope: (row["exposed_bytes"], row["synchronous_bytes"]) for scope, row in rows.items()} == {
+        "block": (0, size * trips),
+        "head": (2 * size, 0),
+    }
+    assert first_line(capsys, "schedule", str(path), "--by", "source") == (
+        "model.py:3 has 40 of 48 KiB of exposed and synchronous transfers (83%)"
+    )
+
+
+COUNTS = {"memspace": "all_values", "layout": "count", "fuse": "kernels", "schedule": "pairs"}
+LISTS = {"memspace": "live_values", "layout": "instructions", "fuse": "costs", "schedule": "pairs"}
+
+
+@pytest.mark.parametrize("by", CAUSES)
+@pytest.mark.parametrize("command", list(COUNTS))
+def test_the_next_command_lists_what_the_row_sums_up(command: str, by: By, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(FIXTURES / "tpu" / "7x_transformer")
+    table = f"{by}s" if command == "layout" else f"by_{by}"
+    rows = rows_of(answer(capsys, command, folder, "--by", by), table)
+    main([command, folder, "--by", by, "--format", "screen", "--quiet"], standalone=False)
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next: ")]
+    words = shlex.split(line.removeprefix("next: hlo "))
+    key = words[words.index("--where") + 1].rpartition(' == "')[2].removesuffix('"')
+    [row] = [row for row in rows if row[by] == key]
+    listed = rows_of(answer(capsys, *words), LISTS[command])
+    assert len(listed) == row["values" if command == "memspace" else COUNTS[command]] > 0
+
+
+def test_by_conflicts_with_other_reports(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(FIXTURES / "tpu" / "v5p_scan")
+    for line, message in {
+        f"fuse {folder} --by source --cost": "--cost cannot be used with --by",
+        f"schedule {folder} --by source --sequence": "--by cannot be used with --sequence",
+        f"memspace {folder} --by source --traffic": "--by cannot be used with --traffic",
+        "layout f32[3,5] --by scope": "--by requires a dump, not a shape",
+    }.items():
+        assert main(line.split(), standalone=False) == 2
+        assert message in capsys.readouterr().err

@@ -103,6 +103,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "schedule": {
             "pairs": "pairs of start and done, with the compute that overlaps them",
             "operations": "operations with the number of their pairs",
+            "by_source": "source lines with their transfers",
+            "by_scope": "named scopes with their transfers",
+            "by_argument": "arguments with the transfers that move them",
+            "by_pass": "compiler passes with the transfers that they made",
             "steps": "steps of the schedule",
             "buffers": "buffers and the steps at which they are live",
             "critical_path": "instructions on the critical path",
@@ -120,6 +124,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "body": "instructions of the fused computation",
             "costs": "instructions with their cost",
             "dots": "matmuls and convolutions",
+            "by_source": "source lines with the cost of their kernels",
+            "by_scope": "named scopes with the cost of their kernels",
+            "by_argument": "arguments with the cost of the kernels that move them",
+            "by_pass": "compiler passes with the cost of the kernels that they made",
             "pairs": "producer-consumer pairs that are not fused, and why",
             "custom_calls": "custom calls",
             "targets": "custom-call targets with the number of their calls",
@@ -149,7 +157,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "lint": {
-            "findings": "findings in the order of the text",
+            "findings": "findings: errors first, then by cost",
+            "groups": "groups of findings with one cause",
             "assertions": "assertions and their results",
             "rules": "rules",
             "settings": "settings with their values",
@@ -164,7 +173,7 @@ def table_names(command: str) -> tuple[str, ...]:
     """The names of the tables that a command can write.
 
     >>> table_names("lint")
-    ('findings', 'assertions', 'rules', 'settings', 'modules')
+    ('findings', 'groups', 'assertions', 'rules', 'settings', 'modules')
     """
     return tuple(TABLE_MEANINGS.get(command, ()))
 

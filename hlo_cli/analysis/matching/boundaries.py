@@ -68,6 +68,7 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
         return
     _pair_unique(pairs, ones, twos, _path)
     _pair_unique(pairs, ones, twos, _path_and_uses)
+    _pair_unique(pairs, ones, twos, _uses)
     _align(pairs, ones, twos, _name_sizes_and_uses)
     _align(pairs, ones, twos, _sizes_and_uses)
     _pair_unique(pairs, ones, twos, _path_and_sizes)
@@ -132,6 +133,10 @@ def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
     users = graph.users[graph.node(parameter)][:_MAX_USERS]
     keys = graph.keys[SHAPELESS]
     return _sizes(parameter), tuple(sorted([(keys[user], _position(graph, user, at)) for user, at in users]))
+
+
+def _uses(graph: Graph, parameter: Instruction) -> Hashable:
+    return _sizes_and_uses(graph, parameter) if graph.users[graph.node(parameter)] else None
 
 
 def _position(graph: Graph, user: Node, position: int) -> int:

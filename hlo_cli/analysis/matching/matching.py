@@ -22,7 +22,7 @@ from hlo_cli.analysis.matching.boundaries import (
 from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, FULL, LEVELS, Graph, Keys, Node, Unit
-from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
+from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_callees, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
@@ -237,6 +237,7 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         pair_aliased_results(pairs, one.computation, two.computation)
     for level in (FULL, CONTENT):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
+    pair_by_callees(pairs, one.nodes, two.nodes)
     pair_by_number(pairs, one.computation, two.computation)
     for level in range(ESSENTIAL, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)

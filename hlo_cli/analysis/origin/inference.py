@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
-from hlo_cli.analysis.fusion.heroes import heroes_of, roots_of
+from hlo_cli.analysis.origin.fused import FusionSources
 from hlo_cli.analysis.origin.likeness import Likeness, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
 from hlo_cli.ir import opcodes
@@ -16,10 +17,14 @@ from hlo_cli.ir.operations import MATMULS, RUNNERS
 
 
 class Told(NamedTuple):
-    """The instruction whose source location a value takes, and what the value is to it."""
+    """The instruction whose source location a value takes, and what the value is to it.
+
+    `renamed` are pairs of scopes, near the teller and near the value, if the teller may be in another layer.
+    """
 
     teller: Instruction
     relation: str
+    renamed: tuple[tuple[str, str], ...] = ()
 
 
 class Inference:
@@ -30,9 +35,10 @@ class Inference:
         self.moves = Moves(module)
         found = ((each, place_of(each)) for each in module.instructions)
         self._place = {each: place for each, place in found if place is not None}
-        self._heroes: dict[Instruction, Instruction | None] = {}
+        self._fusions = FusionSources(self._place)
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
+        self._computations = module.computations
         self._users: dict[Computation, Users] = {}
         self._surroundings: dict[Instruction, Surroundings] = {}
         self._down = _nearest_users(module, self)
@@ -44,36 +50,38 @@ class Inference:
         step = self.moves.step(value)
         if index:
             return self._moved(step) or self._used(value)
-        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (made := self._multi_output(instruction)) is not None:
-            return Told(made, "element of")
-        if instruction.opcode == opcodes.FUSION and (hero := self.hero(instruction)) is not None:
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (told := self._element(instruction)) is not None:
+            return told
+        if instruction.opcode == opcodes.FUSION and (hero := self._fusions.of(instruction)) is not None:
             return Told(hero, "fusion of")
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self._applying(caller[0])) is not None:
             return Told(teller, "part of")
-        if instruction.opcode != opcodes.PARAMETER:
-            if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
-                return Told(twin, "like")
-            if (told := self._common(instruction)) is not None:
-                return told
-            if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
-                return Told(twin, "like")
-            if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
-                return Told(twin, "like")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
             return Told(caller[0], "part of")
+        if instruction.opcode != opcodes.PARAMETER and (told := self._like(instruction)) is not None:
+            return told
         return self._moved(step) or self._used(value) or self._computed(instruction)
 
-    def _multi_output(self, element: Instruction) -> Instruction | None:
-        """The instruction whose metadata XLA gives to elements of a fusion: the fusion, before matmuls joined it."""
-        made = element.operands[0] if element.operands else None
-        if made is None or made.opcode != opcodes.FUSION or not made.called_computations:
+    def _element(self, instruction: Instruction) -> Told | None:
+        """Who tells about a get-tuple-element of a fusion: XLA gives it the metadata of the fusion."""
+        made = instruction.operands[0] if instruction.operands else None
+        if made is None or made.opcode != opcodes.FUSION:
             return None
-        body = made.called_computations[0]
-        first = roots_of(body)[:1]
-        if first and first[0] in self._place and any(each.opcode in MATMULS for each in body.instructions):
-            return first[0]
-        return made if made in self._place else self.hero(made)
+        teller = self._fusions.of_elements(made) or (made if made in self._place else self._fusions.of(made))
+        return Told(teller, "element of") if teller is not None else None
+
+    def _like(self, instruction: Instruction) -> Told | None:
+        """An instruction that is alike, from the same scope if there is one, or a user between equal lines."""
+        if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
+            return Told(twin, "like")
+        if (told := self._common(instruction)) is not None:
+            return told
+        if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
+            return Told(twin, "like")
+        if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
+            return Told(twin, "like", tuple(_paired(self._near(twin), self._near(instruction))))
+        return None
 
     def _moved(self, step: Step | None) -> Told | None:
         teller = self.upward(step.value) if step is not None else None
@@ -90,7 +98,24 @@ class Inference:
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self.upward((caller[0], ()))) is not None:
             return Told(teller, "part of")
-        return None
+        teller = self._computed_from.get(instruction)
+        return Told(teller, "computed from") if teller is not None else None
+
+    @cached_property
+    def _computed_from(self) -> dict[Instruction, Instruction]:
+        """For each instruction the first teller among those that it is computed from, callers before callees."""
+        found: dict[Instruction, Instruction] = {}
+        for each in (each for computation in reversed(self._computations) for each in computation.instructions):
+            for value in _operands(each):
+                teller = self.upward(value) or found.get(value[0])
+                if teller is not None:
+                    found[each] = teller
+                    break
+            else:
+                caller = self.moves.first_caller.get(each.computation)
+                if each.opcode == opcodes.PARAMETER and caller is not None and caller[0] in found:
+                    found[each] = found[caller[0]]
+        return found
 
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
@@ -129,10 +154,10 @@ class Inference:
     def _sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users."""
         operands, users = self._near(instruction)
-        return Surroundings(tuple([each and each[0] for each in operands]), frozenset([each[0] for each in users]))
+        return Surroundings(tuple([each and each[:1] for each in operands]), frozenset([each[:1] for each in users]))
 
     def upward(self, value: Value) -> Instruction | None:
-        """The first instruction with a source location on the way back through moves."""
+        """The first instruction with a source location back through moves; not a constant, as these are shared."""
         known, passed = self._up, list[Value]()
         found: Instruction | None = None
         while True:
@@ -141,20 +166,23 @@ class Inference:
                 break
             known[value] = None
             passed.append(value)
-            if value[0] in self._place and not value[1]:
-                found = value[0] if value[0].opcode != opcodes.CONSTANT else None
-                break
-            if value[0].opcode == opcodes.FUSION and not value[1] and (found := self.hero(value[0])) is not None:
+            if not value[1] and (found := self._teller(value[0])) is not None:
                 break
             step = self.moves.step(value)
             if step is None:
                 break
             value = step.value
+        found = found if found is not None and not _is_filler(found) else None
         for each in reversed(passed):
-            if found is None and each[0] in self._place and each[0].opcode != opcodes.CONSTANT:
+            if found is None and each[0] in self._place and not _is_filler(each[0]):
                 found = each[0]
             known[each] = found
         return found
+
+    def _teller(self, instruction: Instruction) -> Instruction | None:
+        if instruction in self._place:
+            return instruction
+        return self._fusions.of(instruction) if instruction.opcode == opcodes.FUSION else None
 
     def argument(self, value: Value) -> Instruction | None:
         """The entry parameter that a value is, moved; None if it is computed."""
@@ -178,19 +206,6 @@ class Inference:
         for each in passed:
             known[each] = found
         return found
-
-    def hero(self, fusion: Instruction) -> Instruction | None:
-        """The instruction that a fusion is for: its hero, else its root, else the last with a source location."""
-        if fusion not in self._heroes:
-            self._heroes[fusion] = self._hero(fusion)
-        return self._heroes[fusion]
-
-    def _hero(self, fusion: Instruction) -> Instruction | None:
-        body: Computation | None = fusion.called_computations[0] if fusion.called_computations else None
-        if body is None:
-            return None
-        choices = (*heroes_of(body), *roots_of(body), *reversed(body.instructions))
-        return next((each for each in choices if each in self._place), None)
 
     def is_sourced(self, instruction: Instruction) -> bool:
         """Whether an instruction has a source location of its own."""
@@ -219,6 +234,21 @@ def _nearest_users(module: Module, inference: Inference) -> dict[Value, Instruct
                         further.append(before)
             near = further
     return found
+
+
+def _is_filler(instruction: Instruction) -> bool:
+    """Whether a value is a constant or filled with one, which passes share among the places that use it."""
+    if instruction.opcode == opcodes.BROADCAST and instruction.operands:
+        return instruction.operands[0].opcode == opcodes.CONSTANT
+    return instruction.opcode in (opcodes.CONSTANT, opcodes.IOTA)
+
+
+def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]]:
+    """Scopes of operands and users of two instructions that are alike."""
+    pairs = [*zip(sorted(there.users), sorted(here.users), strict=False)]
+    for one, other in (*pairs, *zip(there.operands, here.operands, strict=False)):
+        if one is not None and other is not None and one[0] == other[0]:
+            yield one[1], other[1]
 
 
 def _operands(instruction: Instruction) -> list[Value]:

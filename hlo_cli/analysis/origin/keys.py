@@ -19,7 +19,7 @@ from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import ShapeIndex
+from hlo_cli.ir.shape import ShapeIndex, subshape
 
 By = Literal["source", "scope", "argument", "pass"]
 """What a key is: a line of the program, a named scope, an argument of the entry computation, or a compiler pass."""
@@ -33,6 +33,8 @@ COMPUTED_KEY: Final = "(computed)"
 OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY)
 """Keys that name no cause."""
 
+_RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
+"""Elements of an async start that tell its key if the start does not: copies have their result first, others second."""
 _LIBRARIES: Final = (
     *("/site-packages/", "/dist-packages/", "/lib/python3", "/jax/_src/", "/jax/experimental/"),
     *("/flax/core/", "/flax/linen/", "/flax/nnx/", "/optax/_src/", "/haiku/_src/", "/equinox/nn/"),
@@ -83,7 +85,11 @@ class Keys:
         """
         found = self._known.get((instruction, index))
         if found is None:
-            found = self._known[instruction, index] = self._key(instruction, index)
+            found = self._key(instruction, index)
+            if found.text == UNKNOWN_KEY and not index and instruction.opcode.endswith("-start"):
+                results = (self._key(instruction, at) for at in _RESULTS if subshape(instruction.shape, at) is not None)
+                found = next((key for key in results if key.text != UNKNOWN_KEY), found)
+            self._known[instruction, index] = found
         return found
 
     def _key(self, instruction: Instruction, index: ShapeIndex) -> Key:

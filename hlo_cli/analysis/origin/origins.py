@@ -10,7 +10,7 @@ from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.origin.inference import Inference
 from hlo_cli.analysis.origin.moves import Step, Value
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.analysis.origin.scopes import scope_of
+from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -83,7 +83,7 @@ class Origins:
         if told is None:
             return own if argument is None else Origin(own.op_name, own.stack, argument)
         theirs = self.own(told.teller)
-        op_name = own.op_name if scope_of(own.op_name) else theirs.op_name
+        op_name = own.op_name if scope_of(own.op_name) else translate(theirs.op_name, told.renamed)
         return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:

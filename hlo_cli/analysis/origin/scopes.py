@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
@@ -55,3 +56,30 @@ def generalize(name: str) -> str:
     ("params['layers'][*]['w1']", 'layers_*/attention', 'jit(f)/block/*/add')
     """
     return _NUMBERED.sub("*", name)
+
+
+def translate(op_name: str, renamed: Iterable[tuple[str, str]]) -> str:
+    """An op_name of one layer in another: with the numbers that scopes have there.
+
+    `renamed` are pairs of scopes, in the layer of the op_name and in the other, of operations that are alike.
+
+    >>> translate("jit(f)/layers_3/attention/dot_general", [("layers_2/mlp", "layers_6/mlp"), ("layers_3", "layers_7")])
+    'jit(f)/layers_7/attention/dot_general'
+    >>> translate("jit(f)/transpose(jvp(layers))/4/add", [("layers/4/mlp", "layers/5/mlp")])
+    'jit(f)/transpose(jvp(layers))/5/add'
+    """
+    other: dict[str, str] = {}
+    for here, there in renamed:
+        parts = here.split("/"), there.split("/")
+        if here != there and len(parts[0]) == len(parts[1]) and generalize(here) == generalize(there):
+            for old, new in zip(*parts, strict=True):
+                other.setdefault(old, new)
+    if all(old == new for old, new in other.items()):
+        return op_name
+    parts_of_name = [_renamed(part, other) for part in _split(op_name)]
+    return "/".join(parts_of_name)
+
+
+def _renamed(part: str, other: Mapping[str, str]) -> str:
+    inner = _unwrapped(part)
+    return part.replace(inner, other[inner]) if inner in other else part

@@ -34,7 +34,7 @@ class EntryOrder:
     def __init__(self, facts: OrderIndependentFacts, targets: Iterable[int]) -> None:
         """Computes from which instructions each of the `targets` can be reached."""
         self._facts = facts
-        self._users = _users_of_values(facts)
+        self._users = users_of_values(facts)
         self._bits = {target: 1 << n for n, target in enumerate(dict.fromkeys(targets))}
         self._reached = _reached(facts.module.entry.instructions, self._bits)
 
@@ -67,8 +67,15 @@ class EntryOrder:
         return found
 
 
-def _users_of_values(facts: OrderIndependentFacts) -> dict[int, list[int]]:
-    """Returns the instructions of the entry that use each value, those aside that only pass it on."""
+def users_of_values(facts: OrderIndependentFacts) -> dict[int, list[int]]:
+    """Returns the instructions of the entry that use each value, those aside that only pass it on.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> text = "ENTRY e { p = f32[2] parameter(0)  a = f32[2] negate(p)  ROOT t = (f32[2], f32[2]) tuple(a, p) }"
+    >>> {value: users for value, users in users_of_values(order_independent_facts(parse_module(text))).items() if users}
+    {0: [1]}
+    """
     places, at, first = facts.places, facts.dataflow.value, facts.places.first
     found: dict[int, list[int]] = defaultdict(list)
     for index, instruction in enumerate(facts.module.entry.instructions):

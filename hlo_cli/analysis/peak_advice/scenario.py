@@ -24,6 +24,7 @@ from hlo_cli.ir.attributes.aliasing import Alias
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction_text import Attribute
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import Shape
 
 _ALIASES = "input_output_alias"
 
@@ -35,7 +36,7 @@ class Scenario:
     `aliases` replaces `input_output_alias`, if it is not None. `copied` are arguments that results overwrite too, but
     of which a copy at the start of the program is read, because some reads may come later. Pairs of values that are
     `joined` share memory, because a copy of one into the other is not needed. `removed` are values that no longer need
-    memory, `sizes` the bytes of values that become larger or smaller.
+    memory, `sizes` the bytes of values that become larger or smaller, `ends` the steps to which values are live.
     """
 
     aliases: tuple[Alias, ...] | None = None
@@ -43,6 +44,7 @@ class Scenario:
     joined: tuple[tuple[int, int], ...] = ()
     removed: frozenset[int] = frozenset()
     sizes: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class MemoryScenarios:
         if scenario.aliases is not None:
             facts = self._with_aliases(scenario.aliases, scenario)
             ranges = self._ranges(facts)
-        if scenario.removed:
-            ranges = _without(ranges, scenario.removed)
+        if scenario.removed or scenario.ends:
+            ranges = _changed(ranges, scenario)
         if scenario.removed or scenario.sizes:
             facts = replace(facts, buffers=tuple(self._changed(facts.buffers, scenario)))
         copies = {self._place_of(alias) for alias in scenario.copied}
@@ -120,8 +122,12 @@ class MemoryScenarios:
         shape = self.facts.places.shape(value)
         size = self._bytes.get(id(shape))
         if size is None:
-            size = self._bytes[id(shape)] = buffer_bytes(shape, self.facts.target, self.facts.generation)
+            size = self._bytes[id(shape)] = self.bytes_of_shape(shape)
         return size
+
+    def bytes_of_shape(self, shape: Shape) -> int:
+        """Returns the padded bytes of a shape on the target."""
+        return buffer_bytes(shape, self.facts.target, self.facts.generation)
 
     def _ranges(self, facts: OrderIndependentFacts) -> LiveRanges:
         return live_ranges(facts.module, facts.dataflow, self.schedule, facts.aliases, facts.target)
@@ -161,6 +167,6 @@ def _with_aliases(module: Module, aliases: tuple[Alias, ...]) -> Module:
     return replace(module, header=(*header, Attribute(_ALIASES, text)) if aliases else header)
 
 
-def _without(ranges: LiveRanges, removed: frozenset[int]) -> LiveRanges:
-    start = {value: tick for value, tick in ranges.start.items() if value not in removed}
-    return replace(ranges, start=start, end={value: ranges.end[value] for value in start})
+def _changed(ranges: LiveRanges, scenario: Scenario) -> LiveRanges:
+    start = {value: tick for value, tick in ranges.start.items() if value not in scenario.removed}
+    return replace(ranges, start=start, end={value: scenario.ends.get(value, ranges.end[value]) for value in start})

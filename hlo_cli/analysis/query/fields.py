@@ -17,7 +17,7 @@ FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | 
 Predicate = Callable[[T], "bool | None"]
 """Test of an object; None if the result is unknown."""
 
-PLURALS: Final = {f"{name}s": name for name in ("kernel", "product", "convolution", "host_transfer")}
+PLURALS: Final = {f"{name}s": name for name in ("kernel", "product", "convolution", "collective", "host_transfer")}
 """Flags that can be written in the plural, as in `count(kernels)`."""
 NUMBERS: Final = ("count", "bytes", "share")
 

@@ -8,8 +8,8 @@ from typing import Literal
 from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
 from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
+from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
@@ -102,7 +102,7 @@ def _answer(found: _Counted, total: Cost) -> str:
 
 
 def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -> Table:
-    origins = Origins(found.loaded.module)
+    origins = origins_of(found.loaded.module)
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns = (
         Column("flops", "flops", "count", total=total),
@@ -136,7 +136,7 @@ def _rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:
 
 def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
     cost = found.costs[instruction]
-    op_name, source = origins.of(instruction)
+    origin = origins.own(instruction)
     operands = range(len(instruction.operands))
     return (
         found.figure(cost.flops, instruction),
@@ -152,8 +152,8 @@ def _row(found: _Counted, instruction: Instruction, origins: Origins) -> Row:
         instruction.opcode,
         str(instruction.shape),
         instruction.computation.name,
-        source,
-        op_name,
+        origin.source or None,
+        origin.op_name or None,
         dict(cost.properties),
     )
 

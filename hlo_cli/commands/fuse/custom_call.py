@@ -13,7 +13,7 @@ from hlo_cli.analysis.custom_calls.config import ConfigField
 from hlo_cli.analysis.custom_calls.ffi import attribute_type, buffer_type
 from hlo_cli.analysis.custom_calls.libraries import describe_library_call
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.commands.fuse.source_locations import Origins
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.ir.attributes.aliasing import OutputOperandAlias
 from hlo_cli.ir.index_text import index_suffix, index_text
@@ -205,8 +205,10 @@ def _facts(loaded: Loaded, call: DecodedCall) -> Iterator[Fact]:
         yield Fact("schedule", remark=when)
     if instruction.called_computations:
         yield Fact("calls", remark=", ".join(computation.name for computation in instruction.called_computations))
-    origins = zip(("from", "source"), Origins(loaded.module).of(instruction), strict=True)
-    yield from (Fact(label, remark=words) for label, words in origins if words)
+    origin = origins_of(loaded.module).own(instruction)
+    yield from (
+        Fact(label, remark=words) for label, words in (("from", origin.op_name), ("source", origin.source)) if words
+    )
 
 
 def _describe_config(call: DecodedCall) -> str:

@@ -9,8 +9,8 @@ from typing import Final
 
 from hlo_cli.analysis.custom_calls.call import DecodedCall, custom_calls_of
 from hlo_cli.analysis.custom_calls.targets import Category
+from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.custom_call import alias_text, report_of_call
-from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.shared.where import rows_where
@@ -196,12 +196,13 @@ def _calls_table(loaded: Loaded, calls: Sequence[DecodedCall]) -> Table:
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("source", "source", "source", from_width=120, rank=4),
     )
-    origins = Origins(loaded.module)
+    origins = origins_of(loaded.module)
     return Table("custom_calls", columns, tuple(_call_row(call, origins) for call in calls), noun="custom calls")
 
 
 def _call_row(call: DecodedCall, origins: Origins) -> Row:
     spec, instruction = call.spec, call.instruction
+    origin = origins.own(instruction)
     return (
         instruction.name,
         spec.target,
@@ -222,7 +223,8 @@ def _call_row(call: DecodedCall, origins: Origins) -> Row:
         ", ".join(computation.name for computation in instruction.called_computations) or None,
         str(instruction.shape),
         instruction.computation.name,
-        *origins.of(instruction),
+        origin.op_name or None,
+        origin.source or None,
     )
 
 

@@ -8,8 +8,8 @@ from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
 from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.ir.instruction import Computation
@@ -63,7 +63,7 @@ def _answer(found: Sequence[Matmul]) -> str:
 def _table(
     loaded: Loaded, found: Sequence[Matmul], times: Mapping[Computation, int | None], timing: TimingColumns | None
 ) -> Table:
-    origins = Origins(loaded.module)
+    origins = origins_of(loaded.module)
     repeats = any(times.get(_place(each), 0) != 1 for each in found)
     columns = (
         Column("flops", "flops", "count", total="sum"),
@@ -93,7 +93,7 @@ def _table(
 
 
 def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColumns | None) -> Row:
-    op_name, source = origins.of(matmul.instruction)
+    origin = origins.own(matmul.instruction)
     cost = Cost({FLOPS: matmul.flops, BYTES: matmul.logical_bytes})
     return (
         matmul.flops,
@@ -113,8 +113,8 @@ def _row(matmul: Matmul, times: int | None, origins: Origins, timing: TimingColu
         str(matmul.result),
         str(matmul.numbers),
         matmul.logical_bytes,
-        source,
-        op_name,
+        origin.source or None,
+        origin.op_name or None,
         matmul.instruction.computation.name,
     )
 

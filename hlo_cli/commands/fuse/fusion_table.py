@@ -12,9 +12,10 @@ from hlo_cli.analysis.fusion.fusions import Fusion, fusions_of
 from hlo_cli.analysis.fusion.kernel_details import estimated_cycles
 from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.fuse.kernel_kinds import kernel_kinds_table, kernels_table
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
-from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
 from hlo_cli.dataclass import dataclass
@@ -64,7 +65,7 @@ def report_of_fusions(
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
     found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
-    table = everything if where is None else rows_where(where, everything)
+    table = everything if where is None else _narrowed(everything, found, where)
     return Report(
         "fuse",
         _answer(found),
@@ -74,6 +75,13 @@ def report_of_fusions(
         notes=(*program_notes(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
+
+
+def _narrowed(everything: Table, found: _Found, where: str) -> Table:
+    ranked = {fusion.name: fusion.instruction for fusion in found.fusions}
+    at = everything.column_index("fusion")
+    places = [(ranked[str(row[at])], ()) for row in everything.rows]
+    return rows_where(where, with_origins(everything, places, found.loaded.module, where))
 
 
 def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
@@ -162,7 +170,7 @@ def _numbers(found: _Found, within: Computation | None) -> dict[str, int | float
 
 def _table(found: _Found) -> Table:
     module = found.loaded.module
-    origins = Origins(module)
+    origins = origins_of(module)
     cycles = any(estimated_cycles(fusion.instruction) is not None for fusion in found.fusions)
     repeats = any(found.times(fusion.instruction) not in (0, 1) for fusion in found.fusions)
     columns = (
@@ -217,7 +225,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
     instruction, cost = fusion.instruction, fusion.cost
     kernel = found.kernels.get(instruction)
     op_names, sources = origins.of_all(fusion.body.instructions)
-    op_name, source = origins.of(instruction)
+    origin = origins.own(instruction)
     times = found.times(instruction)
     opcodes = Counter(each.opcode for each in fusion.operations)
     return (
@@ -238,8 +246,8 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         kernel.backend.provider if kernel is not None else None,
         instruction.name,
         (kernel.backend.details or None) if kernel is not None else None,
-        source,
-        op_name,
+        origin.source or None,
+        origin.op_name or None,
         ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None,
         kernel.backend.kind if kernel is not None else None,
         cost.unknown,

@@ -7,9 +7,9 @@ from typing import Final
 from hlo_cli.analysis.fusion.fusions import Fusion, fusion_of
 from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.commands.fuse.fusion_notes import is_inline_constant, operand_note, repeated_operations
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, model_of, notes_on_costs
-from hlo_cli.commands.fuse.source_locations import Origins
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -176,7 +176,7 @@ class _Rows:
     def __init__(self, module: Module, fusion: Fusion) -> None:
         """Prepares the rows; source locations are looked up on demand."""
         self._fusion = fusion
-        self._origins = Origins(module)
+        self._origins = origins_of(module)
         root = fusion.body.root
         is_tuple = root is not None and root.opcode == opcodes.TUPLE
         self._written = set(root.operands if is_tuple and root is not None else (root,))
@@ -191,7 +191,7 @@ class _Rows:
 
     def row(self, instruction: Instruction) -> Row:
         """The row of an instruction, with the bytes read or written there."""
-        op_name, source = self._origins.of(instruction)
+        origin = self._origins.own(instruction)
         shape, outside = instruction.shape, self._outside(instruction)
         notes = ("output" if instruction in self._written else "", operand_note(instruction))
         note = ", ".join(each for each in notes if each) or None
@@ -204,8 +204,8 @@ class _Rows:
             outside,
             self._bytes(instruction),
             instruction.opcode,
-            source,
-            op_name,
+            origin.source or None,
+            origin.op_name or None,
         )
 
     def _outside(self, instruction: Instruction) -> str | None:

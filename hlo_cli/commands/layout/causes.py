@@ -65,7 +65,7 @@ def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
     costs = [(each.key, each.padding_bytes) for each in found]
     if not any(padding for _, padding in costs):
         return ""
-    return describe_costs(costs, keys.by, noun="values", verb="add", amount=BYTES, place="of padding")
+    return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=BYTES, place="of padding")
 
 
 def _group(footprint: Footprint, keys: Keys) -> Group[Value]:

@@ -19,6 +19,7 @@ from hlo_cli.analysis.layout.padding import (
     orders_of,
 )
 from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.commands.by.columns import next_command
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.layout.causes import causes_table, describe_causes, footprints_by_cause
 from hlo_cli.commands.shared.cost_columns import with_costs
@@ -89,7 +90,7 @@ def report_of_dump(
             "saving_bytes": sum(f.saving_bytes for f in found),
         },
         parts=_parts(module, found, shapes, orders, grouping, keys, chosen, columns),
-        next=_next(argument, shapes, cause),
+        next=_next(argument, shapes, None if keys is None else keys.by, found),
         notes=(*skipped, *notes_of(loaded)),
         input=input_facts(loaded),
     )
@@ -217,11 +218,12 @@ def _order(shape: ArrayShape) -> tuple[int, ...]:
     return shape.layout.minor_to_major
 
 
-def _next(argument: str, shapes: Sequence[Footprint], cause: By | None) -> tuple[str, ...]:
+def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: Sequence[Footprint]) -> tuple[str, ...]:
     if not argument or argument == "-" or not shapes or not shapes[0].padding_bytes:
         return ()
-    other = "source" if cause != "source" else "instruction"
     largest = shapes[0].example.instruction.name
     dump, *choice = shlex.split(argument)
     named = shlex.join((f"{dump}:{largest}", "--draw", *choice))
-    return (f"hlo layout {argument} --by {other}", f"hlo layout {named}")
+    if cause is not None:
+        return next_command(f"hlo layout {argument}", cause, [each.key for each in found], options="--by instruction")
+    return (f"hlo layout {argument} --by source", f"hlo layout {named}")

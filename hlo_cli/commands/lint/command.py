@@ -219,7 +219,14 @@ def _lint(
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
     found = in_order(found, options.order)
-    report = report_of(result, found, settings, reading.command_line(inputs), expectations=expectations)
+    report = report_of(
+        result,
+        found,
+        settings,
+        reading.command_line(inputs),
+        expectations=expectations,
+        in_place=options.order == "place",
+    )
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.origin.scopes import generalize
 from hlo_cli.analysis.peak_advice.donation import Donor
-from hlo_cli.analysis.peak_advice.suggestions import Donate, Suggestion, suggestions
+from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout
+from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, Suggestion, suggestions
 from hlo_cli.commands.shared.memory_timeline import step_label
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run, Text
+from hlo_cli.report.text import Passage, Run, Text, line_of
 
 _MAX_NAMES: Final = 4
 """The number of arguments named in a sentence."""
+_KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout"}
 _COLUMNS: Final = (
     Column("kind", "kind", "text"),
     Column("subject", "subject", "text"),
@@ -36,8 +39,8 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     lines = tuple(_in_words(memory, each) for each in found)
     rows = tuple(
         (
-            "donation",
-            ", ".join(donor.name for donor in each.change.donors),
+            _KINDS[type(each.change)],
+            ", ".join(_subjects(each.change)),
             _edit(each.change),
             each.before_bytes,
             each.peak_bytes,
@@ -50,43 +53,86 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     return Passage("advice", lines, title=title), table
 
 
+def change_in_words(change: Change) -> Text:
+    """What to change, as an instruction to the reader."""
+    match change:
+        case Donate():
+            return _donated(change)
+        case ChangeLayouts():
+            return _ordered(change)
+
+
 def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
     at = step_label(memory, suggestion.peak)
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
     edit = _edit(suggestion.change)
-    words = _donated(suggestion.change)
     return (
-        *words,
+        *line_of(change_in_words(suggestion.change)),
         f" with {edit}" if edit else "",
         f": peak drops from {before} to {after}",
         f" at {at}" if at is not None else "",
     )
 
 
-def _donated(change: Donate) -> Sequence[str | Run]:
+def _subjects(change: Change) -> list[str]:
+    """The arguments or results that a change concerns; equal ones of several layers once."""
+    match change:
+        case Donate(donors=donors):
+            return [donor.name for donor in donors]
+        case ChangeLayouts(layouts=layouts):
+            return list(dict.fromkeys(_array_name(each) for each in layouts))
+
+
+def _array_name(change: EntryLayout) -> str:
+    array = change.array
+    return generalize(array.label) if isinstance(array, Argument) else f"result {index_text(array.index)}"
+
+
+def _donated(change: Donate) -> Text:
     """The arguments to donate, with the number of their arrays that then hold results."""
     words: list[str | Run] = ["Donate "]
     for at, donor in enumerate(change.donors[:_MAX_NAMES]):
         is_last = at == len(change.donors) - 1
-        words += [("" if not at else " and " if is_last else ", "), Run(_name(donor), "name")]
-    if others := len(change.donors) - _MAX_NAMES:
-        words += [f" and {format_count(others, 'more arguments')}"] if others > 0 else []
-    arrays = {generalize(pair.argument.label) for pair in change.pairs}
+        words += [("" if not at else " and " if is_last else ", "), Run(_donor_name(donor), "name")]
+    if (others := len(change.donors) - _MAX_NAMES) > 0:
+        words.append(f" and {format_count(others, 'more arguments')}")
     if len(change.pairs) > len(change.donors):
-        several = f" in {len(arrays):,} places" if len(arrays) < len(change.pairs) else ""
-        words.append(f" ({format_count(len(change.pairs), 'arrays')}{several})")
-    return words
+        words.append(f" ({format_count(len(change.pairs), 'arrays')})")
+    return tuple(words)
 
 
-def _name(donor: Donor) -> str:
+def _donor_name(donor: Donor) -> str:
     """The argument as the user calls it, else its number."""
     first = donor.arguments[0]
     return donor.name if first.root_name else f"argument {first.number} ({donor.name})"
 
 
-def _edit(change: Donate) -> str:
+def _ordered(change: ChangeLayouts) -> Text:
+    """The arguments to pass, or results to return, in another dimension order."""
+    first = change.layouts[0]
+    is_argument = isinstance(first.array, Argument)
+    names = _subjects(change)
+    words: list[str | Run] = ["Pass " if is_argument else "Return "]
+    several = len(change.layouts) > len(names)
+    words.append(f"{len(change.layouts):,} × " if several else "")
+    for at, name in enumerate(names[:_MAX_NAMES]):
+        words += [("" if not at else " and " if at == len(names) - 1 else ", "), Run(name, "name")]
+    if (others := len(names) - _MAX_NAMES) > 0:
+        words.append(f" and {format_count(others, 'more')}")
+    words.append(f" in dimension order {index_text(first.layout.minor_to_major)}")
+    return tuple(words)
+
+
+def _edit(change: Change) -> str:
     """The argument of jax.jit that makes the change; empty if the dump does not have the names of the arguments."""
-    if not all(donor.arguments[0].root_name for donor in change.donors):
-        return ""
-    names = [f'"{donor.name}"' for donor in change.donors]
-    return f"donate_argnames={names[0]}" if len(names) == 1 else f"donate_argnames=({', '.join(names)})"
+    match change:
+        case Donate(donors=donors):
+            if not all(donor.arguments[0].root_name for donor in donors):
+                return ""
+            names = [f'"{donor.name}"' for donor in donors]
+            return f"donate_argnames={names[0]}" if len(names) == 1 else f"donate_argnames=({', '.join(names)})"
+        case ChangeLayouts(layouts=layouts):
+            first = layouts[0]
+            order = ", ".join(map(str, reversed(first.layout.minor_to_major)))
+            where = "in_shardings" if isinstance(first.array, Argument) else "out_shardings"
+            return f"Format(Layout(({order})), sharding) in {where}"

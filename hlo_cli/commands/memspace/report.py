@@ -10,7 +10,8 @@ from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
-from hlo_cli.analysis.origin.keys import Keys
+from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.commands.by.columns import next_command, with_origins
 from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
@@ -18,6 +19,7 @@ from hlo_cli.commands.memspace.peak_advice import advice_parts
 from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
 from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
 from hlo_cli.commands.shared.chips import mismatch
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
@@ -58,7 +60,7 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
         bounded(answer, stage),
         numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
         parts=parts,
-        next=_next(memory, spaces, argument),
+        next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -142,7 +144,9 @@ def _parts(
     failing = fit if is_verdict else None
     live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
     table = live_values_table(memory, live, title=_title(memory, spaces, step), marked=_excess_values(live, failing))
-    table = table if options.where is None else _narrowed(table, options.where)
+    if options.where is not None:
+        places = [(value.instruction, value.index) for _, value in live]
+        table = _narrowed(with_origins(table, places, memory.module, options.where), options.where)
     selections, skipped = select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
     if options.grouping == "value":
         sums = [deferred_totals(memory, selections, "scope"), deferred_totals(memory, selections, "source")]
@@ -224,6 +228,15 @@ def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: 
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
     more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()
     return (f"hlo memspace {argument} --value {live[0]}", *more)
+
+
+def _next_of_cause(parts: Sequence[Part], cause: By, argument: str, options: MemspaceOptions) -> tuple[str, ...]:
+    tables = [part for part in parts if part.kind == "table" and part.name == f"by_{cause}"]
+    if not argument or argument == "-" or not tables:
+        return ()
+    at = tables[0].column_index(cause)
+    view = format_options((("--at", options.at), ("--space", options.space)))
+    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, [str(row[at]) for row in tables[0].rows])
 
 
 def _fallback(memory: MemoryAnalysis, limit: int) -> str:

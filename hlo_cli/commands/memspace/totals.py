@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.origin.keys import By, Key, Keys, keys_of
+from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.by.words import BYTES, describe_costs
@@ -51,7 +52,9 @@ def select_values(
     if where is None:
         return tuple(Selection(space, space.values, identities[space.number]) for space in spaces), ()
     values = [(space, value) for space in spaces for value in space.values]
-    kept, notes = matching_rows(where, live_values_table(memory, values, title="", marked=frozenset()))
+    table = live_values_table(memory, values, title="", marked=frozenset())
+    places = [(value.instruction, value.index) for _, value in values]
+    kept, notes = matching_rows(where, with_origins(table, places, memory.module, where))
     chosen = [values[at] for at in kept]
     return (
         tuple(
@@ -113,7 +116,7 @@ def describe_totals(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], 
     if not any(size for _, size in costs):
         return f"No values are live in {space.name}"
     place = f"at the {space.name} peak" if step is None else f"in {space.name} at {step_label(memory, step)}"
-    return describe_costs(costs, cause, noun="values", verb="hold", amount=BYTES, place=place)
+    return describe_costs(costs, cause, noun="values", verb=("hold", "holds"), amount=BYTES, place=place)
 
 
 def _groups(

@@ -93,10 +93,10 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
         uses = list(transitive_uses(_done(context, reduce), context.users))
         members = _group_size(reduce, context.module) or 1
         if uses and all(_is_share(use, members) for use in uses):
-            first = uses[0].instruction
+            kept = sum({use.instruction: use.instruction.shape.padded_bytes for use in uses}.values())
             yield context.finding(
                 f"all-reduce of {context.user_name(reduce)} reduces {format_bytes(moved)}, but only "
-                f"{format_bytes(first.shape.padded_bytes)} of it are used",
+                f"{format_bytes(kept)} of it are used",
                 reduce,
                 waste=_waste(reduce, moved // 2),
             )

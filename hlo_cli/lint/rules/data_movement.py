@@ -169,6 +169,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 waste=Waste(written.padded_bytes),
+                other=operand,
             )
             break
 

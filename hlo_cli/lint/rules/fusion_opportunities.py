@@ -16,6 +16,7 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import transitive_uses
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -55,6 +56,7 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
                 user,
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 subject=kernel,
+                other=user,
             )
 
 
@@ -83,13 +85,14 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
         if kinds and kernel.operands:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
+            what = f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
             yield context.finding(
-                f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))} "
-                f"({format_bytes(kernel.shape.padded_bytes)})",
+                f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=f"fuse the conversion into the producer or consumer of {producer_of(kernel.operands[0]).name}",
                 waste=Waste(2 * kernel.shape.padded_bytes),
+                common=Common(what),
             )
 
 
@@ -186,6 +189,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
                 kernel,
                 shape_span(context.module, kernel),
                 waste=Waste(2 * kernel.shape.padded_bytes),
+                other=users[0],
             )
 
 

@@ -9,12 +9,15 @@ from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.peak_advice.suggestions import suggestions
+from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -176,10 +179,12 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
     for parameter in context.module.entry.parameters:
         taken = parameter.shape.padded_bytes
         if taken >= context.settings.min_argument_bytes and not parameter.is_root and not context.users[parameter]:
+            name = f"the argument {context.user_name(parameter)}"
             yield context.finding(
-                f"the argument {context.user_name(parameter)} ({format_bytes(taken)}) is never read",
+                f"{name} ({format_bytes(taken)}) is never read",
                 parameter,
                 waste=Waste(taken, None),
+                common=Common(f"{name} is never read"),
             )
 
 
@@ -194,11 +199,21 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
 def _hint(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
     """A change that lowers the peak, or the largest value at the peak."""
     for suggestion in suggestions(memory, most=1) if not space.number else ():
-        names = ", ".join(donor.name for donor in suggestion.change.donors)
-        return f"donate {names} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
+        return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
     largest = space.live_at(space.peak)[:1]
     return (
         f"reduce {largest[0]}, the largest value at the peak ({format_bytes(largest[0].padded_bytes)})"
         if largest
         else None
     )
+
+
+def _change(change: Change) -> str:
+    """What to change, in a few words."""
+    match change:
+        case Donate(donors=donors):
+            return f"donate {', '.join(donor.name for donor in donors)}"
+        case ChangeLayouts(layouts=layouts):
+            first = layouts[0]
+            name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
+            return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -11,12 +12,13 @@ from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.dataflow import derives_from
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -96,7 +98,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
 def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
     """The same value is copied into fast memory more than once.
 
-    Reported for copies of at least min_prefetch_bytes, summed over the iterations of loops.
+    Reported once for each array, for copies of at least min_prefetch_bytes, summed over the iterations of loops.
 
     Why: Each copy reads main memory again. The compiler copies again if keeping the value in fast memory in between
     would take too much space.
@@ -109,18 +111,22 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
-    first: dict[tuple[Instruction, ArrayShape], Transfer] = {}
+    copies: dict[tuple[Instruction, ArrayShape, Computation], list[Transfer]] = {}
     for transfer in context.analyses.transfers if context.target == "tpu" else ():
-        if not transfer.is_prefetch or transfer.instruction.opcode not in (opcodes.COPY, opcodes.COPY_START):
-            continue
-        earlier = first.setdefault((transfer.source, transfer.shape), transfer)
-        if earlier is not transfer and _is_large(context, transfer):
+        if transfer.is_prefetch and transfer.instruction.opcode in (opcodes.COPY, opcodes.COPY_START):
+            key = (transfer.source, transfer.shape, transfer.instruction.computation)
+            copies.setdefault(key, []).append(transfer)
+    for (source, shape, _), repeated in copies.items():
+        if len(repeated) > 1 and _is_large(context, repeated[1]):
+            name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
+            once = waste_of_copy(source.shape, shape)
+            again = len(repeated) - 1
             yield context.finding(
-                f"{context.user_name(transfer.source)} ({format_bytes(transfer.shape.padded_bytes)}) "
-                f"is copied into {space_name(transfer.to_space, 'tpu')} again",
-                transfer.instruction,
-                waste=waste_of_copy(transfer.source.shape, transfer.shape),
-                subject=transfer.source,
+                f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
+                repeated[1].instruction,
+                waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
+                subject=source,
+                common=Common(f"{name} is copied into {space} more than once"),
             )
 
 
@@ -199,6 +205,8 @@ def _donations(context: LintContext, memory: MemoryAnalysis) -> Iterator[tuple[i
                     given.instruction,
                     shape_span(context.module, given.instruction),
                     waste=Waste(allocation.size, None),
+                    other=kernel,
+                    common=Common(f"{context.user_name(given.instruction)} could be donated", is_whole_argument=True),
                     hint=f"alias result {result} with parameter {given.instruction.parameter_number}",
                 ),
             )

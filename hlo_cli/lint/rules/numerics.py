@@ -105,7 +105,9 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
             continue
         kind, summed = root.shape.element_type, _summed(reduce)
         if kind.bits <= _NARROW_BITS and kind.kind != "pred" and summed >= context.settings.min_accumulated_elements:
-            yield context.finding(f"{context.user_name(reduce)} accumulates {summed:,} elements in {kind}", reduce)
+            yield context.finding(
+                f"{context.user_name(reduce)} accumulates {summed:,} elements in {kind}", reduce, subject=reduce
+            )
 
 
 @rule("HLO704", "integer matmul overflow", severity="warning")
@@ -133,6 +135,7 @@ def integer_matmul_overflow(context: LintContext) -> Iterator[Finding]:
             f"in {made}",
             instruction,
             shape_span(context.module, instruction),
+            subject=instruction,
         )
 
 
@@ -160,7 +163,7 @@ def default_precision(context: LintContext) -> Iterator[Finding]:
         is_default = all(each is Precision.DEFAULT for each in requested)
         if product.lhs.element_type.name == product.rhs.element_type.name == "f32" and is_default:
             message = f"{context.user_name(product.instruction)} rounds its f32 operands to bf16"
-            yield context.finding(message, product.instruction)
+            yield context.finding(message, product.instruction, subject=product.instruction)
 
 
 @rule("HLO706", "precision setting without effect", severity="note")
@@ -188,6 +191,7 @@ def precision_without_effect(context: LintContext) -> Iterator[Finding]:
                 f"{element_type(product.operands[0])} operands",
                 product,
                 attribute_span(product, "operand_precision"),
+                subject=product,
             )
 
 
@@ -212,7 +216,7 @@ def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
         if trip.inner.bits < trip.outer.bits:
             taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last
             message = f"{context.user_name(last)} is rounded to {trip.inner} and back to {trip.outer} ({taken})"
-            yield context.finding(message, last)
+            yield context.finding(message, last, subject=last)
 
 
 _INTEGERS: Final = frozenset(("signed", "unsigned"))

@@ -7,12 +7,14 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -46,9 +48,13 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            moved = f"{interval.pair.operation} of {context.user_name(start)}"
+            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
             yield context.finding(
-                f"{moved} {why} ({_bytes(interval)})", start, hint=_hint(kernels), waste=_waste(interval)
+                f"{what} ({_bytes(interval)})",
+                start,
+                hint=_hint(kernels),
+                waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -73,12 +79,13 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
+            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
             yield context.finding(
-                f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done "
-                f"({_bytes(interval)})",
+                f"{what} ({_bytes(interval)})",
                 start,
                 hint=_hint(kernels),
                 waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -107,11 +114,13 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
             often = context.analyses.times.get(collective.computation) or 1
+            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
             yield context.finding(
-                f"{collective.opcode} of {context.user_name(collective)} runs synchronously ({format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)})",
                 collective,
                 hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
+                common=Common(what),
             )
 
 
@@ -131,7 +140,8 @@ def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
 
 def _waste(interval: AsyncInterval) -> Waste:
     """The bytes of one execution, all of which are exposed."""
-    return Waste(interval.moved_bytes, "links", pair=interval.pair)
+    link: Link = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
+    return Waste(interval.moved_bytes, link, pair=interval.pair)
 
 
 def _min_bytes(context: LintContext, pair: AsyncPair) -> int:

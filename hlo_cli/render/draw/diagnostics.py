@@ -81,8 +81,10 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
         yield paint((Run("note:", "quiet"), Run(f" {more}; use --verbose to show all"))) + "\n"
 
 
-def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
-    """The lines of one diagnostic: message, place, quotation, help; the place is a name if there is no text."""
+def diagnostic_lines(
+    diagnostic: Diagnostic, style: Style, *, details: str = "", is_quoted: bool = True
+) -> Iterator[Line]:
+    """The lines of one diagnostic: message, details, place, quotation, help; without text, the place is a name."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
@@ -91,11 +93,21 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     if source is not None and source.name and (span is not None or named or source.name not in diagnostic.message):
         place = diagnostic.position
         where = f":{place.line}:{place.column}" if place else style.show(f":{named}" if named else "")
-        yield (Run(f"  {style.show(source.name)}{where}"),)
-    if source is not None and span is not None:
+        at = f"{style.show(source.name)}{where}"
+        if details and len(details) + len(at) + 5 <= style.room:
+            details, at = "", f"{style.show(details)} · {at}"
+        yield from ((Run("  "), *line) for line in _details(details, style))
+        yield (Run(f"  {at}"),)
+    else:
+        yield from ((Run("  "), *line) for line in _details(details, style))
+    if source is not None and span is not None and is_quoted:
         yield from quotation(source, span, style, role)
     if diagnostic.hint:
         yield from ((Run("  "), *line) for line in _help(diagnostic.hint, style))
+
+
+def _details(details: str, style: Style) -> Iterator[Line]:
+    yield from _broken((Run(style.show(details)),), style.room - 2, style) if details else ()
 
 
 def _help(hint: str, style: Style) -> Iterator[Line]:
