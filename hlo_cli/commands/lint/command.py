@@ -39,6 +39,7 @@ EXAMPLES = (
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ --expect expect.toml --golden old-dump/",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
