@@ -71,6 +71,9 @@ def _differences(before: int, found: tuple[Suggestion, ...], compiled: Compiled)
     if "refused" in compiled.said:
         return [compiled.said["refused"]]
     last = found[-1]
+    if last.is_allocated:
+        more = compiled.allocated_bytes - last.peak_bytes
+        return [f"{last} allocates {more} more"] if abs(more) > TOLERANCE * last.before_bytes else []
     if found[0].before_bytes != before:
         return [f"peak of {found[0].before_bytes}, compiler {before}"]
     if abs(compiled.peak_bytes - last.peak_bytes) > TOLERANCE * before:
