@@ -209,15 +209,11 @@ def _lint(
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
-    expectations: tuple[Expectation, ...] = ()
-    golden: GoldenModules | None = None
-    if options.expect and path is None:
-        from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
-        from hlo_cli.commands.lint.golden import golden_modules
+    expectations, golden = _assertions(options, reading, default_golden)
+    if expectations:
+        from hlo_cli.commands.lint.assertions import with_expectations
 
-        expectations = expectations_in(options.expect)
-        settings = with_expectations(settings) if expectations else settings
-        golden = golden_modules(options.golden, expectations, reading, default=default_golden)
+        settings = with_expectations(settings)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
     result = lint_inputs(
         every_module(inputs, reading),
@@ -252,6 +248,19 @@ def _lint(
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
+
+
+def _assertions(
+    options: LintOptions, reading: InputOptions, default_golden: str | None
+) -> tuple[tuple[Expectation, ...], GoldenModules | None]:
+    """The assertions to check, and the modules that they refer to as golden."""
+    if not options.expect or options.write_baseline is not None:
+        return (), None
+    from hlo_cli.commands.lint.assertions import expectations_in
+    from hlo_cli.commands.lint.golden import golden_modules
+
+    expectations = expectations_in(options.expect)
+    return expectations, golden_modules(options.golden, expectations, reading, default=default_golden)
 
 
 def _only(path: str | None) -> tuple[str, ...]:
