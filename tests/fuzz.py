@@ -19,9 +19,8 @@ from pathlib import Path
 from random import Random
 
 from damaging import PROTO_MARK, Damager
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-from hlo_cli.analysis.memory.peak_reduction import suggestions
+from hlo_cli.analysis.peak_advice.suggestions import suggestions
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.analysis.shapes.inference import infer_shape
 from hlo_cli.ir.instruction import Instruction
@@ -163,8 +162,8 @@ def analyse(module: Module) -> None:
     """Ask every analysis and transform that takes a whole module; HloError is an answer."""
     memory = memory_analysis(module)
     transfers_of(memory.sequence)
+    suggestions(memory)
     for space in memory.spaces:
-        suggestions(space, orders_of(module, data_values(module)))
         assert sum(value.padded_bytes for value in space.live_at(space.peak)) == space.peak_bytes
     fusions = [instruction.name for instruction in module.instructions if instruction.opcode == "fusion"]
     rewrites: tuple[Callable[[], object], ...] = (

@@ -18,17 +18,21 @@ PACKAGE = ROOT / "hlo_cli"
 MISSING = "no description"
 
 COMPUTED = {
+    "commands/by/groups.py": dict.fromkeys(("source", "scope", "argument", "pass"), ""),
+    "commands/diff/causes.py": dict.fromkeys(("source", "scope", "argument"), ""),
     "commands/diff/summary.py": {"before": "before", "after": "after", "before_bytes": "", "after_bytes": ""},
     "commands/diff/tables.py": {"changed": "", "added": "", "removed": "", "moved": ""},
-    "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name", "source"), ""),
+    "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),
     "commands/lint/modules.py": {"errors": "", "warnings": "", "notes": ""},
-    "commands/memspace/tables.py": dict.fromkeys(("scope", "op_name", "source", "kind", "shape", "opcode"), ""),
+    "commands/memspace/totals.py": dict.fromkeys(("op_name", "kind", "shape", "opcode"), ""),
     "commands/schedule/sequence.py": {"hbm_bytes": "HBM", "vmem_bytes": "VMEM"},
     "commands/tile_index/tables.py": {"tile_index": "tile", "index_in_tile": "in tile"},
     "report/facts.py": {"count": "", "bytes": "", "step": ""},
 }
 """Columns whose names are computed, and their titles, by file."""
 
+_SHARED = ("by", "shared")
+"""Rooms of files that several commands use."""
 _ENTRY = re.compile(r"(?ms)^- \*\*([\w ]+)\*\*[^:]*?:\s+(.*?)(?: Shown by ([^.]*)\.)?$(?=\n- |\n\n|\Z)")
 _HEAD = "## Columns\n"
 
@@ -125,14 +129,19 @@ def _commands(name: str, imported_by: dict[str, set[str]]) -> set[str]:
     own = _command(name)
     if own:
         return {own}
-    shared = {other for other in imported_by[name] if other.startswith("commands/shared/")}
+    shared = {other for other in imported_by[name] if other.startswith("commands/") and _room(other) in _SHARED}
     users = imported_by[name].union(*(imported_by[other] for other in shared))
     return {command for other in users if (command := _command(other))}
+
+
+def _room(name: str) -> str:
+    """The folder of a file of the commands."""
+    return name.split("/")[1]
 
 
 def _command(name: str) -> str:
     folder, _, rest = name.partition("/")
     command = rest.partition("/")[0].replace("_", "-")
-    if folder != "commands" or command in ("shared", "help", "front", "__init__.py"):
+    if folder != "commands" or command in (*_SHARED, "help", "front", "__init__.py"):
         return ""
     return "parse" if command == "pasted" else command  # answers to texts that are not modules are those of `hlo FILE`

@@ -30,6 +30,10 @@ def index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+def positive(value: Any) -> bool:
+    return isinstance(value, float) and value >= 0
+
+
 def uri(value: Any) -> bool:
     return text(value) and URI.fullmatch(value) is not None
 
@@ -61,6 +65,7 @@ REQUIRED: Mapping[str, Mapping[str, Member]] = {
     "notification": {"message": whole("message")},
     "result": {"message": whole("message")},
     "region": {"startLine": natural},
+    "properties": {"group": natural},
 }
 OPTIONAL: Mapping[str, Mapping[str, Member]] = {
     "log": {"$schema": uri},
@@ -87,7 +92,9 @@ OPTIONAL: Mapping[str, Mapping[str, Member]] = {
         "level": one_of(*LEVELS),
         "locations": some("location"),
         "partialFingerprints": texts,
+        "properties": whole("properties"),
     },
+    "properties": {"costBytes": index, "executions": lambda value: value is None or index(value), "seconds": positive},
     "location": {"physicalLocation": whole("physical"), "logicalLocations": some("logical")},
     "physical": {"artifactLocation": whole("artifact"), "region": whole("region")},
     "artifact": {"uri": uri},

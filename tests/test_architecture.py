@@ -56,20 +56,21 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "layout": {"dataflow", "hardware"},
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
+        "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},
         "custom_calls": {"cost", "dataflow", "hardware"},
-        "matching": {"cost", "origin"},
+        "matching": {"cost", "dataflow", "origin"},
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
+        "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
     },
     "commands": {
         "shared": set(),
-        **{
-            name: {"shared"}
-            for name in ("diff", "fuse", "help", "layout", "lint", "memspace", "parse", "schedule", "tile_index")
-        },
+        "by": {"shared"},
+        **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "lint", "memspace", "schedule")},
+        **{name: {"shared"} for name in ("help", "parse", "tile_index")},
         "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },

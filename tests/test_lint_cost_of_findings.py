@@ -84,9 +84,18 @@ def test_a_collective_takes_the_time_of_its_ring() -> None:
 
 
 def test_the_message_leads_with_what_a_user_can_change() -> None:
-    first, *_ = copies(LOOP.format(rows=512, end="constant(7)"))
-    assert "layer/turn (m.py:7) is copied" in first.message
-    assert (first.scope.endswith("layer"), first.location, first.is_inferred) == (True, "m.py:7", False)
+    turned = """ENTRY e { x = f32[512,128]{1,0} parameter(0)  n = f32[512,128]{1,0} negate(x)
+      ROOT c = f32[512,128]{0,1} copy(n), metadata={op_name="jit(f)/layer/turn" source_file="m.py" source_line=7} }"""
+    [first] = copies(turned)
+    assert first.message.startswith("layer/turn (m.py:7), f32[512,128] (256 KiB), is copied")
+    assert (first.scope, first.location, first.is_inferred) == ("layer", "m.py:7", False)
+    [inferred] = copies(
+        turned.replace("copy(n), metadata", "copy(n)")
+        .partition("copy(n)")[0]
+        .replace("negate(x)", 'negate(x), metadata={op_name="jit(f)/layer/neg" source_file="m.py" source_line=9}')
+        + "copy(n) }"
+    )
+    assert (inferred.location, inferred.is_inferred) == ("m.py:9", True)
     text = """ENTRY e { w = f32[512,128] parameter(0), metadata={op_name="params['w']"}
       x = f32[2] parameter(1)  ROOT n = f32[2] negate(x) }"""
     [unused] = lint_module(parse_module(text), LintSettings(("HLO206",), min_argument_bytes=1))

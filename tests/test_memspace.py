@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -17,13 +17,11 @@ from dumps import FIXTURES
 from hlo_cli.analysis.dataflow.value_uses import uses_of_value, value_at
 from hlo_cli.analysis.hardware.buffer_sizes import table_bytes
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.compiler_memory import assigned_generation, compiled_memory
 from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.peak_reduction import suggestions
 from hlo_cli.analysis.memory.slot_occupancy import occupancies, timeline
 from hlo_cli.analysis.schedule.transfers import transfers_of
 from hlo_cli.cli import main
@@ -190,36 +188,6 @@ def test_tuple_elements_have_their_own_uses(
     found = json.loads(json.dumps(answer(capsys, str(path), "--value", name)))
     assert found["answer"]["value"] == value
     assert [row["user"] for row in found["tables"]["uses"]["rows"]] == uses
-
-
-def without(space: MemorySpaceUsage, reordered: Mapping[int, int]) -> Sequence[int]:
-    """The timeline with some smaller buffers, recomputed from the live ranges of values."""
-    change = [0] * (len(space.timeline) + 1)
-    for step in range(len(space.timeline)):
-        change[step] = sum(
-            reordered[value.buffer]
-            for value in {v.buffer: v for v in space.values if v.start <= step <= v.end}.values()
-            if value.buffer in reordered
-        )
-    return [bytes_ - saved for bytes_, saved in zip(space.timeline, change, strict=False)]
-
-
-@dumps
-def test_suggestions_have_the_promised_effect(folder: Path) -> None:
-    """Each suggestion lowers the peak by a twentieth or more, to what is left when all named buffers are smaller."""
-    found = memory(folder)
-    orders = orders_of(found.module, data_values(found.module))
-    for space in found.spaces:
-        saved: dict[int, int] = {}
-        before = space.peak_bytes
-        for suggestion in suggestions(space, orders):
-            for each in suggestion.reordered:
-                assert each.better.padded_bytes < each.value.padded_bytes
-                saved[each.value.buffer] = each.value.padded_bytes - each.better.padded_bytes
-            left = without(space, saved)
-            assert suggestion.peak_bytes == max(left) == left[suggestion.peak]
-            assert suggestion.peak_bytes <= before - 0.05 * space.peak_bytes
-            before = suggestion.peak_bytes
 
 
 def test_the_compilers_offsets_are_used() -> None:

@@ -61,6 +61,20 @@ def within(sign: str, low: float, high: float, limit: float) -> bool | None:
     return ends.pop() if len(ends) == 1 else None
 
 
+def ranges_compared(sign: str, one: tuple[float, float], other: tuple[float, float]) -> bool | None:
+    """Compares two numbers between bounds; None if the result depends on the numbers.
+
+    >>> [ranges_compared(sign, (2, 4), (5, 9)) for sign in ("<", ">=", "==")], ranges_compared("<", (2, 4), (3, 9))
+    ([True, False, False], None)
+    """
+    if sign in ("==", "!="):
+        if one[1] < other[0] or other[1] < one[0]:
+            return sign == "!="
+        return sign == "==" if one[0] == one[1] == other[0] == other[1] else None
+    answers = {ORDERS[sign](a, b) for a in one for b in other}
+    return answers.pop() if len(answers) == 1 else None
+
+
 def both(answers: Iterable[bool | None]) -> bool | None:
     """Logical and of three-valued answers: False if any is False, else None if any is None.
 

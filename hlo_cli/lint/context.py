@@ -24,6 +24,7 @@ from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
 from hlo_cli.lint.costs import Waste, executions_of, seconds_of
+from hlo_cli.lint.groups import Common, Named, cause_of, is_known
 from hlo_cli.lint.names import name_of
 from hlo_cli.lint.settings import LintSettings, When
 from hlo_cli.lint.shape_problems import ShapeProblem, Strictness, shape_problems
@@ -69,12 +70,16 @@ class LintContext:
         expectation: str | None = None,
         waste: Waste | None = None,
         subject: Instruction | None = None,
+        other: Instruction | None = None,
+        common: Common | None = None,
     ) -> Finding:
         """A finding of a rule at an instruction or the module; the rule adds its code and its severity.
 
         `span` is the place in the text, by default the whole instruction. `about` is the part of the finding's
         identity that does not change with names, such as an index or a channel. `waste` is what one execution costs,
-        for rules about efficiency; `subject` the value that the message is about, by default that of the instruction.
+        for rules about efficiency; `subject` the value that the message is about, by default that of the instruction,
+        and `other` a second one that it names. `common` is the message without sizes, if one change would fix
+        findings on arrays of different shapes.
         """
         source = self.module.source
         executions = executions_of(at, waste, self.module, self.analyses.times) if waste is not None else 1
@@ -93,7 +98,13 @@ class LintContext:
         if at is None:
             return found
         location = self.module.location(at)
-        origin = self.origin(subject or at) if waste is not None else UNKNOWN
+        about_value = subject or (at if waste is not None else None)
+        origin = self.origin(about_value) if about_value is not None else UNKNOWN
+        cause = None
+        if about_value is not None:
+            second = self._named(other) if other is not None else None
+            users = {} if is_known(origin) else self.users
+            cause = cause_of(message, at, (self._named(about_value), second), waste, common, users)
         return replace(
             found,
             span=span or at.span,
@@ -103,10 +114,13 @@ class LintContext:
             location=str(location) if location is not None else origin.source or None,
             structure="\n".join((about, *structure_of(self.module, at))),
             is_inferred=location is None and bool(origin.source),
-            subject=self.user_name(subject or at) if waste is not None else "",
+            cause=cause,
             scope=origin.scope,
             argument=origin.argument_name,
         )
+
+    def _named(self, instruction: Instruction) -> Named:
+        return Named(instruction, self.user_name(instruction), self.origin(instruction))
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""

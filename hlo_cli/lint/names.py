@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.uses import producer_of
+from hlo_cli.analysis.origin.keys import program_frame
 from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
+from hlo_cli.ir.shape import Shape
+from hlo_cli.report.numbers import format_bytes
 
 _PLUMBING: Final = frozenset(
     (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.GET_TUPLE_ELEMENT,
      opcodes.OPT_BARRIER, opcodes.TUPLE)
 )  # fmt: skip
 """Opcodes of instructions that compilers add to pass values on."""
+_STRUCTURE: Final = frozenset(
+    """body body_fun branch checkpoint closed_call cond cond_fun core_call custom_jvp_call custom_vjp_call
+    custom_vjp_call_jaxpr remat remat2 rematted_computation scan shard_map while""".split()
+)
+"""Scopes that JAX adds for control flow and transformations."""
+_WINDOWS: Final = "\\"
+"""The separator of folders on Windows."""
 _MOST_STEPS: Final = 100
 
 
@@ -46,23 +56,40 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     if instruction.opcode == opcodes.PARAMETER and origin.op_name:
         return origin.op_name
     if operation := _operation(origin):
-        return f"{operation} ({_short(origin.source)})" if origin.source else operation
+        return operation + place_of(origin)
     made = _computing(instruction)
     name = made.name if not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
-    return f"{name} ({_short(origin.source)})" if origin.source else name
+    return name + place_of(origin)
+
+
+def sized(shape: Shape) -> str:
+    """A shape without its layout, and its size.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"))
+    'f32[256,2] (128 KiB)'
+    """
+    return f"{shape.to_string(layout=False)} ({format_bytes(shape.padded_bytes)})"
+
+
+def place_of(origin: Origin) -> str:
+    """The place in the source at the end of a name; empty if unknown.
+
+    >>> from hlo_cli.ir.attributes.metadata import SourceLocation
+    >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
+    (' (model.py:92)', '')
+    """
+    frame = program_frame(origin.stack)
+    return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
 
 
 def _operation(origin: Origin) -> str:
     """The scope and the name of the operation; empty if unknown."""
     if not origin.op_name:
         return ""
-    leaf = origin.op_name.rpartition("/")[2]
-    return "/".join(part for part in (origin.scope, leaf) if part)
-
-
-def _short(source: str) -> str:
-    """A place without the directory."""
-    return source.replace("\\", "/").rpartition("/")[2]
+    *scope, leaf = *origin.scope.split("/"), origin.op_name.rpartition("/")[2]
+    parts = [part for part in scope if part and part not in _STRUCTURE]
+    return "/".join((*(part for part, before in zip(parts, ("", *parts), strict=False) if part != before), leaf))
 
 
 def _computing(instruction: Instruction) -> Instruction:

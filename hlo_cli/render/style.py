@@ -16,7 +16,7 @@ class Style:
 
     `wraps` is whether messages are broken into lines of that width; programs need each in one line.
     `top` is None by default: then people get up to the limit of a table, machines all rows; 0 is all. `header` is
-    whether csv, tsv, and pipes begin with the names of the columns.
+    whether csv, tsv, and pipes begin with the names of the columns; `verbose` lists what is otherwise only counted.
 
     >>> Style(ascii=True).show("32 × 11")
     '32 x 11'
@@ -28,6 +28,7 @@ class Style:
     top: int | None = None
     header: bool = True
     wraps: bool = True
+    verbose: bool = False
 
     @property
     def room(self) -> int:

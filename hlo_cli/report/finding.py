@@ -13,6 +13,19 @@ _LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What a finding shares with others: those of the same `pattern` have one cause, such as a copy in each layer.
+
+    `value` identifies the array that several rules may report, empty if there is none. `message` is that of the
+    finding without the numbers of layers.
+    """
+
+    pattern: str
+    value: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finding(Diagnostic):
     """A diagnostic of a rule, with facts about its instruction or computation.
 
@@ -23,8 +36,9 @@ class Finding(Diagnostic):
 
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
     about efficiency; `executions` is None if a trip count is unknown: then they count once. `seconds` is how long
-    moving them takes. `subject` is the value in the message as the user knows it, `scope` and `argument` are where it
-    comes from; `location` is inferred from other instructions if `is_inferred`.
+    moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from other
+    instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and whether it
+    is inferred.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where
@@ -40,9 +54,10 @@ class Finding(Diagnostic):
     cost_bytes: int | None = None
     executions: int | None = 1
     seconds: float | None = None
-    subject: str = ""
+    cause: Cause | None = None
     scope: str = ""
     argument: str = ""
+    key: tuple[str, str, bool] | None = None
     is_inferred: bool = False
 
     @property

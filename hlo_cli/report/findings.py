@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar, Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.finding import Finding
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.groups import Group, groups_of
+from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
 from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
@@ -29,6 +31,20 @@ _COLUMNS: Final = (
     Column("seconds", "est. time", "seconds", person=False),
     Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
     Column("inferred", "inferred", person=False), Column("fingerprint", "fingerprint", person=False),
+)  # fmt: skip
+
+
+_GROUP: Final = Column("group", "group", "count", person=False)
+_GROUP_COLUMNS: Final = (
+    Column("group", "group", "count", person=False), Column("cost_bytes", "cost", "bytes"),
+    Column("seconds", "est. time", "seconds", rank=2), Column("count", "count", "count"), Column("code", "rule"),
+    Column("severity", "severity", rank=3), Column("message", "message"), Column("hint", "help", person=False),
+    Column("path", "path", "source", rank=1), Column("line", "line", "line", rank=1),
+    Column("instruction", "instruction", "name", person=False),
+    Column("computation", "computation", "name", person=False),
+    Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
+    Column("source", "source", "source", from_width=200), Column("at_least", "at least", person=False),
+    Column("other_rules", "other rules", from_width=120), Column("instructions", "instructions", person=False),
 )  # fmt: skip
 
 
@@ -55,11 +71,12 @@ class Check:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Findings:
-    """All findings in the order of the text, their rules, and the checked inputs.
+    """All findings in the order in which they are reported, their rules, and the checked inputs.
 
-    `checks` are the assertions without findings.
+    With `in_place`, groups are in the order of the text too, and not in that of their cost. `checks` are the assertions
+    without findings.
 
     >>> found = Finding("warning", "97% is padding", code="HLO101")
     >>> findings = Findings("findings", (found,), (RuleWords("HLO101", "mostly padding", "warning", "…"),))
@@ -74,6 +91,7 @@ class Findings:
     paths: tuple[str, ...] = ()
     title: str = ""
     checks: tuple[Check, ...] = ()
+    in_place: bool = False
 
     def first(self, most: int | None) -> tuple[Finding, ...]:
         """The first `most` findings; all of them for 0 and None.
@@ -83,44 +101,103 @@ class Findings:
         """
         return self.found[:most] if most else self.found
 
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The findings by cause."""
+        return groups_of(self.found, in_place=self.in_place)
+
+    @cached_property
+    def cost_bytes(self) -> int:
+        """The bytes that all groups waste."""
+        return sum(group.cost_bytes or 0 for group in self.groups)
+
     @property
     def summary(self) -> str:
-        """The number of findings of each severity, and of the most frequent rules."""
+        """The number of findings of each severity, and what the rules that cost most found."""
         by_severity = Counter(each.severity for each in self.found)
         total = ", ".join(
             format_count(by_severity[severity], f"{severity}s") for severity in SEVERITIES if by_severity[severity]
         )
-        names = {rule.code: rule.name for rule in self.rules}
-        rules = [f"{number:,} × {code} {names.get(code, '')}".rstrip() for code, number in self._by_rule()]
+        if not total:
+            return ""
+        if len(self.groups) < len(self.found):
+            total += f" in {format_count(len(self.groups), 'groups')}"
+        rules = [_rule_words(each) for each in self._totals]
         more = len(rules) - _NAMED
         if more > 1:
             rules[_NAMED:] = [f"{more} more rules"]
-        return f"Found {total}: {', '.join(rules)}" if total else ""
+        return f"Found {total}: {', '.join(rules)}"
 
     def as_table(self) -> Table:
         """One row for each finding; people see the name columns if a finding has no position in a text."""
         has_places = all(each.position is not None or not each.name for each in self.found)
         columns = _COLUMNS if has_places else tuple(map(_with_names, _COLUMNS))
-        return Table(self.name, columns, tuple(map(_row, self.found)), noun="findings")
+        numbers = {id(each): number for number, group in enumerate(self.groups, 1) for each in group.found}
+        rows = tuple((*_row(each), numbers[id(each)]) for each in self.found)
+        return Table(self.name, (*columns, _GROUP), rows, noun="findings")
+
+    def groups_table(self, *, person: bool) -> Table:
+        """One row for each group, with the place of its worst finding."""
+        rows = tuple(_group_row(number, group) for number, group in enumerate(self.groups, 1))
+        return Table("groups", _GROUP_COLUMNS, rows, noun="groups", person=person, main=person)
 
     def statistics(self) -> Table:
-        """One row for each rule with findings, the most frequent first."""
-        rules = {rule.code: rule for rule in self.rules}
-        worst = {each.code: each.severity for each in self.found}
+        """One row for each rule with findings: errors first, then the rules whose findings cost most."""
         rows = tuple(
-            (code, worst[code], number, rules[code].name if code in rules else "") for code, number in self._by_rule()
+            (each.code, each.severity, each.groups, each.count, each.cost_bytes, each.seconds, each.name)
+            for each in self._totals
         )
         columns = (
             Column("code", "rule"),
             Column("severity", "severity"),
+            Column("groups", "groups", "count", total="sum"),
             Column("count", "count", "count", total="sum"),
+            Column("cost_bytes", "cost", "bytes"),
+            Column("seconds", "est. time", "seconds", person=any(each.seconds is not None for each in self._totals)),
             Column("name", "name"),
         )
         return Table("rules", columns, rows, noun="rules")
 
-    def _by_rule(self) -> Sequence[tuple[str, int]]:
-        counts = Counter(each.code for each in self.found)
-        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    @cached_property
+    def _totals(self) -> tuple[RuleTotal, ...]:
+        names = {rule.code: rule.name for rule in self.rules}
+        by_rule: dict[str, list[Finding]] = {}
+        for each in self.found:
+            by_rule.setdefault(each.code, []).append(each)
+        groups = Counter(code for group in self.groups for code in (group.code, *group.other_codes))
+        totals = [RuleTotal.of(found, names.get(code, ""), groups[code]) for code, found in by_rule.items()]
+        return tuple(sorted(totals, key=lambda each: (each.rank, -each.count, each.code)))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTotal:
+    """What one rule found: groups, findings, and what they cost together."""
+
+    code: str
+    name: str
+    severity: Severity
+    groups: int
+    count: int
+    cost_bytes: int | None
+    seconds: float | None
+    rank: tuple[int, float, int]
+
+    @staticmethod
+    def of(found: Sequence[Finding], name: str, groups: int) -> RuleTotal:
+        """The total of the findings of a rule."""
+        whole = Group(tuple(found))
+        worst = found[0]
+        return RuleTotal(
+            worst.code, name, worst.severity, groups, len(found), whole.cost_bytes, whole.seconds, whole.rank
+        )
+
+
+def _rule_words(total: RuleTotal) -> str:
+    """What a rule found, for a sentence."""
+    words = f"{total.count:,} × {total.code} {total.name}".rstrip()
+    details = [format_count(total.groups, "groups")] if total.groups < total.count else []
+    details += [format_bytes(total.cost_bytes)] if total.cost_bytes else []
+    return f"{words} ({', '.join(details)})" if details else words
 
 
 def stopped_by(error: Diagnostic) -> str:
@@ -162,4 +239,28 @@ def _row(each: Finding) -> Row:
         each.argument or None,
         each.is_inferred,
         each.identity,
+    )
+
+
+def _group_row(number: int, group: Group) -> Row:
+    worst, place = group.worst, group.worst.position
+    return (
+        number,
+        group.cost_bytes,
+        group.seconds,
+        len(group.members),
+        group.code,
+        group.severity,
+        group.message,
+        worst.hint,
+        worst.path,
+        place.line if place else None,
+        worst.instruction,
+        worst.computation,
+        worst.scope or None,
+        worst.argument or None,
+        worst.location,
+        group.is_at_least,
+        ", ".join(group.other_codes) or None,
+        tuple(each.instruction for each in group.found),
     )

@@ -38,3 +38,36 @@ class LazyRows(Sequence[Item]):
             return tuple(islice(self._make(), start, stop, step))
         at = range(self._count)[at]
         return next(islice(self._make(), at, None))
+
+
+class DeferredRows(Sequence[Item]):
+    """Rows or other items that `make` returns when they are read first.
+
+    >>> rows = DeferredRows(lambda: (("a", 1), ("b", 2)))
+    >>> len(rows), rows[1], list(rows)
+    (2, ('b', 2), [('a', 1), ('b', 2)])
+    """
+
+    def __init__(self, make: Callable[[], Sequence[Item]]) -> None:
+        """`make` is called once at most."""
+        self._make = make
+        self._made: Sequence[Item] | None = None
+
+    @property
+    def _items(self) -> Sequence[Item]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | Sequence[Item]:
+        return self._items[at]

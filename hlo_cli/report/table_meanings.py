@@ -48,6 +48,9 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "opcodes": "opcodes with the size and padding of their results",
             "op_names": "op_names with the size and padding of their values",
             "sources": "source lines with the size and padding of their values",
+            "scopes": "named scopes with the size and padding of their values",
+            "arguments": "arguments with the size and padding of what holds them",
+            "passes": "compiler passes with the size and padding of the values that they made",
             "orders": "dimension orders with the size of the shape in each",
             "shape": "parts of the shape and their meaning",
             "steps": "tiles, one at a time, with the sizes before and after",
@@ -65,9 +68,12 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "memspace": {
             "live_values": "values live at the peak or at the given step",
             "spaces": "memory spaces with their peaks and limits",
+            "suggestions": "changes that lower the peak, each on top of the earlier ones",
             "by_scope": "live values, summed by scope",
             "by_op_name": "live values, summed by op_name",
             "by_source": "live values, summed by source line",
+            "by_argument": "live values, summed by argument",
+            "by_pass": "live values, summed by the pass that made them",
             "by_kind": "live values, summed by kind of buffer",
             "by_shape": "live values, summed by shape",
             "by_opcode": "live values, summed by opcode",
@@ -97,6 +103,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "schedule": {
             "pairs": "pairs of start and done, with the compute that overlaps them",
             "operations": "operations with the number of their pairs",
+            "by_source": "source lines with their transfers",
+            "by_scope": "named scopes with their transfers",
+            "by_argument": "arguments with the transfers that move them",
+            "by_pass": "compiler passes with the transfers that they made",
             "steps": "steps of the schedule",
             "buffers": "buffers and the steps at which they are live",
             "critical_path": "instructions on the critical path",
@@ -114,6 +124,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "body": "instructions of the fused computation",
             "costs": "instructions with their cost",
             "dots": "matmuls and convolutions",
+            "by_source": "source lines with the cost of their kernels",
+            "by_scope": "named scopes with the cost of their kernels",
+            "by_argument": "arguments with the cost of the kernels that move them",
+            "by_pass": "compiler passes with the cost of the kernels that they made",
             "pairs": "producer-consumer pairs that are not fused, and why",
             "custom_calls": "custom calls",
             "targets": "custom-call targets with the number of their calls",
@@ -127,6 +141,10 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "diff": {
+            "statements": "statements about what happened, then the changes that none explains",
+            "collectives": "collectives by kind before and after",
+            "conditions": "conditions of --fail-on and whether they hold",
+            "causes": "changes and costs by source line, scope, or argument",
             "changes": "instructions that were changed, added, removed, or moved",
             "memory": "memory metrics before and after",
             "costs": "cost metrics before and after",
@@ -139,7 +157,11 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_MODULES,
         },
         "lint": {
-            "findings": "findings in the order of the text",
+            "findings": "findings: errors first, then by cost",
+            "groups": "groups of findings with one cause",
+            "sources": "source lines with the cost of their findings",
+            "scopes": "named scopes with the cost of their findings",
+            "arguments": "arguments with the cost of their findings",
             "assertions": "assertions and their results",
             "rules": "rules",
             "settings": "settings with their values",
@@ -153,8 +175,8 @@ TABLE_MEANINGS: Final = MappingProxyType(
 def table_names(command: str) -> tuple[str, ...]:
     """The names of the tables that a command can write.
 
-    >>> table_names("lint")
-    ('findings', 'assertions', 'rules', 'settings', 'modules')
+    >>> table_names("lint")[-3:]
+    ('rules', 'settings', 'modules')
     """
     return tuple(TABLE_MEANINGS.get(command, ()))
 

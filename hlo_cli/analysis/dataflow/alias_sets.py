@@ -5,7 +5,8 @@ Mirrors xla/hlo/analysis/hlo_alias_analysis.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from hlo_cli.analysis.dataflow.in_place import InPlace, async_pairs
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
@@ -28,8 +29,10 @@ class AliasSets:
     members: Mapping[int, tuple[int, ...]]
 
 
-def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSets:
-    """Computes the alias sets of a module by union of aliased places."""
+def alias_sets(
+    module: Module, dataflow: Dataflow, in_place: InPlace, joined: Iterable[tuple[int, int]] = ()
+) -> AliasSets:
+    """Computes the alias sets of a module by union of aliased places, and of the pairs that are `joined`."""
     parent = {value: value for value in dataflow.values}
 
     def find(value: int) -> int:
@@ -40,7 +43,7 @@ def alias_sets(module: Module, dataflow: Dataflow, in_place: InPlace) -> AliasSe
         return value
 
     rank, at = dataflow.rank, dataflow.value
-    for place, other in aliased_places(module, dataflow, in_place):
+    for place, other in chain(aliased_places(module, dataflow, in_place), joined):
         first, second = find(at[place]), find(at[other])
         if rank[first] > rank[second]:
             first, second = second, first

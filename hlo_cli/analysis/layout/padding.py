@@ -13,7 +13,7 @@ from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
-Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name", "source"]
+Grouping = Literal["shape", "instruction", "computation", "opcode", "op_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[9,9]{1,0:T(8,128)} parameter(0) }")
     >>> values = data_values(module)
-    >>> [(f.key, f.padded_bytes) for f in footprints(values, orders_of(module, values), by("opcode", module))]
+    >>> [(f.key, f.padded_bytes) for f in footprints(values, orders_of(module, values), by("opcode"))]
     [('parameter', 8192)]
     """
     groups: dict[str, list[Value]] = {}
@@ -93,20 +93,14 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
     return tuple(sorted(found, key=lambda f: (-f.padding_bytes, -f.padded_bytes, f.key)))
 
 
-def by(grouping: Grouping, module: Module) -> Callable[[Value], str]:
+def by(grouping: Grouping) -> Callable[[Value], str]:
     """Function that returns the key of a value for a grouping; empty if the module has no such information."""
-
-    def source(value: Value) -> str:
-        location = module.location(value.instruction)
-        return str(location) if location else ""
-
     keys: dict[Grouping, Callable[[Value], str]] = {
         "shape": lambda value: str(value.shape),
         "instruction": str,
         "computation": lambda value: value.instruction.computation.name,
         "opcode": lambda value: value.instruction.opcode,
         "op_name": lambda value: value.instruction.metadata.op_name,
-        "source": source,
     }
     return keys[grouping]
 

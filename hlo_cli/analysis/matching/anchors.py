@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import CONTENT, Graph, Key, Keys, Node
+from hlo_cli.analysis.matching.graph import CONTENT, Key, Keys, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 
 _Colors = dict[Node, Key]
@@ -28,46 +28,69 @@ def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int,
     ones, twos = [a for a in ones if pairs.after[a] < 0], [b for b in twos if pairs.before[b] < 0]
     if not ones or not twos:
         return
-    up = (
-        _operand_colors(pairs.one, ones, level, numbers, pairs.after, None),
-        _operand_colors(pairs.two, twos, level, numbers, pairs.before, pairs.before),
-    )
-    down = (
-        _user_colors(pairs.one, ones, level, numbers, pairs.after, None),
-        _user_colors(pairs.two, twos, level, numbers, pairs.before, pairs.before),
-    )
+    sides = _Side(pairs, is_new=False), _Side(pairs, is_new=True)
+    up = _operand_colors(sides[0], ones, level, numbers), _operand_colors(sides[1], twos, level, numbers)
+    down = _user_colors(sides[0], ones, level, numbers), _user_colors(sides[1], twos, level, numbers)
     both = _combined(up[0], down[0], numbers), _combined(up[1], down[1], numbers)
     _pair_same_color(pairs, ones, twos, both, is_certain=True)
     _pair_same_color(pairs, ones, twos, up, is_certain=False)
     _pair_same_uses(pairs, ones, twos, down)
 
 
-def _paired_color(node: Node, other: Sequence[Node], of_two: Sequence[Node] | None) -> int:
-    """Color of a paired node: equal for both nodes of the pair, and negative, unlike any key."""
-    return -2 - (node if of_two is None else other[node])
+class _Side:
+    """One of the two graphs, with the partners of its nodes."""
+
+    __slots__ = ("graph", "is_new", "other", "pairs")
+
+    def __init__(self, pairs: Pairs, *, is_new: bool) -> None:
+        self.pairs = pairs
+        self.is_new = is_new
+        self.graph, self.other = pairs.sides[is_new]
+
+    def paired_color(self, node: Node) -> int:
+        """Color of a paired node: equal for both nodes of the pair, and negative, unlike any key."""
+        return -2 - (self.other[node] if self.is_new else node)
+
+    def element(self, node: Node) -> int:
+        """Index of a get-tuple-element; if its operand is paired, that in the new tuple."""
+        index, operand = self.graph.tuple_index[node], self.pairs.plain[self.is_new].operands[node][:1]
+        if self.is_new or not operand or self.other[operand[0]] < 0:
+            return index
+        new = self.pairs.elements.of(operand[0], self.other[operand[0]]).new_index(index)
+        return new if new >= 0 else _gone(index)
+
+    def position(self, user: Node, position: int) -> int:
+        """Operand position at a paired user; if that is a tuple, the position in the new one."""
+        if self.is_new or (elements := self.pairs.shifted_elements(user, self.other[user])) is None:
+            return position
+        new = elements.new_index(position)
+        return new if new >= 0 else _gone(position)
 
 
-def _operand_colors(
-    graph: Graph, nodes: Sequence[Node], level: int, numbers: Keys, other: Sequence[Node], two: Sequence[Node] | None
-) -> _Colors:
+def _gone(index: int) -> int:
+    """Number for an element that is not in the new tuple."""
+    return -2 - index
+
+
+def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: Keys) -> _Colors:
     """Colors that combine the key of a node with the colors of its operands."""
-    keys, operands, colors = graph.keys[level], graph.operands, _Colors()
+    graph, other, color_of = side.graph, side.other, side.paired_color
+    keys, operands, indices, colors = graph.keys[level], graph.operands, graph.tuple_index, _Colors()
     of = numbers.of
     for node in nodes:
-        taken = [colors.get(o, NONE) if other[o] < 0 else _paired_color(o, other, two) for o in operands[node]]
-        colors[node] = of((keys[node], *taken))
+        taken = [colors.get(o, NONE) if other[o] < 0 else color_of(o) for o in operands[node]]
+        colors[node] = of((keys[node], *taken) if indices[node] < 0 else (keys[node], side.element(node), *taken))
     return colors
 
 
-def _user_colors(
-    graph: Graph, nodes: Sequence[Node], level: int, numbers: Keys, other: Sequence[Node], two: Sequence[Node] | None
-) -> _Colors:
+def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: Keys) -> _Colors:
     """Colors that combine the key of a node with the colors of its users and their operand positions."""
+    graph, other, color_of, position_at = side.graph, side.other, side.paired_color, side.position
     keys, users, roots, colors = graph.keys[level], graph.users, graph.roots, _Colors()
     of = numbers.of
     for node in reversed(nodes):
         used = [
-            (colors.get(u, NONE) if other[u] < 0 else _paired_color(u, other, two), position)
+            (colors.get(u, NONE), position) if other[u] < 0 else (color_of(u), position_at(u, position))
             for u, position in users[node]
         ]
         if len(used) > 1:
@@ -131,10 +154,9 @@ def _from_users(pairs: Pairs, a: Node, color: Key, color_of_two: _Colors) -> Nod
     NONE.
     """
     for user, position in pairs.one.users[a]:
-        other = pairs.after[user]
-        if other >= 0 and position < len(pairs.two.operands[other]):
-            b = pairs.two.operands[other][position]
-            if pairs.before[b] < 0 and color_of_two.get(b) == color:
+        if pairs.after[user] >= 0:
+            b = pairs.operand_at(user, position)
+            if b >= 0 and pairs.before[b] < 0 and color_of_two.get(b) == color:
                 return b
     return NONE
 
@@ -167,7 +189,7 @@ def _operands_agree(pairs: Pairs, a: Node, b: Node) -> bool:
     position.
     """
     ones, twos = pairs.one.operands[a], pairs.two.operands[b]
-    if len(ones) != len(twos):
+    if len(ones) != len(twos) or (ones and pairs.after[ones[0]] == twos[0] and not pairs.is_same_element(a, b)):
         return False
     known = [pairs.after[x] == y for x, y in zip(ones, twos, strict=True) if pairs.after[x] >= 0]
     return bool(known) and all(known)
@@ -175,5 +197,7 @@ def _operands_agree(pairs: Pairs, a: Node, b: Node) -> bool:
 
 def _operands_conflict(pairs: Pairs, a: Node, b: Node) -> bool:
     """Whether two operands at the same position are both paired, but not the same value."""
-    both = zip(pairs.one.operands[a], pairs.two.operands[b], strict=False)
+    both = list(pairs.operand_pairs(a, b))
+    if pairs.one.tuple_index[a] >= 0 and both and pairs.after[both[0][0]] == both[0][1]:
+        return not pairs.is_same_element(a, b)
     return any(pairs.after[x] >= 0 and pairs.before[y] >= 0 and not pairs.same_value(x, y) for x, y in both)

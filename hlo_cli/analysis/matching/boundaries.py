@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 from hlo_cli.alignment import aligned
-from hlo_cli.analysis.matching.graph import ESSENTIAL, Node
+from hlo_cli.analysis.matching.graph import ESSENTIAL, SHAPELESS, Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import TupleShape
+
+_NUMBERED: Final = re.compile(r"(?:\[\d+\]|\d)$")
+"""Ends of names that tell arguments apart by their number."""
+_MAX_USERS: Final = 16
 
 
 def pair_by_arguments(pairs: Pairs, one: Computation, two: Computation) -> None:
     """Pairs parameters of two fused computations by the operands of their fusions, as the parameter numbers can
     change.
     """
-    if one not in pairs.one.bodies or two not in pairs.two.bodies:
+    callers = _caller(pairs, one, 0), _caller(pairs, two, 1)
+    if callers[0] is None or callers[1] is None:
         return
     others: dict[Node, list[Node]] = {}
-    for parameter, argument in zip(two.parameters, pairs.two.bodies[two].operands, strict=True):
+    for parameter, argument in zip(two.parameters, callers[1].operands, strict=True):
         others.setdefault(pairs.two.node(argument), []).append(pairs.two.node(parameter))
-    for parameter, argument in zip(one.parameters, pairs.one.bodies[one].operands, strict=True):
+    for parameter, argument in zip(one.parameters, callers[0].operands, strict=True):
         a, same = pairs.one.node(parameter), others.get(pairs.after[pairs.one.node(argument)], ())
         if (b := next((b for b in same if pairs.are_free(a, b)), NONE)) != NONE:
             pairs.add(a, b)
+
+
+def _caller(pairs: Pairs, computation: Computation, side: int) -> Instruction | None:
+    """The fusion or call of a computation; the first one of several calls."""
+    graph = pairs.sides[side][0]
+    if (caller := graph.bodies.get(computation)) is not None:
+        return caller
+    caller = pairs.elements.sources[side].callers.get(computation)
+    if caller is None or caller.opcode != opcodes.CALL or len(caller.operands) != len(computation.parameters):
+        return None
+    return caller
 
 
 def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -42,22 +61,91 @@ def pair_by_path(pairs: Pairs, one: Computation, two: Computation) -> None:
     """
     if not (one.is_entry and two.is_entry):
         return
-    ones, twos = (_by_path(computation.parameters) for computation in (one, two))
-    for path, x in ones.items():
-        y = twos.get(path)
-        if x is not None and y is not None:
-            a, b = pairs.one.node(x), pairs.two.node(y)
-            if pairs.are_free(a, b):
-                pairs.add(a, b)
+    ones, twos = one.parameters, two.parameters
+    if len(ones) == len(twos):
+        _pair_unique(pairs, ones, twos, _path_and_sizes)
+        _pair_unique(pairs, ones, twos, _any_path)
+        return
+    _pair_unique(pairs, ones, twos, _path)
+    _pair_unique(pairs, ones, twos, _path_and_uses)
+    _pair_unique(pairs, ones, twos, _uses)
+    _align(pairs, ones, twos, _name_sizes_and_uses)
+    _align(pairs, ones, twos, _sizes_and_uses)
+    _pair_unique(pairs, ones, twos, _path_and_sizes)
 
 
-def _by_path(parameters: Sequence[Instruction]) -> dict[str, Instruction | None]:
-    """Parameters by op_name; None for an op_name that several parameters have."""
-    found: dict[str, Instruction | None] = {}
+def _pair_unique(
+    pairs: Pairs,
+    ones: Sequence[Instruction],
+    twos: Sequence[Instruction],
+    key_of: Callable[[Graph, Instruction], Hashable],
+) -> None:
+    """Pairs parameters by keys that only one parameter of each module has."""
+    old, new = _by_key(pairs.one, ones, key_of), _by_key(pairs.two, twos, key_of)
+    for key, x in old.items():
+        y = new.get(key)
+        if x is not None and y is not None and pairs.are_free(a := pairs.one.node(x), b := pairs.two.node(y)):
+            pairs.add(a, b)
+
+
+def _by_key(
+    graph: Graph, parameters: Sequence[Instruction], key_of: Callable[[Graph, Instruction], Hashable]
+) -> dict[Hashable, Instruction | None]:
+    """Parameters by key; None for a key that several parameters have."""
+    found: dict[Hashable, Instruction | None] = {}
     for parameter in parameters:
-        if path := parameter.metadata.op_name:
-            found[path] = None if path in found else parameter
+        if (key := key_of(graph, parameter)) is not None:
+            found[key] = None if key in found else parameter
     return found
+
+
+def _path_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
+    path = parameter.metadata.op_name
+    return (path, _sizes(parameter)) if path else None
+
+
+def _path_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    path = parameter.metadata.op_name
+    return (path, _sizes_and_uses(graph, parameter)) if path else None
+
+
+def _path(_: Graph, parameter: Instruction) -> Hashable:
+    """The op_name of a parameter; None for a numbered one, such as `args[2]`, which an insertion changes."""
+    path = parameter.metadata.op_name
+    return path if path and not _NUMBERED.search(path) else None
+
+
+def _align(
+    pairs: Pairs,
+    ones: Sequence[Instruction],
+    twos: Sequence[Instruction],
+    key_of: Callable[[Graph, Instruction], Hashable],
+) -> None:
+    """Pairs unpaired parameters of one key, in their order."""
+    ones = [x for x in ones if pairs.after[pairs.one.node(x)] < 0]
+    twos = [y for y in twos if pairs.before[pairs.two.node(y)] < 0]
+    for i, j in aligned([key_of(pairs.one, x) for x in ones], [key_of(pairs.two, y) for y in twos]):
+        pairs.add(pairs.one.node(ones[i]), pairs.two.node(twos[j]))
+
+
+def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    """The shape of a parameter, and what takes it at which position."""
+    users = graph.users[graph.node(parameter)][:_MAX_USERS]
+    keys = graph.keys[SHAPELESS]
+    return _sizes(parameter), tuple(sorted([(keys[user], _position(graph, user, at)) for user, at in users]))
+
+
+def _uses(graph: Graph, parameter: Instruction) -> Hashable:
+    return _sizes_and_uses(graph, parameter) if graph.users[graph.node(parameter)] else None
+
+
+def _position(graph: Graph, user: Node, position: int) -> int:
+    """The position of an operand; 0 in a tuple, where positions shift."""
+    return 0 if graph.nodes[user].opcode == opcodes.TUPLE else position
+
+
+def _name_sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:
+    return parameter.name, _sizes_and_uses(graph, parameter)
 
 
 def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
@@ -66,11 +154,8 @@ def pair_by_number(pairs: Pairs, one: Computation, two: Computation) -> None:
     Arguments of programs with different numbers of arguments are aligned in order, by name and shape and then by shape.
     """
     if one.is_entry and two.is_entry and len(one.parameters) != len(two.parameters):
-        for key_of in (_name_and_sizes, _sizes):
-            ones = [x for x in one.parameters if pairs.after[pairs.one.node(x)] < 0]
-            twos = [y for y in two.parameters if pairs.before[pairs.two.node(y)] < 0]
-            for x, y in aligned([key_of(each) for each in ones], [key_of(each) for each in twos]):
-                pairs.add(pairs.one.node(ones[x]), pairs.two.node(twos[y]))
+        for key_of in (_name_and_sizes, _only_sizes, _path_or_name):
+            _align(pairs, one.parameters, two.parameters, key_of)
         return
     if one.is_entry and two.is_entry:
         _pair_moved(pairs, one.parameters, two.parameters)
@@ -82,15 +167,27 @@ def _pair_moved(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[Instru
     number.
     """
     differing = [(x, y) for x, y in zip(ones, twos, strict=True) if _sizes(x) != _sizes(y)]
-    named = {_name_and_sizes(y): y for _, y in differing}
+    named = {(y.name, _sizes(y)): y for _, y in differing}
     for x, _ in differing:
-        y = named.get(_name_and_sizes(x))
+        y = named.get((x.name, _sizes(x)))
         if y is not None and pairs.are_free(pairs.one.node(x), pairs.two.node(y)):
             pairs.add(pairs.one.node(x), pairs.two.node(y))
 
 
-def _name_and_sizes(parameter: Instruction) -> tuple[str, str]:
+def _any_path(_: Graph, parameter: Instruction) -> Hashable:
+    return parameter.metadata.op_name or None
+
+
+def _path_or_name(_: Graph, parameter: Instruction) -> Hashable:
+    return parameter.metadata.op_name or parameter.name
+
+
+def _name_and_sizes(_: Graph, parameter: Instruction) -> Hashable:
     return parameter.name, _sizes(parameter)
+
+
+def _only_sizes(_: Graph, parameter: Instruction) -> Hashable:
+    return _sizes(parameter)
 
 
 def _sizes(parameter: Instruction) -> str:
@@ -103,6 +200,27 @@ def _pair_by_number(pairs: Pairs, ones: Sequence[Instruction], twos: Sequence[In
         as_large = pairs.one.keys[ESSENTIAL][a] == pairs.two.keys[ESSENTIAL][b]
         if pairs.are_free(a, b) and (len(ones) == len(twos) or as_large):
             pairs.add(a, b)
+
+
+def pair_aliased_results(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """Pairs the result tuples of two programs whose results overwrite arguments, which tell the results apart."""
+    if one.is_entry and two.is_entry and all(graph.module.input_output_alias for graph in pairs.plain):
+        pair_results(pairs, one, two)
+
+
+def pair_carriers(pairs: Pairs, one: Computation, two: Computation) -> None:
+    """Pairs parameters that are tuples, and result tuples, of computations that paired instructions call.
+
+    What a loop carries corresponds by its sources, not by shape and index.
+    """
+    if one.is_entry or two.is_entry or one in pairs.one.bodies or two in pairs.two.bodies:
+        return
+    if len(one.parameters) == len(two.parameters):
+        for x, y in zip(one.parameters, two.parameters, strict=True):
+            a, b = pairs.one.node(x), pairs.two.node(y)
+            if isinstance(x.shape, TupleShape) and isinstance(y.shape, TupleShape) and pairs.are_free(a, b):
+                pairs.add(a, b)
+    pair_results(pairs, one, two)
 
 
 def pair_results(pairs: Pairs, one: Computation, two: Computation) -> None:

@@ -5,12 +5,17 @@ Computations whose text is identical in the other module are copied from the gra
 
 from __future__ import annotations
 
+from typing import Final
+
 from hlo_cli.analysis.matching.content import content_of, essential_attributes, op_name_in
-from hlo_cli.analysis.matching.graph import FULL, Graph, Key, Keys, Node, Text, Unit
+from hlo_cli.analysis.matching.graph import FULL, TUPLE_INDEX, Graph, Key, Keys, Node, Text, Unit
 from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+
+_NO_INDEX: Final = "\0"
+"""Prefix of the attributes of a get-tuple-element, whose keys do not contain its index."""
 
 
 def graph_of(module: Module, numbers: Keys, *, same_frames: bool = True, other: Graph | None = None) -> Graph:
@@ -74,10 +79,13 @@ class _KeyBuilder:
         """
         graph, opcode, called = self._graph, instruction.written_opcode, instruction.called_computations
         argument, attributes = instruction.raw
+        if opcode == opcodes.GET_TUPLE_ELEMENT and (match := TUPLE_INDEX.match(attributes)) is not None:
+            graph.tuple_index[node] = int(match[1])
+            attributes = f"{_NO_INDEX}{attributes}"
         texts = graph.numbers.calling if called else graph.numbers.plain
-        attributes_key, essential, metadata, origin, is_controlled = texts.get(attributes) or self._text(
-            instruction, texts
-        )
+        if (text := texts.get(attributes)) is None:
+            text = texts[attributes] = self._text(instruction)
+        attributes_key, essential, metadata, origin, is_controlled = text
         graph.metadata[node] = metadata
         if is_controlled:
             graph.controlled.add(node)
@@ -104,11 +112,11 @@ class _KeyBuilder:
         found = self._shapes[id(shape)] = of(str(shape)), of(shape.to_string(layout=False))
         return found
 
-    def _text(self, instruction: Instruction, texts: dict[str, Text]) -> Text:
+    def _text(self, instruction: Instruction) -> Text:
         of = self._graph.numbers.of
         _, attributes, metadata, is_controlled = content_of(instruction)
+        if instruction.opcode == opcodes.GET_TUPLE_ELEMENT:
+            attributes = TUPLE_INDEX.sub("", attributes, count=1)
         is_own = not self._same_frames and "stack_frame_id" in metadata
         origin = op_name_in(metadata) if is_own else metadata
-        found = Text(of(attributes), of(essential_attributes(attributes)), metadata, origin, is_controlled)
-        texts[instruction.raw[1]] = found
-        return found
+        return Text(of(attributes), of(essential_attributes(attributes)), metadata, origin, is_controlled)

@@ -122,8 +122,7 @@ def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]
     yield from shape_changes(before.shape, after.shape)
     yield from _argument_changes(before, after)
     yield from _element_changes(before, after)
-    old = {a.name: a.value for a in before.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
-    new = {a.name: a.value for a in after.attributes if a.name not in NAMING_ATTRIBUTES and a.name != "metadata"}
+    old, new = _compared_attributes(before), _compared_attributes(after)
     for name in dict.fromkeys((*old, *new)):
         one, two = old.get(name, ""), new.get(name, "")
         if one == two:
@@ -132,6 +131,18 @@ def content_changes(before: Instruction, after: Instruction) -> Iterator[Change]
             yield from _config_changes(before, after, one, two)
         else:
             yield Change("sharding" if name == "sharding" else "attributes", name, one, two)
+
+
+def _compared_attributes(instruction: Instruction) -> dict[str, str]:
+    """Attributes without names of other objects, metadata, and the index of a tuple element, which can shift."""
+    is_element = instruction.opcode == opcodes.GET_TUPLE_ELEMENT
+    return {
+        attribute.name: attribute.value
+        for attribute in instruction.attributes
+        if attribute.name not in NAMING_ATTRIBUTES
+        and attribute.name != "metadata"
+        and not (is_element and attribute.name == "index")
+    }
 
 
 def _argument_changes(before: Instruction, after: Instruction) -> Iterator[Change]:

@@ -17,6 +17,8 @@ from hlo_cli.ir.instruction import Computation
 
 _MAX_AFFECTED: Final = 100
 """Maximum number of nodes that are compared again for one new pair, in addition to the nodes that it pairs."""
+_OPERANDS_PER_COMPARISON: Final = 16
+"""Number of operands, as of wide tuples, whose comparison counts as one of two instructions."""
 _MAX_REPAIRED: Final = 200
 """Maximum number of nodes that one new pair can pair again, including those of called computations."""
 
@@ -46,6 +48,7 @@ class IncrementalDiffCost:
             "_pair_log",
             "_pairs",
             "_change_log",
+            "_same",
             "_computation_log",
         ),
         *("__dict__", "changes", "weights", "comparisons"),
@@ -64,7 +67,7 @@ class IncrementalDiffCost:
         self._pair_log: list[tuple[list[Node], Node, Node]] = []
         self._change_log: list[tuple[Node, tuple[Change, ...]]] = []
         self._computation_log: list[tuple[Computation, Computation | None]] = []
-        same = instruction_diff.unchanged_nodes()
+        self._same = same = instruction_diff.unchanged_nodes()
         found = ((a, instruction_diff.changes(a, b)) for a, b in enumerate(pairs.after) if b >= 0 and a not in same)
         self.changes: dict[Node, tuple[Change, ...]] = {a: changes for a, changes in found if changes}
         self.weights = ChangeWeights(pairs, self.changes)
@@ -88,6 +91,15 @@ class IncrementalDiffCost:
             self._set_changes(*self._change_log.pop())
         while len(self._computation_log) > mark[2]:
             self._set_computation(*self._computation_log.pop())
+
+    def refresh_carriers(self) -> None:
+        """Compares tuples and their elements again, as elements correspond by all pairs found."""
+        pairs = self._pairs
+        pairs.elements.forget()
+        one = pairs.plain[0]
+        for a, b in enumerate(pairs.after):
+            if b >= 0 and a not in self._same and (one.tuple_index[a] >= 0 or one.nodes[a].opcode == opcodes.TUPLE):
+                self._compare(a)
 
     def pair(self, a: Node, b: Node) -> int | None:
         """Pairs `a` with `b`, and their former partners with each other; with NONE for `b`, removes the pair of `a`.
@@ -199,7 +211,7 @@ class IncrementalDiffCost:
 
     def _compare(self, a: Node) -> None:
         b = self._pairs.after[a]
-        self.comparisons += 1
+        self.comparisons += 1 + len(self._pairs.one.operands[a]) // _OPERANDS_PER_COMPARISON
         changes = self._instruction_diff.changes(a, b) if b >= 0 else ()
         old = self.changes.get(a, ())
         if changes != old:

@@ -5,14 +5,11 @@ xla/hlo/tools/hlo_diff/graph/hlo_gumgraph.h inlines the same computations before
 
 from __future__ import annotations
 
-import re
 from copy import copy
 
 from hlo_cli.analysis.matching.graph import Graph, Node, Unit
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-
-_INDEX = re.compile(r", index=([0-9]{1,9})(?![0-9])")
 
 
 def flattened(graph: Graph) -> Graph:
@@ -69,5 +66,5 @@ def _element(graph: Graph, instruction: Instruction, node: Node) -> Node:
     made = graph.value[operand]
     if made == operand or graph.nodes[made].opcode != opcodes.TUPLE:
         return node
-    elements, index = graph.operands[made], _INDEX.match(instruction.raw[1])
-    return elements[int(index[1])] if index is not None and int(index[1]) < len(elements) else node
+    elements, index = graph.operands[made], graph.tuple_index[node]
+    return elements[index] if 0 <= index < len(elements) else node

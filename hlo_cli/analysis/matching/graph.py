@@ -6,6 +6,7 @@ xla/hlo/tools/hlo_diff/graph.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -32,6 +33,8 @@ the computed value. SHAPELESS omits the shape as well.
 """
 _INLINED_OPCODES: Final = frozenset((opcodes.FUSION, opcodes.CALL))
 _MAX_INLINE_DEPTH: Final = 50
+TUPLE_INDEX: Final = re.compile(r", index=([0-9]{1,9})(?![0-9])")
+"""First attribute of a get-tuple-element."""
 
 
 class Text(NamedTuple):
@@ -85,6 +88,7 @@ class Graph:
     - `value[n]` is the node whose value n forwards: n itself, unless the graph is flattened.
     - `controlled` has the nodes with control predecessors.
     - `order` has the computations, callees first.
+    - `tuple_index[n]` is the index of a get-tuple-element, which its keys do not contain; else -1.
     - `first_nodes` has the node of the first instruction of each computation.
     """
 
@@ -102,7 +106,7 @@ class Graph:
             "operands",
             "order",
         ),
-        *("roots", "first_nodes", "unit_of", "users", "value"),
+        *("roots", "first_nodes", "tuple_index", "unit_of", "users", "value"),
     )
 
     def __init__(self, module: Module, numbers: Keys) -> None:
@@ -112,6 +116,7 @@ class Graph:
         size = len(self.nodes)
         self.keys: list[list[Key]] = [[-1] * size for _ in range(LEVELS)]
         self.metadata: list[str] = [""] * size
+        self.tuple_index: list[int] = [-1] * size
         self.controlled: set[Node] = set()
         self.first_nodes = _first_nodes(module)
         self.order = tuple(callees_first(module.computations))
@@ -139,7 +144,9 @@ class Graph:
         expression, users = self.expression, self.users
         for position, operand in enumerate(operands):
             users[operand].append((node, position))
-        expression[node] = self.numbers.of((self.keys[CONTENT][node], *[expression[operand] for operand in operands]))
+        key, index = self.keys[CONTENT][node], self.tuple_index[node]
+        made = [expression[operand] for operand in operands]
+        expression[node] = self.numbers.of((key, *made) if index < 0 else (key, index, *made))
 
     def finish(self, unit: Unit) -> None:
         """Computes the content of a computation whose nodes are all linked."""

@@ -57,6 +57,7 @@ class IdenticalComputations:
         for level, keys in zip(two.keys, one.keys, strict=True):
             level[new:last] = keys[old:end]
         two.metadata[new:last] = one.metadata[old:end]
+        two.tuple_index[new:last] = one.tuple_index[old:end]
         two.expression[new:last] = one.expression[old:end]
         two.comparable[new:last] = one.comparable[old:end]
         two.controlled.update([node + shift for node in one.controlled.intersection(range(old, end))])

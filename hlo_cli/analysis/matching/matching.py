@@ -11,11 +11,18 @@ from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
-from hlo_cli.analysis.matching.boundaries import pair_by_arguments, pair_by_number, pair_by_path, pair_results
+from hlo_cli.analysis.matching.boundaries import (
+    pair_aliased_results,
+    pair_by_arguments,
+    pair_by_number,
+    pair_by_path,
+    pair_carriers,
+    pair_results,
+)
 from hlo_cli.analysis.matching.build_graph import graph_of
 from hlo_cli.analysis.matching.flattened import flattened
 from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, FULL, LEVELS, Graph, Keys, Node, Unit
-from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_origin
+from hlo_cli.analysis.matching.origin import grouped, operation_of, pair_by_callees, pair_by_origin
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.analysis.matching.propagation import MatchPropagation
 from hlo_cli.analysis.matching.wrappers import pair_wrappers
@@ -222,12 +229,18 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         pairs.add_all(one.nodes, two.nodes)
         return
     first = len(pairs.found)
+    pairs.elements.forget()
     if one.content != two.content:
+        pair_carriers(pairs, one.computation, two.computation)
         pair_by_arguments(pairs, one.computation, two.computation)
         pair_by_path(pairs, one.computation, two.computation)
+        pair_aliased_results(pairs, one.computation, two.computation)
     for level in (FULL, CONTENT):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
+    pair_by_callees(pairs, one.nodes, two.nodes)
     pair_by_number(pairs, one.computation, two.computation)
+    pairs.elements.forget()
+    pair_results(pairs, one.computation, two.computation)
     for level in range(ESSENTIAL, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
@@ -237,7 +250,6 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     if root is not None and other is not None:
         propagation.add_candidate(pairs.one.node(root), pairs.two.node(other))
     propagation.propagate()
-    pair_results(pairs, one.computation, two.computation)
     pair_by_origin(pairs, one.nodes, two.nodes)
     propagation.propagate()
 
@@ -253,6 +265,8 @@ def _are_copies(pairs: Pairs, one: Unit, two: Unit) -> bool:
     if two.twin is one.computation:
         return True
     if pairs.one.keys[FULL][a : a + count] != pairs.two.keys[FULL][b : b + count]:
+        return False
+    if pairs.one.tuple_index[a : a + count] != pairs.two.tuple_index[b : b + count]:
         return False
     ones, twos = pairs.one.operands[a : a + count], pairs.two.operands[b : b + count]
     return all([x - a for x in old] == [y - b for y in new] for old, new in zip(ones, twos, strict=True))

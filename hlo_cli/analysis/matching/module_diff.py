@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from hlo_cli.alignment import longest_increasing
+from hlo_cli.analysis.matching.carriers import Carriers, is_plumbing
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.diff_cost import IncrementalDiffCost
 from hlo_cli.analysis.matching.graph import Node
+from hlo_cli.analysis.matching.header_changes import header_changes
 from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
@@ -89,22 +91,33 @@ def diff(before: Module, after: Module) -> ModuleDiff:
     """
     matching = match(before, after)
     pairs = matching.pairs
+    pairs.elements.forget()
     cost = IncrementalDiffCost(pairs, matching.computations, matching.pair_nodes)
     improve_matching(pairs, cost)
+    cost.refresh_carriers()
     one, two = pairs.one.nodes, pairs.two.nodes
     changes_of = dict(cost.changes)
     for a, change in _reordered_arguments(matching):
         changes_of[a] = (*changes_of.get(a, ()), change)
-    changed = sorted((pairs.after[a], a, changes) for a, changes in changes_of.items())
+    carriers = Carriers(*pairs.elements.sources)
+    every = sorted((pairs.after[a], a, changes) for a, changes in changes_of.items())
+    own = [(b, a, carriers.own_changes(one[a], two[b], changes)) for b, a, changes in every]
+    added = [two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_inlined_parameter(pairs.two, b)]
+    removed = [one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_inlined_parameter(pairs.one, a)]
+    if any(changes for _, _, changes in own) or not all(map(is_plumbing, (*added, *removed))):
+        added, removed = ([each for each in side if not is_plumbing(each)] for side in (added, removed))
+    else:
+        own = every
+    changed = tuple(Changed(one[a], two[b], changes) for b, a, changes in own if changes)
     return ModuleDiff(
         before,
         after,
         len(pairs.found),
-        tuple(Changed(one[a], two[b], changes) for b, a, changes in changed),
-        tuple(two[b] for b, a in enumerate(pairs.before) if a < 0 and not is_inlined_parameter(pairs.two, b)),
-        tuple(one[a] for a, b in enumerate(pairs.after) if b < 0 and not is_inlined_parameter(pairs.one, a)),
+        changed,
+        tuple(added),
+        tuple(removed),
         tuple(_moved(matching)) if before.is_scheduled and after.is_scheduled else (),
-        tuple(_header_changes(before, after)),
+        tuple(header_changes(pairs, is_equal=not (changed or added or removed))),
         matching.computations,
         {one[a]: two[b] for a, b in pairs.found},
     )
@@ -145,10 +158,3 @@ def _moved(matching: Matching) -> Iterator[Moved]:
         for place, (position, instruction) in enumerate(both):
             if place not in stays:
                 yield Moved(old.instructions[position], instruction)
-
-
-def _header_changes(before: Module, after: Module) -> Iterator[Change]:
-    old, new = ({a.name: a.value for a in module.header} for module in (before, after))
-    for name in dict.fromkeys((*old, *new)):
-        if old.get(name, "") != new.get(name, ""):
-            yield Change("header", name, old.get(name, ""), new.get(name, ""))

@@ -9,13 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from hlo_cli.alignment import longest_increasing
 from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.element_pairs import ElementMap
+from hlo_cli.analysis.matching.elements import is_passed_on
 from hlo_cli.analysis.matching.graph import Graph, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 
-_MAX_VISITED: Final = 64
+_MAX_VISITED: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class OperandDiff:
         pairs, (one, two) = self.pairs, self.pairs.plain
         if tuple(map(pairs.after.__getitem__, one.operands[a])) != two.operands[b]:
             return False
+        if one.tuple_index[a] >= 0 and not pairs.is_same_element(a, b):
+            return False
         called, others = one.nodes[a].called_computations, two.nodes[b].called_computations
         if (called or others) and not self._are_identical(called, others):
             return False
@@ -55,6 +61,11 @@ class OperandDiff:
         )
 
     def _operand_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        if one.opcode == two.opcode == opcodes.TUPLE:
+            yield from self._tuple_changes(one, two)
+            return
+        if one.opcode == two.opcode == opcodes.GET_TUPLE_ELEMENT:
+            yield from self._index_changes(one, two)
         by_parameter = self._operands_by_parameter(one, two)
         if by_parameter is None and len(one.operands) != len(two.operands):
             if one.opcode == two.opcode:
@@ -66,6 +77,52 @@ class OperandDiff:
             if not self._are_same_value(x, y):
                 yield Change("operands", f"operand {position}", x.name, y.name)
 
+    def _index_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the index of a tuple element if it is another element of the same tuple."""
+        pairs = self.pairs
+        a, b = pairs.one.node(one), pairs.two.node(two)
+        ones, twos = pairs.plain[0].operands[a], pairs.plain[1].operands[b]
+        if not ones or not twos or pairs.after[ones[0]] != twos[0] or pairs.is_same_element(a, b):
+            return
+        index, other = one.attribute("index") or "", two.attribute("index") or ""
+        if index != other:
+            yield Change("attributes", "index", index, other)
+        else:
+            names = one.operands[0].name, two.operands[0].name
+            yield Change("operands", "operand 0", f"{names[0]}{{{index}}}", f"{names[1]}{{{other}}}")
+
+    def _tuple_changes(self, one: Instruction, two: Instruction) -> Iterator[Change]:
+        """Yields the elements of two tuples that differ, apart from those that were added or removed themselves."""
+        pairs = self.pairs
+        elements, is_carried = self._elements(one, two)
+        places = [j for j in elements.after if j >= 0]
+        stays = longest_increasing(places) if not is_carried and not elements.is_identity else range(len(places))
+        nodes, others = (g.operands[g.node(each)] for g, each in zip(pairs.plain, (one, two), strict=True))
+        place = -1
+        for i, j in enumerate(elements.after[: len(nodes)]):
+            if j >= len(others):
+                continue
+            if j < 0:
+                if pairs.after[nodes[i]] >= 0:
+                    yield Change("operands", f"operand {i}", one.operands[i].name, "")
+                continue
+            place += 1
+            if pairs.after[nodes[i]] != others[j] and not self._are_same_value(one.operands[i], two.operands[j]):
+                yield Change("operands", f"operand {i}", one.operands[i].name, two.operands[j].name)
+            elif place not in stays:
+                yield Change("operands", one.operands[i].name, f"operand {i}", f"operand {j}")
+        for j, i in enumerate(elements.before):
+            if i < 0 and j < len(two.operands) and pairs.before[pairs.two.node(two.operands[j])] >= 0:
+                yield Change("operands", f"operand {j}", "", two.operands[j].name)
+
+    def _elements(self, one: Instruction, two: Instruction) -> tuple[ElementMap, bool]:
+        """Elements of two tuples that correspond, and whether their order means nothing, as their users follow it."""
+        pairs = self.pairs
+        x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
+        if not (one.is_root and two.is_root):
+            return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
+        return pairs.elements.of(x, y), not one.computation.is_entry
+
     def _operands_by_parameter(
         self, one: Instruction, two: Instruction
     ) -> list[tuple[Instruction, Instruction]] | None:
@@ -73,8 +130,11 @@ class OperandDiff:
         instructions.
         """
         graph = self.pairs.one
-        called = next((c for c in one.called_computations if c in graph.bodies), None)
+        is_call = one.opcode == two.opcode == opcodes.CALL and len(one.operands) != len(two.operands)
+        called = next((c for c in one.called_computations if c in graph.bodies or is_call), None)
         if called is None or self.computations.get(called) not in two.called_computations:
+            return None
+        if len(called.parameters) != len(one.operands):
             return None
         by_parameter = []
         for parameter, x in zip(called.parameters, one.operands, strict=True):

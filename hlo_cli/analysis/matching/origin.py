@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hlo_cli.analysis.matching.content import op_name_in
-from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Node
+from hlo_cli.analysis.matching.graph import CONTENT, ESSENTIAL, Graph, Node
 from hlo_cli.analysis.matching.pairs import Pairs
 from hlo_cli.ir import opcodes
 
@@ -55,6 +55,23 @@ def pair_by_origin(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> 
             if key is not None and len(group) == len(others):
                 for a, b in zip(group, others, strict=True):
                     pairs.add(a, b)
+
+
+def pair_by_callees(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node]) -> None:
+    """Pairs fusions and loops that call equal computations, if no other unpaired node of both modules does so.
+
+    What they compute tells them apart more than where they are: their operands and users can differ.
+    """
+    old, new = (
+        grouped(
+            (n for n in nodes if other[n] < 0 and graph.nodes[n].called_computations), graph.keys[CONTENT].__getitem__
+        )
+        for nodes, (graph, other) in zip((ones, twos), pairs.sides, strict=True)
+    )
+    for key, group in old.items():
+        others = new.get(key, ())
+        if len(group) == len(others) == 1:
+            pairs.add(group[0], others[0])
 
 
 def _key_and_name(graph: Graph, node: Node) -> object:

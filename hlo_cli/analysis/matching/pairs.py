@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from hlo_cli.analysis.matching.element_pairs import ElementMap, ElementPairs
 from hlo_cli.analysis.matching.graph import ESSENTIAL, Graph, Key, Node
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 
 NONE: Final = -1
@@ -17,10 +19,10 @@ class Pairs:
 
     `after[a]` is the partner of node a in the second graph, `before[b]` that of node b in the first; NONE if unpaired.
     `found` has the pairs in the order found. `one` and `two` are the graphs in use, `plain` the original, unflattened
-    ones.
+    ones. `elements` pairs the elements of tuples, given the pairs found so far.
     """
 
-    __slots__ = ("_bags", "after", "before", "found", "one", "plain", "two")
+    __slots__ = ("_bags", "after", "before", "elements", "found", "one", "plain", "two")
 
     def __init__(self, one: Graph, two: Graph) -> None:
         self.one = one
@@ -29,6 +31,7 @@ class Pairs:
         self.after: list[Node] = [NONE] * len(one.nodes)
         self.before: list[Node] = [NONE] * len(two.nodes)
         self.found: list[tuple[Node, Node]] = []
+        self.elements = ElementPairs(one, two, self.after, self.before)
         self._bags: dict[Computation, Counter[Key]] = {}
 
     @property
@@ -61,6 +64,36 @@ class Pairs:
     def same_value(self, a: Node, b: Node) -> bool:
         """Whether two operands are a pair, or compute the same from the same parameters."""
         return self.after[a] == b or 0 <= self.one.comparable[a] == self.two.comparable[b]
+
+    def shifted_elements(self, a: Node, b: Node) -> ElementMap | None:
+        """Elements of two tuple instructions if they are not the same at the same indices, else None."""
+        if self.one.nodes[a].opcode != opcodes.TUPLE or self.two.nodes[b].opcode != opcodes.TUPLE:
+            return None
+        elements = self.elements.of(a, b)
+        return None if elements.is_identity else elements
+
+    def operand_pairs(self, a: Node, b: Node) -> Iterable[tuple[Node, Node]]:
+        """Operands at the same positions; those of tuples at corresponding ones."""
+        ones, twos = self.one.operands[a], self.two.operands[b]
+        if (elements := self.shifted_elements(a, b)) is None:
+            return zip(ones, twos, strict=False)
+        return [(ones[i], twos[j]) for i, j in enumerate(elements.after) if j >= 0]
+
+    def operand_at(self, user: Node, position: int) -> Node:
+        """Operand of the partner of `user` at the position that corresponds to one of `user`; NONE if it has none."""
+        other = self.after[user]
+        if (elements := self.shifted_elements(user, other)) is not None:
+            position = elements.new_index(position)
+        operands = self.two.operands[other]
+        return operands[position] if 0 <= position < len(operands) else NONE
+
+    def is_same_element(self, a: Node, b: Node) -> bool:
+        """Whether two nodes whose operands are paired take the same element of these; True if they take none."""
+        i, j = self.one.tuple_index[a], self.two.tuple_index[b]
+        ones, twos = self.plain[0].operands[a], self.plain[1].operands[b]
+        if i < 0 or j < 0 or not ones or not twos:
+            return i < 0 and j < 0
+        return self.elements.of(ones[0], twos[0]).new_index(i) == j
 
     def have_same_name(self, a: Node, b: Node) -> bool:
         """Whether two nodes have the same name, which decides only between equal candidates."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from hlo_cli.analysis.matching.content import op_name_in
 from hlo_cli.analysis.matching.graph import CONTENT, LEVELS, Node
-from hlo_cli.analysis.matching.pairs import Pairs
+from hlo_cli.analysis.matching.pairs import NONE, Pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.shape import ArrayShape
@@ -117,13 +117,8 @@ class MatchPropagation:
     def similarity(self, a: Node, b: Node) -> Similarity:
         """Similarity of two unpaired nodes under the current pairs."""
         pairs = self._pairs
-        agreeing = differing = 0
         ones, twos = pairs.one.operands[a], pairs.two.operands[b]
-        for x, y in zip(ones, twos, strict=False):
-            if pairs.same_value(x, y):
-                agreeing += 1
-            elif pairs.after[x] >= 0 and pairs.before[y] >= 0:
-                differing += 1
+        agreeing, differing = self._operands_in_common(a, b)
         taken = agreeing / max(len(ones), len(twos)) if ones or twos else 1.0
         used, not_used = self._users_in_common(a, b)
         users = used / max(len(pairs.one.users[a]), len(pairs.two.users[b]), 1)
@@ -136,6 +131,26 @@ class MatchPropagation:
         score += _SAME_OP_NAME * (content > LEVELS or self._have_same_op_name(a, b))
         score += _SAME_NAME * pairs.have_same_name(a, b)
         return Similarity(content, agreeing, used, differing + not_used, score)
+
+    def _operands_in_common(self, a: Node, b: Node) -> tuple[int, int]:
+        """Number of operands of equal value at one position, and of those that are paired with others.
+
+        Positions do not count in tuples, whose elements shift; a tuple element differs if it is another one.
+        """
+        pairs = self._pairs
+        ones, twos = pairs.one.operands[a], pairs.two.operands[b]
+        if pairs.one.nodes[a].opcode == pairs.two.nodes[b].opcode == opcodes.TUPLE and len(ones) != len(twos):
+            there = set(twos)
+            paired = [x for x in ones if pairs.after[x] >= 0]
+            agreeing = sum(pairs.after[x] in there for x in paired)
+            return agreeing, len(paired) - agreeing
+        agreeing = differing = 0
+        for x, y in zip(ones, twos, strict=False):
+            if pairs.same_value(x, y):
+                agreeing += 1
+            elif pairs.after[x] >= 0 and pairs.before[y] >= 0:
+                differing += 1
+        return (0, 1) if agreeing and not pairs.is_same_element(a, b) else (agreeing, differing)
 
     def _content_score(self, a: Node, b: Node) -> int:
         """Score of equal content: 5 to 2 for the most detailed level at which the keys agree, 1 for the opcode, else
@@ -171,19 +186,15 @@ class MatchPropagation:
         pairs = self._pairs
         common = different = 0
         for user, position in pairs.one.users[a][:_MAX_USERS]:
-            other = pairs.after[user]
-            if other < 0:
+            if pairs.after[user] < 0:
                 continue
-            operands = pairs.two.operands[other]
-            if position < len(operands) and operands[position] == b:
-                common += 1
-            elif position < len(operands) and pairs.before[operands[position]] >= 0:
-                different += 1
+            operand = pairs.operand_at(user, position)
+            common += operand == b
+            different += operand not in (b, NONE) and pairs.before[operand] >= 0
         return common, different
 
     def _add_neighbors(self, a: Node, b: Node) -> None:
-        pairs = self._pairs
-        for x, y in zip(pairs.one.operands[a], pairs.two.operands[b], strict=False):
+        for x, y in self._pairs.operand_pairs(a, b):
             self.add_candidate(x, y)
         for x, y in self._free_users(a, b):
             self.add_candidate(x, y)

@@ -8,37 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cached_property
-from math import inf
 from typing import Final
 
-from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.partly_known import AtLeast, within
-from hlo_cli.analysis.query.fields import NUMBERS, Fields, FieldValue, Kind, Predicate
-from hlo_cli.analysis.query.logical_operations import LogicalOperation, logical_operations, operation_fields
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.partly_known import ranges_compared
+from hlo_cli.analysis.query.fields import Kind, Predicate
+from hlo_cli.analysis.query.ineffective import Caution, cautions_of
+from hlo_cli.analysis.query.logical_operations import LogicalOperation, operation_fields
 from hlo_cli.analysis.query.lowered_forms import LoweredForm, lowered_forms
+from hlo_cli.analysis.query.measurements import Measurement, Measurer, Part, SkippedError
 from hlo_cli.analysis.query.patterns import call_matcher
+from hlo_cli.analysis.query.term_units import check_units_of
+from hlo_cli.analysis.query.unmatched import unmatched_conditions
 from hlo_cli.analysis.query.where import predicate
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.assertion import Expectation, Quantity
-from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.memory_space import space_number
+from hlo_cli.ir.assertion import Expectation, Limit, Quantity, Term, quantities_in
+from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.where import Both, Call, Comparison, Flag, Where
+from hlo_cli.ir.where import Both, Call, Comparison, Flag, Number, Where
 from hlo_cli.source import HloError, Source
 
 _TRUE_FOR_EMPTY: Final = ("<", "<=", "!=")
 """Operators with which the maximum of no values passes."""
-_UNITS: Final[dict[Kind, str]] = {"bytes": "bytes", "share": "percent"}
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Counted instruction and its value; None if it counts as one."""
-
-    instruction: Instruction
-    value: int | float | None
+_TRUE_FOR_EQUAL: Final = ("<=", ">=", "==")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +39,10 @@ class AssertionResult:
 
     - `is_met` is None if it was skipped or depends on an unknown cost; `remark` is the reason.
     - `found` is the measured value as far as known, None for the maximum of no values; `kind` is its kind.
-    - `parts` are the counted instructions, largest first, else in the order of the text.
-    - `lowered_forms` are named opcodes that the module has in another form.
+    - `limit` is the value that it was compared with, None if there is none.
+    - `parts` are the counted instructions with values of `parts_kind`, largest first, else in the order of the text.
+    - `lowered_forms` are named opcodes that the module has in another form; `cautions` other reasons why the assertion
+      cannot fail. `unmatched` are parts of its conditions that no operation meets, if it passed.
     """
 
     expectation: Expectation
@@ -58,6 +52,19 @@ class AssertionResult:
     parts: tuple[Part, ...] = ()
     remark: str = ""
     lowered_forms: tuple[LoweredForm, ...] = ()
+    limit: int | float | None = None
+    parts_kind: Kind = "count"
+    cautions: tuple[Caution, ...] = ()
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def has_computed_limit(self) -> bool:
+        """Whether the limit is not just a number in the assertion."""
+        return self.limit is not None and not isinstance(self.expectation.limit, Number)
+
+
+GoldenValues = Mapping[int, Measurement]
+"""Values of the left sides of assertions in the golden module, by the index of the assertion."""
 
 
 def check_assertions(
@@ -66,8 +73,11 @@ def check_assertions(
     *,
     attributes: Collection[str] = (),
     memory: Callable[[], MemoryAnalysis],
+    golden: GoldenValues | None = None,
 ) -> tuple[AssertionResult, ...]:
     """Evaluates the assertions whose sections match the module; `memory` is called only if required.
+
+    `golden` holds the values that `golden_values` returned for the golden module, None if there is no such module.
 
     >>> from hlo_cli import memory_analysis, parse_module
     >>> from hlo_cli.source import Source
@@ -78,7 +88,39 @@ def check_assertions(
     [(False, 1), (True, 8)]
     """
     evaluator = _Evaluator(module, attributes, memory)
-    return tuple(evaluator(each) for each in expectations if evaluator.applies(each))
+    return tuple(
+        evaluator(each, None if golden is None else golden.get(number))
+        for number, each in enumerate(expectations)
+        if evaluator.applies(each)
+    )
+
+
+def golden_values(
+    module: Module,
+    expectations: Iterable[Expectation],
+    *,
+    attributes: Collection[str] = (),
+    memory: Callable[[], MemoryAnalysis],
+) -> GoldenValues:
+    """Measures the quantities that assertions compare with those of this module; those without a value are omitted.
+
+    >>> from hlo_cli import memory_analysis, parse_module
+    >>> from hlo_cli.source import Source
+    >>> from hlo_cli.syntax.queries.assertions import read_expectations
+    >>> module = parse_module("r = f32[2] negate(f32[2] p)")
+    >>> stated = read_expectations(Source("e.toml", 'expect = ["none(fused)", "sum(padded_bytes) <= golden"]'))
+    >>> {at: each.found for at, each in golden_values(module, stated, memory=lambda: memory_analysis(module)).items()}
+    {1: 16}
+    """
+    measurer = Measurer(module, attributes, memory)
+    found: dict[int, Measurement] = {}
+    for number, each in enumerate(expectations):
+        if each.uses_golden and not module.errors:
+            try:
+                found[number] = replace(measurer.measure(each.quantity), parts=())
+            except (SkippedError, HloError):
+                continue
+    return found
 
 
 def check_expectation(expectation: Expectation, attributes: Collection[str]) -> None:
@@ -92,10 +134,13 @@ def check_expectation(expectation: Expectation, attributes: Collection[str]) -> 
         ...
     hlo_cli.source.HloError: 1:5: error: 'opcode' is not numeric
     """
+    quantities = tuple(quantities_in(expectation.quantity))
+    if not quantities:
+        span, source = expectation.quantity.span, Source("", expectation.text)
+        raise HloError("no quantity to measure", span, source=source, hint="for example, count(opcode == copy) <= 3")
     nothing = Computation("", is_entry=True)
     fields = operation_fields(Module("", (nothing,), nothing, Source("", "")), attributes)
-    if expectation.quantity.function != "max_peak":
-        _measure_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
+    check_units_of(expectation, replace(fields, functions=dict.fromkeys(fields.functions, _match_nothing)))
 
 
 def _match_nothing(where: Where, call: Call) -> Predicate[LogicalOperation]:
@@ -104,169 +149,77 @@ def _match_nothing(where: Where, call: Call) -> Predicate[LogicalOperation]:
     return lambda each: False
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """Predicate for the operations that count, and the value of each."""
-
-    matches: Predicate[LogicalOperation]
-    value: Callable[[LogicalOperation], int | float | AtLeast | None]
-    kind: Kind = "count"
-
-
-def _measure_of(expectation: Expectation, fields: Fields[LogicalOperation]) -> _Measure:
-    quantity, limit = expectation.quantity, expectation.limit
-    where, asked = quantity.where, quantity.field
-    matches = predicate(where, fields)
-    if asked is None:
-        if limit.unit:
-            raise where.error(f"expected a number of operations, found {limit.text}", limit.span)
-        return _Measure(matches, lambda each: None)
-    reader = fields.find(where, asked)
-    if reader.kind not in (*NUMBERS, "names"):
-        hint = "use padded_bytes, bytes, flops, elements, or users; see `hlo help where` for all fields"
-        raise where.error(f"'{asked}' is not numeric", asked.span, hint)
-    if limit.unit and limit.unit != _UNITS.get(reader.kind):
-        raise where.error(f"wrong unit for {asked}: {limit.text}", limit.span)
-    return _Measure(matches, lambda each: _number(reader.read(each)), reader.kind)
-
-
-def _number(value: FieldValue) -> int | float | AtLeast | None:
-    """Field value as a number: of a list of names, its length."""
-    if isinstance(value, tuple):
-        return len(value)
-    return value if isinstance(value, int | float | AtLeast) else None
-
-
-def _range(function: str, found: int | float | None, unknown_count: int) -> tuple[float, float]:
-    """Bounds of a quantity if `unknown_count` operations may count, or have at least a known value."""
-    match function:
-        case "min":
-            return -inf, inf
-        case "sum" | "max":
-            return -inf if found is None else found, inf
-        case _:
-            return found or 0, (found or 0) + unknown_count
-
-
 class _Evaluator:
-    """Evaluates assertions on one module; operations and memory are computed on first use."""
+    """Evaluates assertions on one module."""
 
     def __init__(self, module: Module, attributes: Collection[str], memory: Callable[[], MemoryAnalysis]) -> None:
         self._module = module
-        self._attributes = attributes
-        self._memory = memory
-
-    @cached_property
-    def _target(self) -> str | None:
-        return target_of(self._module)
-
-    @cached_property
-    def _operations(self) -> tuple[LogicalOperation, ...]:
-        return logical_operations(self._module)
-
-    @cached_property
-    def _fields(self) -> Fields[LogicalOperation]:
-        return operation_fields(self._module, self._attributes)
-
-    @cached_property
-    def _spaces(self) -> Mapping[int, MemorySpaceUsage]:
-        return {space.number: space for space in self._memory().spaces}
+        self._measurer = Measurer(module, attributes, memory)
 
     def applies(self, expectation: Expectation) -> bool:
         """Whether the module matches all sections of an assertion."""
-        names = {"module": self._module.name, "target": self._target or ""}
-        return all(fnmatchcase(names[section.kind], section.pattern) for section in expectation.sections)
+        return all(
+            fnmatchcase(self._module.name if section.kind == "module" else self._measurer.target or "", section.pattern)
+            for section in expectation.sections
+        )
 
-    def __call__(self, expectation: Expectation) -> AssertionResult:
+    def __call__(self, expectation: Expectation, golden: Measurement | None) -> AssertionResult:
+        if golden is None and expectation.uses_golden:
+            return AssertionResult(expectation, None, remark="the golden dump has no value for this module")
         if self._module.errors:
             return AssertionResult(expectation, False, remark="could not be evaluated: the text has errors")
         try:
-            if expectation.quantity.function == "max_peak":
-                return self._peak(expectation)
-            lowered = lowered_forms(self._module, expectation.quantity.where)
-            return replace(self._measure_operations(expectation), lowered_forms=lowered)
+            result = self._evaluate(expectation, golden)
+            wheres = [each.where for term in _sides(expectation) for each in quantities_in(term)]
+            lowered = dict.fromkeys(form for where in wheres for form in lowered_forms(self._module, where))
+            cautions = cautions_of(self._module, expectation, self._measurer.fields)
+            unmatched = unmatched_conditions(expectation, self._measurer) if result.is_met else ()
+            return replace(result, lowered_forms=tuple(lowered), cautions=cautions, unmatched=unmatched)
+        except SkippedError as skipped:
+            return AssertionResult(expectation, None, remark=str(skipped))
         except HloError as error:
             return AssertionResult(expectation, False, remark=f"could not be evaluated: {error.diagnostic.message}")
 
-    def _peak(self, expectation: Expectation) -> AssertionResult:
-        space = expectation.quantity.space
-        number = space_number(space, self._target)
-        if number is None:
-            why = (
-                f"{self._target.upper()} has no {space.upper()} memory"
-                if self._target
-                else "the module is not compiled for a target"
-            )
-            return AssertionResult(expectation, None, remark=why)
-        found = self._spaces.get(number)
-        if found is None:
-            return self._evaluate(expectation, 0, "bytes", ())
-        parts = (Part(value.instruction, value.padded_bytes) for value in found.live_at(found.peak))
-        return self._evaluate(expectation, found.peak_bytes, "bytes", tuple(parts))
+    def _evaluate(self, expectation: Expectation, golden: Measurement | None) -> AssertionResult:
+        left = self._measurer.measure(expectation.quantity)
+        right = self._measurer.measure(expectation.limit, golden)
+        result = AssertionResult(
+            expectation,
+            _is_met(expectation.operator, left, right),
+            left.found,
+            left.unit.kind,
+            left.parts,
+            limit=right.found,
+            parts_kind=left.parts_unit.kind,
+        )
+        if result.is_met is None:
+            number = left.unknown_count + right.unknown_count
+            who = "1 operation" if number == 1 else f"{number:,} operations"
+            return replace(result, remark=f"could not be evaluated: unknown cost of {who}")
+        near = "" if result.is_met or left.parts else self._near_misses(expectation.quantity)
+        return replace(result, remark=near)
 
-    def _measure_operations(self, expectation: Expectation) -> AssertionResult:
-        measure = _measure_of(expectation, self._fields)
-        counted: list[LogicalOperation] = []
-        unknown_count = 0
-        for each in self._operations:
-            matches = measure.matches(each)
-            unknown_count += matches is None
-            if matches:
-                counted.append(each)
-        parts: list[Part] = []
-        for each in counted:
-            value = measure.value(each)
-            if isinstance(value, AtLeast):
-                unknown_count += 1
-                value = round(value.number)
-            parts.append(Part(each.instruction, value))
-        values = [part.value for part in parts if part.value is not None]
-        found: int | float | None = len(parts)
-        match expectation.quantity.function:
-            case "sum":
-                found = sum(values)
-            case "max":
-                found = max(values, default=None)
-            case "min":
-                found = min(values, default=None)
-        direction = 1 if expectation.quantity.function == "min" else -1
-        parts.sort(key=lambda part: direction * (part.value or 0))
-        return self._evaluate(expectation, found, measure.kind, tuple(parts), unknown_count=unknown_count)
-
-    def _evaluate(
-        self,
-        expectation: Expectation,
-        found: int | float | None,
-        kind: Kind,
-        parts: tuple[Part, ...],
-        *,
-        unknown_count: int = 0,
-    ) -> AssertionResult:
-        limit, sign = expectation.limit.value, expectation.operator
-        if unknown_count:
-            low, high = _range(expectation.quantity.function, found, unknown_count)
-            is_met = within(sign, low, high, limit)
-        else:
-            is_met = sign in _TRUE_FOR_EMPTY if found is None else within(sign, found, found, limit)
-        if is_met is None:
-            who = "1 operation" if unknown_count == 1 else f"{unknown_count:,} operations"
-            return AssertionResult(
-                expectation, None, found, kind, parts, f"could not be evaluated: unknown cost of {who}"
-            )
-        remark = "" if is_met or parts else self._near_misses(expectation.quantity)
-        return AssertionResult(expectation, is_met, found, kind, parts, remark)
-
-    def _near_misses(self, quantity: Quantity) -> str:
+    def _near_misses(self, quantity: Term) -> str:
         """For conditions joined by `and` that never hold together: how often each holds."""
-        where = quantity.where
-        if not isinstance(where.condition, Both) or quantity.function == "max_peak":
+        if not isinstance(quantity, Quantity) or not isinstance(quantity.where.condition, Both):
             return ""
+        where = quantity.where
         counts_by_part: list[str] = []
-        for part in where.condition.parts:
+        for part in quantity.where.condition.parts:
             if not isinstance(part, Comparison | Flag):
                 return ""
             span = part.span if isinstance(part, Comparison) else part.field.span
-            test = predicate(replace(where, condition=part), self._fields)
-            number = sum(test(each) is True for each in self._operations)
+            test = predicate(replace(where, condition=part), self._measurer.fields)
+            number = sum(test(each) is True for each in self._measurer.operations)
             counts_by_part.append(f"{number:,} with {where.source.slice(span)}")
         return ", ".join(counts_by_part)
+
+
+def _sides(expectation: Expectation) -> tuple[Term, Term]:
+    return expectation.quantity, expectation.limit
+
+
+def _is_met(sign: Limit, left: Measurement, right: Measurement) -> bool | None:
+    if left.found is None and left.is_exact:  # the maximum of no values
+        return sign in (_TRUE_FOR_EQUAL if right.found is None and right.is_exact else _TRUE_FOR_EMPTY)
+    return ranges_compared(sign, (left.low, left.high), (right.low, right.high))

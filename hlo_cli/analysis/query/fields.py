@@ -17,6 +17,8 @@ FieldValue: TypeAlias = "str | int | float | bool | tuple[str, ...] | AtLeast | 
 Predicate = Callable[[T], "bool | None"]
 """Test of an object; None if the result is unknown."""
 
+PLURALS: Final = {f"{name}s": name for name in ("kernel", "product", "convolution", "collective", "host_transfer")}
+"""Flags that can be written in the plural, as in `count(kernels)`."""
 NUMBERS: Final = ("count", "bytes", "share")
 
 
@@ -49,7 +51,8 @@ class Fields(Generic[T]):
     def find(self, where: Where, asked: Field) -> Reader[T]:
         """Reader of a field; HloError with the nearest name if there is none."""
         if asked.place is None:
-            if (reader := self.readers.get(asked.name) or self.attribute(asked.name)) is not None:
+            name = PLURALS.get(asked.name, asked.name)
+            if (reader := self.readers.get(name) or self.attribute(asked.name)) is not None:
                 return reader
         elif (taken := self.places.get(asked.name)) is not None:
             if (reader := taken(asked.place)) is not None:

@@ -80,6 +80,7 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
     read_kernel = instruction_fields(module).readers["kernel"].read
     own: dict[str, Reader[LogicalOperation]] = {
         "opcode": Reader("text", lambda each: each.opcode, check_operation_opcode),
+        "collective": Reader("flag", lambda each: each.opcode in COLLECTIVES),
         "async": Reader("flag", lambda each: each.is_async),
         "fusion": Reader("names", _names_of_fusion),
         "op_name": Reader("text", lambda each: _op_name(each.instruction) or _op_name(each.performed)),

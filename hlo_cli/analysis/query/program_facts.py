@@ -24,7 +24,7 @@ from hlo_cli.ir.attributes.window import Window
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import HOST_FEEDS
+from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.where import Call, Where
 from hlo_cli.source import did_you_mean, nearest
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 
 _HOST_CALLS: Final = ("MoveToHost", "MoveToDevice", "annotate_device_placement", "HostExecute")
-_RECOMPUTED: Final = "rematted_computation"
-"""Scope in the op_name of what jax.checkpoint computes again."""
+_RECOMPUTED: Final = re.compile(r"(?:^|/)rematted_computation/")
+"""Scope in the op_name of what jax.checkpoint computes again, as in `IsFrameworkRematerialization` of XLA."""
 _REMATERIALIZED: Final = re.compile(r"\.remat(?:[0-9_.]|$)")
 """Suffix of names that hlo_rematerialization.cc makes, such as `.remat`, `.remat2`, and `.remat_compressed`."""
 
@@ -51,6 +51,7 @@ class ProgramFacts:
         return {
             "product": ("flag", is_matmul),
             "convolution": ("flag", is_convolution),
+            "collective": ("flag", lambda i: i.opcode.removesuffix("-start") in COLLECTIVES),
             "kernel": ("flag", lambda i: i in self._kernels),
             "library": ("flag", self._is_library),
             "donated": ("flag", lambda i: i in self._donated),
@@ -210,7 +211,10 @@ def is_rematerialized(instruction: Instruction) -> bool:
     >>> is_rematerialized(parse_module("fusion.3.remat2 = f32[2] negate(f32[2] p)").entry.root)
     True
     """
-    return _REMATERIALIZED.search(instruction.name) is not None or _RECOMPUTED in instruction.metadata.op_name
+    if _REMATERIALIZED.search(instruction.name):
+        return True
+    op_name = instruction.metadata.op_name
+    return "remat" in op_name and _RECOMPUTED.search(op_name) is not None
 
 
 def has_host_memory(shape: Shape) -> bool:

@@ -147,7 +147,7 @@ def _test(where: Where, comparison: Comparison, kind: Kind, value: Number | Text
     if sign in ("<", "<=", ">", ">="):
         unknown = kind in (*NUMBERS, "names", "attribute")
         message = f"'{value.text}' is not a number" if unknown else f"{sign} needs a number"
-        raise _kind_error(where, comparison, kind, message)
+        raise _kind_error(where, comparison, kind, message, _spaces_hint(value) if unknown else None)
     return _text_test(where, comparison, kind, value)
 
 
@@ -190,6 +190,12 @@ def _text_test(where: Where, comparison: Comparison, kind: Kind, text: Text) -> 
     if kind in ("name", "names", "attribute"):
         wanted = wanted.removeprefix("%")
     return _each(kind, lambda value: value == wanted)
+
+
+def _spaces_hint(text: Text) -> str | None:
+    """Hint for a word that may be meant as arithmetic."""
+    is_arithmetic = not text.is_quoted and any(mark in text.text for mark in "*/+-")
+    return "write spaces around operators" if is_arithmetic else None
 
 
 def _each(kind: Kind, test: Callable[[str], bool]) -> Test:

@@ -11,6 +11,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.instruction_facts import Function, InstructionFacts, ReadFact, attribute_reader
+from hlo_cli.analysis.query.origin_facts import OriginFacts
 from hlo_cli.analysis.query.program_facts import ProgramFacts
 from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
@@ -61,7 +62,7 @@ def value_fields(module: Module, attributes: Collection[str] = ()) -> Fields[Val
         "space": Reader("count", lambda value: value.shape.memory_space),
         "space_name": Reader("text", lambda value: space_name(value.shape.memory_space, target)),
     }
-    return replace(fields, readers={**fields.readers, **own})
+    return replace(fields, readers={**fields.readers, **own, **OriginFacts(module).value_readers()})
 
 
 def row_fields(kinds: Mapping[str, Kind], opcodes: Collection[str] = ()) -> Fields[Sequence[FieldValue]]:
@@ -94,7 +95,7 @@ def fields_of(
     >>> fields.readers["opcode"].read(module.entry)
     'negate'
     """
-    facts, meanings = InstructionFacts(module), ProgramFacts(module)
+    facts, meanings, origins = InstructionFacts(module), ProgramFacts(module), OriginFacts(module)
 
     def lifted(kind: Kind, read: ReadFact) -> Reader[T]:
         return Reader(kind, lambda thing: read(instruction_of(thing)))
@@ -110,7 +111,8 @@ def fields_of(
 
         return lift
 
-    readers = {name: lifted(kind, read) for name, (kind, read) in (facts.readers() | meanings.readers()).items()}
+    found = facts.readers() | meanings.readers() | origins.readers()
+    readers = {name: lifted(kind, read) for name, (kind, read) in found.items()}
     readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(
         {**readers, **shape_fields(instruction_of, shape_of)},

@@ -6,28 +6,33 @@ from collections import Counter
 from typing import Final
 
 from hlo_cli.analysis.dataflow.values import sequentially_executed
-from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.program import Program
-from hlo_cli.analysis.statements.statement import CompilationChange
+from hlo_cli.analysis.statements.entry import DONATION
+from hlo_cli.analysis.statements.evidence import Draft, Evidence
+from hlo_cli.analysis.statements.operations import OPERATIONS
+from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS
+from hlo_cli.analysis.statements.statement import CompilationChange, Sameness
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NO_KERNELS
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 
 COMPILATION: Final = 70
 """Rank of the draft."""
-_MIN_ROWS: Final = 2
+_MIN_ROWS: Final = 5
+_COMPILED: Final = frozenset(("shape", "fusion", "computation"))
+_MAX_SHARE: Final = 0.1
+_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls", "output_to_operand_aliasing", "index"}
 _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 
 
-def find_compilation(evidence: Evidence, old: Program, new: Program) -> None:
+def find_compilation(evidence: Evidence) -> None:
     """A draft for what a compiler did: the rest of what only one module has, and the operations in other fusions."""
-    if not (old.is_compiled and new.is_compiled):
-        return
     rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
     rows = [(row, at) for row, at, _, _ in evidence.open_changes("fusion", "computation")]
-    if len(rest) + len({row for row, _ in rows}) < _MIN_ROWS:
+    total = len(rest) + len({row for row, _ in rows})
+    if total < _MIN_ROWS:
         return
     kernels = _kernels(evidence.diff.before), _kernels(evidence.diff.after)
     changed = sorted(
@@ -36,13 +41,42 @@ def find_compilation(evidence: Evidence, old: Program, new: Program) -> None:
     )
     statement = CompilationChange(
         tuple(each for each in changed if each[1] != each[2]),
-        not any(draft.rank < COMPILATION for draft in evidence.drafts),
-        len(rest) + len({row for row, _ in rows}),
+        _sameness(evidence, total),
+        total,
     )
     draft = evidence.draft(COMPILATION, statement)
     evidence.claim(draft, rest)
     for row, at in rows:
         evidence.claim_change(draft, row, at)
+    _claim_shapes(evidence, draft)
+
+
+def _sameness(evidence: Evidence, rows: int) -> Sameness:
+    """Whether the program is the same: there are no other causes, or what they explain is little beside this."""
+    if not evidence.drafts:
+        return "same"
+    if any(draft.rank < OPERATIONS or draft.rank == DONATION for draft in evidence.drafts):
+        return "other"
+    return "nearly" if len(evidence.owner) <= _MAX_SHARE * rows else "other"
+
+
+def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
+    """Arrays with the same elements in other dimensions, their dimension numbers, and the operands of other fusions."""
+    for row, at, each, _ in evidence.open_changes("shape"):
+        if _elements(each.before.shape) == _elements(each.after.shape):
+            evidence.claim_change(draft, row, at)
+    for row, at, each, change in evidence.open_changes("attributes", "operands", "backend_config", "layout", "tiling"):
+        owners = zip(each.changes, evidence.claims[row], strict=True)
+        kinds = {other.kind for other, owner in owners if owner is not None}
+        if kinds & _COMPILED and (change.kind != "attributes" or change.name in _FOLLOWING):
+            evidence.claim_change(draft, row, at)
+
+
+def _elements(shape: Shape) -> tuple[str, int] | Shape:
+    """The type and number of elements of an array; all tuples are alike, whose elements have rows of their own."""
+    if isinstance(shape, ArrayShape):
+        return str(shape.element_type), shape.elements
+    return ("tuple", 0) if isinstance(shape, TupleShape) else shape
 
 
 def _kernels(module: Module) -> Counter[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.analysis.statements.neighbors import Neighbors
 from hlo_cli.analysis.statements.statement import Fold, Statement
 from hlo_cli.ir.instruction import Instruction
 
@@ -37,6 +38,7 @@ class Evidence:
         self.owner: dict[Instruction, Draft] = {}
         self.added = frozenset(comparison.added)
         self.removed = frozenset(comparison.removed)
+        self._neighbors: dict[bool, Neighbors] = {}
         self.header = {change.name: change for change in comparison.header}
         """The fields of the header that no draft explains."""
 
@@ -51,6 +53,19 @@ class Evidence:
     def unowned(self, *, is_added: bool) -> list[Instruction]:
         """The instructions of one module only that no draft has claimed."""
         return [each for each in self.alone(is_added=is_added) if each not in self.owner]
+
+    def neighbors(self, *, is_added: bool) -> Neighbors:
+        """The neighbors among the instructions of one module only."""
+        if is_added not in self._neighbors:
+            module = self.diff.after if is_added else self.diff.before
+            self._neighbors[is_added] = Neighbors(module, self.alone(is_added=is_added))
+        return self._neighbors[is_added]
+
+    def connected(
+        self, seeds: Iterable[Instruction], follows: Callable[[Instruction], bool], *, is_added: bool
+    ) -> list[Instruction]:
+        """The seeds, and the unclaimed neighbors that follow from them, near and far."""
+        return self.neighbors(is_added=is_added).connected(seeds, lambda each: each not in self.owner and follows(each))
 
     def open_changes(self, *kinds: str) -> Iterator[tuple[int, int, Changed, Change]]:
         """Yields the row and position of each unclaimed change of these kinds, with the pair and the change."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from hlo_cli.analysis.origin.scopes import generalize, scope_of
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.neighbors import connected, signature
+from hlo_cli.analysis.statements.neighbors import signature
 from hlo_cli.analysis.statements.statement import LayerChange
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -122,7 +122,7 @@ def _draft(
     if not seeds:
         return
     known = {signature(each) for each in (evidence.diff.before if is_added else evidence.diff.after).instructions}
-    rows = connected(seeds, alone, lambda each: signature(each) in known or not op_name_of(each))
+    rows = evidence.connected(seeds, lambda each: signature(each) in known or not op_name_of(each), is_added=is_added)
     sizes = two.instructions[family]
     like = min(
         (number for number in one.instructions[family]),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.statements.evidence import Evidence
+from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
-from hlo_cli.analysis.statements.neighbors import connected
 from hlo_cli.analysis.statements.program import Program
-from hlo_cli.analysis.statements.shapes import ShapeChanges
+from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS, ShapeChanges
 from hlo_cli.analysis.statements.statement import LoopChange, TripCountChange
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import ArrayShape
 
 TRIPS, LOOPS = 5, 8
 """Ranks of the drafts."""
@@ -49,7 +49,7 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
     """A draft for the loops that were added and for those that were removed, with what took their place."""
     for is_added in (True, False):
         alone = evidence.unowned(is_added=is_added)
-        loops = [each for each in alone if each.opcode == opcodes.WHILE]
+        loops = [each for each in alone if each.opcode == opcodes.WHILE and _is_written(each, old, new)]
         if not loops:
             continue
         among = frozenset(alone)
@@ -57,7 +57,7 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
         if len(inside) < _MIN_INSIDE:
             continue
         program, others = (new, old) if is_added else (old, new)
-        rows = connected([*loops, *inside], alone, lambda each: not op_name_of(each) or "/while" in op_name_of(each))
+        rows = evidence.connected([*loops, *inside], _is_of_loop, is_added=is_added)
         keys = {program.key(name)[1] for each in inside if (name := op_name_of(each))}
         instead = [
             each
@@ -72,9 +72,31 @@ def find_loops(evidence: Evidence, old: Program, new: Program) -> None:
             len(instead),
         )
         draft = evidence.draft(LOOPS, statement)
+        _claim_stacked(evidence, draft, statement.trips)
         evidence.claim(draft, rows)
-        rest = evidence.unowned(is_added=not is_added)
-        evidence.claim(draft, connected(instead, rest, lambda each: not op_name_of(each)))
+        evidence.claim(draft, evidence.connected(instead, lambda each: not op_name_of(each), is_added=not is_added))
+
+
+def _is_of_loop(instruction: Instruction) -> bool:
+    return not (op_name := op_name_of(instruction)) or "/while" in op_name
+
+
+def _claim_stacked(evidence: Evidence, draft: Draft, trips: Sequence[int]) -> None:
+    """Arrays of all iterations in place of those of one."""
+    for row, at, each, _ in evidence.open_changes("shape"):
+        one, two = each.before.shape, each.after.shape
+        if isinstance(one, ArrayShape) and isinstance(two, ArrayShape):
+            small, large = sorted((one.dimensions, two.dimensions), key=len)
+            if large[1:] == small and large[:1] and large[0] in trips:
+                evidence.claim_change(draft, row, at)
+                for other, change in enumerate(each.changes):
+                    if change.kind == "sharding" or change.name in ("frontend_attributes", *DIMENSION_NUMBERS):
+                        evidence.claim_change(draft, row, other)
+
+
+def _is_written(loop: Instruction, old: Program, new: Program) -> bool:
+    """Whether the user's program has the loop; compilers make loops of scatters and sorts."""
+    return not (old.is_compiled or new.is_compiled) or "while" in op_name_of(loop).rpartition("/")[2]
 
 
 def _loops(computations: Sequence[Computation]) -> Iterator[Instruction]:

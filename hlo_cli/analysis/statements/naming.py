@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Evidence
-from hlo_cli.analysis.statements.statement import HeaderChange, MetadataChange, Substitution
+from hlo_cli.analysis.statements.statement import HeaderChange, MetadataChange, MetadataKind, Substitution
 
 NAMES, SOURCE, HEADER = 80, 85, 90
 """Ranks of the drafts."""
+_MIN_SHARE: Final = 0.2
 _FOLLOWS_ARGUMENTS: Final = (
     "entry_computation_layout",
     "allow_spmd_sharding_propagation_to_parameters",
@@ -22,21 +23,39 @@ def find_metadata(evidence: Evidence) -> None:
     """A draft for other op_names, and one for other lines of source."""
     is_whole = not evidence.drafts and not evidence.diff.added and not evidence.diff.removed
     is_whole = is_whole and all(c.kind == "metadata" for each in evidence.diff.changed for c in each.changes)
-    names = [found for found in evidence.open_changes("metadata") if found[3].name != "source"]
-    if names:
-        pairs = Counter(_difference(change.before, change.after) for _, _, _, change in names)
-        pair, number = pairs.most_common(1)[0]
-        change = Substitution(*pair) if 2 * number > len(names) else None
+    names = [found for found in evidence.open_changes("metadata") if found[3].name != "source" or is_whole]
+    if is_whole and names:
+        kinds = {"source" if change.name == "source" else "names" for _, _, _, change in names}
+        kind: MetadataKind = "metadata" if len(kinds) > 1 else "source" if "source" in kinds else "names"
+        draft = evidence.draft(NAMES, MetadataChange(kind, len(evidence.diff.changed), is_whole=True))
+        for row, at, _, _ in names:
+            evidence.claim_change(draft, row, at)
+    elif names:
+        change = common_rename(evidence)
         rows = len({row for row, _, _, _ in names})
-        draft = evidence.draft(NAMES, MetadataChange("names", rows, is_whole, change))
+        draft = evidence.draft(NAMES, MetadataChange("names", rows, is_whole=False, change=change))
         for row, at, _, _ in names:
             evidence.claim_change(draft, row, at)
     sources = [found for found in evidence.open_changes("metadata") if found[3].name == "source"]
     if sources:
         rows = len({row for row, _, _, _ in sources})
-        draft = evidence.draft(SOURCE, MetadataChange("source", rows, is_whole and not names))
+        draft = evidence.draft(SOURCE, MetadataChange("source", rows, is_whole=False))
         for row, at, _, _ in sources:
             evidence.claim_change(draft, row, at)
+
+
+def common_rename(evidence: Evidence) -> Substitution | None:
+    """What changed in the op_names of much of the module, as another version of a framework does."""
+    found = [
+        _difference(change.before, change.after)
+        for each in evidence.diff.changed
+        for change in each.changes
+        if change.name == "op_name"
+    ]
+    if not found:
+        return None
+    pair, number = Counter(found).most_common(1)[0]
+    return Substitution(*pair) if number > _MIN_SHARE * len(evidence.diff.pairs) else None
 
 
 def _difference(before: str, after: str) -> tuple[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from typing import Final
 
+from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
-from hlo_cli.analysis.statements.neighbors import Neighbors
+from hlo_cli.analysis.statements.naming import common_rename
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.statement import OperationChange
 from hlo_cli.ir import opcodes
@@ -16,33 +18,100 @@ from hlo_cli.ir.instruction import Instruction
 
 OPERATIONS: Final = 45
 """Rank of the drafts."""
-_MIN_ROWS: Final = 2
+_MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
+_MIN_SHARE: Final = 0.05
+_FOLLOWING: Final = ("shape", "operands", "fusion", "computation", "layout", "tiling", "memory_space")
+_CONVERSION: Final = "convert_element_type"
+
+Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
+"""For each scope what only the old and what only the new module has."""
 
 
-def find_operations(evidence: Evidence, old: Program, new: Program) -> None:
+def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types: bool) -> None:
     """A draft for each scope in which the program has other operations; it claims them and what belongs to them.
 
-    Before compilation every added or removed instruction is the program's. After it, only those are whose operation
-    the other module does not have.
+    Before compilation every added or removed instruction is the program's. After it, those are whose operation the
+    other module does not have, and with them the rest of their scope, if no other cause was found. With `has_types`,
+    conversions of types are no operations.
     """
-    groups: dict[str, tuple[list[Instruction], list[Instruction]]] = {}
+    is_compiled = old.is_compiled or new.is_compiled
+    is_first = not any(draft.rank < ARGUMENTS for draft in evidence.drafts)
+    groups = _groups(evidence, old, new, has_types=has_types)
+    if is_compiled and is_first and common_rename(evidence) is None:
+        _add_scopes(evidence, groups, old, new)
+    _claim_users_of_arguments(evidence, groups)
+    least = _MIN_ROWS if is_first or not is_compiled else max(_MIN_ROWS, _MIN_SHARE * _rows(evidence))
+    for scope, sides in sorted(groups.items(), key=lambda each: -len(each[1][0]) - len(each[1][1])):
+        instructions = [each for side in sides for each in side if each not in evidence.owner]
+        if len(instructions) >= least:
+            evidence.claim(evidence.draft(OPERATIONS, OperationChange(scope)), instructions)
+            _claim_changed(evidence, scope, old, new)
+    for is_added in (True, False):
+        spread(evidence, is_added=is_added, ranks=(0, OPERATIONS))
+    if not is_compiled:
+        rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+        whole = next((each for each in evidence.drafts if each.statement == OperationChange("")), None)
+        if whole is not None or len(rest) >= _MIN_ROWS:
+            evidence.claim(whole or evidence.draft(OPERATIONS, OperationChange("")), rest)
+
+
+def _rows(evidence: Evidence) -> int:
+    return len(evidence.diff.changed) + len(evidence.diff.added) + len(evidence.diff.removed)
+
+
+def _claim_changed(evidence: Evidence, scope: str, old: Program, new: Program) -> None:
+    """What became of instructions of the scope: other shapes, operands, fusions, and layouts follow from the change."""
+    if not scope:
+        return
+    draft = evidence.drafts[-1]
+    for row, at, each, _ in evidence.open_changes(*_FOLLOWING):
+        scopes = (_scope(old.key(op_name_of(each.before))[0]), _scope(new.key(op_name_of(each.after))[0]))
+        if scope in scopes and all(change.kind in (*_FOLLOWING, "metadata") for change in each.changes):
+            evidence.claim_change(draft, row, at)
+
+
+def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) -> Groups:
+    """The operations that only one of the programs has."""
+    groups: Groups = {}
     is_compiled = old.is_compiled or new.is_compiled
     for side, is_added in enumerate((False, True)):
         program, other = (new, old) if is_added else (old, new)
         for each in evidence.unowned(is_added=is_added):
-            op_name = op_name_of(each)
-            if not op_name and is_compiled:
+            if not (op_name := op_name_of(each)):
                 continue
             key = program.key(op_name)
-            if not is_compiled or key not in other.keys:
+            if not (is_compiled and (key in other.keys or (has_types and key[1] == _CONVERSION))):
                 groups.setdefault(_scope(key[0]), ([], []))[side].append(each)
-    for scope, (removed, added) in sorted(groups.items(), key=lambda each: -len(each[1][0]) - len(each[1][1])):
-        if len(removed) + len(added) < _MIN_ROWS:
+    return groups
+
+
+def _add_scopes(evidence: Evidence, groups: Groups, old: Program, new: Program) -> None:
+    """Adds what else only one module has in these scopes."""
+    for side, is_added in enumerate((False, True)):
+        program = new if is_added else old
+        for each in evidence.unowned(is_added=is_added):
+            if (op_name := op_name_of(each)) and (found := groups.get(_scope(program.key(op_name)[0]))) is not None:
+                found[side].append(each)
+    groups.update({scope: (list(dict.fromkeys(one)), list(dict.fromkeys(two))) for scope, (one, two) in groups.items()})
+
+
+def _claim_users_of_arguments(evidence: Evidence, groups: Groups) -> None:
+    """In scopes where nothing was replaced, added operations that use an added argument belong to it."""
+    for side, is_added in enumerate((False, True)):
+        alone = evidence.alone(is_added=is_added)
+        seeds = [each for each in alone if (draft := evidence.owner.get(each)) is not None and draft.rank == ARGUMENTS]
+        if not seeds:
             continue
-        evidence.claim(evidence.draft(OPERATIONS, OperationChange(scope)), (*removed, *added))
-    for is_added in (True, False):
-        spread(evidence, is_added=is_added, ranks=(OPERATIONS, OPERATIONS))
+        replaced = evidence.unowned(is_added=not is_added)
+        ours = set(evidence.unowned(is_added=is_added)) if not replaced else set()
+        ours.update(each for sides in groups.values() if not sides[1 - side] for each in sides[side])
+        rows = evidence.connected(seeds, partial(_follows, ours), is_added=is_added)
+        evidence.claim(evidence.owner[seeds[0]], rows)
+
+
+def _follows(ours: Container[Instruction], instruction: Instruction) -> bool:
+    return instruction in ours or not op_name_of(instruction)
 
 
 def _scope(scope: str) -> str:
@@ -72,7 +141,7 @@ def _word(instruction: Instruction) -> str:
 def spread(evidence: Evidence, *, is_added: bool, ranks: tuple[int, int]) -> None:
     """Gives unclaimed instructions without op_name to the draft of a neighbor, if its rank is among the ranks."""
     alone = evidence.alone(is_added=is_added)
-    neighbors = Neighbors(alone)
+    neighbors = evidence.neighbors(is_added=is_added)
     todo: Sequence[Instruction] = [
         each for each in alone if (draft := evidence.owner.get(each)) is not None and ranks[0] <= draft.rank <= ranks[1]
     ]

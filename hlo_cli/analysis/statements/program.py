@@ -10,6 +10,7 @@ from hlo_cli.analysis.statements.layers import op_name_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.lazy_regex import lazy_regex
 
 OperationKey = tuple[str, str]
 """The scope of an operation, without numbers and loops, and its name."""
@@ -17,16 +18,18 @@ OperationKey = tuple[str, str]
 _STRUCTURE: Final = frozenset(
     ("while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "branch_*_fun", "core_call")
 )
+_NUMBER: Final = lazy_regex(r"\.[0-9]+$")
 _EMPTY: Final = frozenset(("", "*"))
 
 
 def scope_in_program(op_name: str) -> str:
-    """The scope of an operation as the layers share it: without numbers, loops, and rematerialization.
+    """The scope of an operation as the layers share it: without numbers, loops, rematerialization, and einsums.
 
     >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
     'layers_*/attention'
     """
-    parts = [part for part in generalize(scope_of(op_name)).split("/") if part not in _STRUCTURE and part not in _EMPTY]
+    scope = generalize(scope_of(op_name.partition(";")[0]))
+    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY and "->" not in part]
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 
@@ -36,7 +39,8 @@ def operation_key(op_name: str) -> OperationKey:
     >>> operation_key("jit(f)/layers_0/mlp/dot_general")
     ('layers_*/mlp', 'dot_general')
     """
-    return scope_in_program(op_name), op_name.rpartition("/")[2]
+    name = op_name.rpartition("/")[2]
+    return scope_in_program(op_name), "" if "(" in name else _NUMBER.sub("", name)
 
 
 class Program:

@@ -6,7 +6,6 @@ from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
-from hlo_cli.analysis.statements.neighbors import connected
 from hlo_cli.analysis.statements.program import scopes_of
 from hlo_cli.analysis.statements.statement import RematerializationChange
 from hlo_cli.ir.instruction import Instruction
@@ -37,7 +36,7 @@ def find_rematerialization(evidence: Evidence) -> None:
         return
     statement = RematerializationChange(is_added, sum(map(_is_again, alone)), scopes_of(filter(_is_again, alone)))
     draft = evidence.draft(REMATERIALIZATION, statement)
-    evidence.claim(draft, connected(seeds, alone, lambda each: not op_name_of(each)))
+    evidence.claim(draft, evidence.connected(seeds, lambda each: not op_name_of(each), is_added=is_added))
     for row, at, _, change in evidence.open_changes("metadata"):
         words = (change.before, change.after)
         if change.name == "op_name" and any((word in words[0]) != (word in words[1]) for word in _AGAIN):

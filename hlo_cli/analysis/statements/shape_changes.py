@@ -11,10 +11,14 @@ SizePair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ShapeDelta:
-    """The sizes and the types that take the place of others in a shape."""
+    """The sizes and the types that take the place of others in a shape.
+
+    `is_rearranged` says that an array has the same sizes in another order.
+    """
 
     sizes: frozenset[SizePair]
     types: frozenset[tuple[str, str]]
+    is_rearranged: bool = False
 
 
 def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
@@ -22,7 +26,7 @@ def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
 
     >>> from hlo_cli.syntax.scanning.shapes import parse_shape
     >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("bf16[8,320]"))
-    ShapeDelta(sizes=frozenset({(256, 320)}), types=frozenset({('f32', 'bf16')}))
+    ShapeDelta(sizes=frozenset({(256, 320)}), types=frozenset({('f32', 'bf16')}), is_rearranged=False)
     >>> shape_delta(parse_shape("f32[8,256]"), parse_shape("f32[8]")) is None
     True
     """
@@ -31,6 +35,7 @@ def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
         return None
     sizes: set[SizePair] = set()
     types: set[tuple[str, str]] = set()
+    is_rearranged = False
     for (index, one), (other, two) in zip(ones, twos, strict=True):
         x, y = _array(one), _array(two)
         if index != other or (x is None) != (y is None):
@@ -39,10 +44,13 @@ def shape_delta(before: Shape, after: Shape) -> ShapeDelta | None:
             continue
         if x.rank != y.rank:
             return None
-        sizes.update((a, b) for a, b in zip(x.dimensions, y.dimensions, strict=True) if a != b)
+        if sorted(x.dimensions) == sorted(y.dimensions):
+            is_rearranged = is_rearranged or x.dimensions != y.dimensions
+        else:
+            sizes.update((a, b) for a, b in zip(x.dimensions, y.dimensions, strict=True) if a != b)
         if x.element_type is not y.element_type:
             types.add((str(x.element_type), str(y.element_type)))
-    return ShapeDelta(frozenset(sizes), frozenset(types))
+    return ShapeDelta(frozenset(sizes), frozenset(types), is_rearranged)
 
 
 def _array(leaf: Leaf) -> ArrayShape | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cache
 from typing import Final
 
-from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.arguments import argument_of, shared_label
 from hlo_cli.analysis.statements.dimension_names import dimension_name
@@ -18,13 +18,32 @@ from hlo_cli.analysis.statements.statement import DimensionChange, Substitution,
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.shape import ArrayShape
 
 SIZES: Final = 20
 TYPES: Final = 30
 """Ranks of the drafts."""
 _MIN_TYPES: Final = 3
+_MIN_SHARE: Final = 0.1
 _FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", "fusion"))
 _NARROW: Final = ("bf16", "f16", "f8")
+_ROUNDING: Final = {"bf16": 8, "f16": 11}
+"""The number of significant bits of narrow types, one more than a rounding error has zeros."""
+
+DIMENSION_NUMBERS: Final = frozenset(
+    (
+        "dimensions",
+        "lhs_batch_dims",
+        "rhs_batch_dims",
+        "lhs_contracting_dims",
+        "rhs_contracting_dims",
+        "dim_labels",
+        "window",
+        "slice",
+        "padding",
+    )
+)
+"""Attributes that number dimensions, which change with the rank."""
 
 TypePair = tuple[str, str]
 
@@ -54,7 +73,22 @@ def shape_changes_of(evidence: Evidence) -> ShapeChanges:
             if is_argument(each):
                 in_arguments.append(delta)
     found = [delta for _, delta in rows.values()]
-    return ShapeChanges(rows, Sizes(found, in_arguments), _types(found, in_arguments))
+    return ShapeChanges(
+        rows,
+        Sizes(found, in_arguments, cache(lambda: _occurrences(evidence))),
+        _types(found, in_arguments, max(len(found), len(evidence.diff.pairs))),
+    )
+
+
+def _occurrences(evidence: Evidence) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """How many paired arrays of the old and of the new module have a dimension of each size."""
+    old: Counter[int] = Counter()
+    new: Counter[int] = Counter()
+    for before, after in evidence.diff.pairs.items():
+        for counts, shape in ((old, before.shape), (new, after.shape)):
+            if isinstance(shape, ArrayShape):
+                counts.update(set(shape.dimensions))
+    return old, new
 
 
 def is_argument(each: Changed) -> bool:
@@ -62,10 +96,12 @@ def is_argument(each: Changed) -> bool:
     return all(i.opcode == opcodes.PARAMETER and i.computation.is_entry for i in (each.before, each.after))
 
 
-def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta]) -> tuple[TypePair, ...]:
+def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta], pairs: int) -> tuple[TypePair, ...]:
+    """The types that changed in several arguments, or else in much of the module."""
     counts = Counter(pair for each in deltas for pair in each.types)
     given = Counter(pair for each in arguments for pair in each.types)
-    found = [pair for pair, number in counts.items() if number >= _MIN_TYPES or (given[pair] and number > 1)]
+    least = max(_MIN_TYPES, _MIN_SHARE * pairs)
+    found = [pair for pair, number in counts.items() if number >= least or (given[pair] and number > 1)]
     return tuple(sorted(found, key=lambda pair: (-given[pair], -counts[pair], sorted(pair))))
 
 
@@ -171,7 +207,12 @@ def substitution(pair: SizePair) -> Substitution:
 def claim_shapes(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypePair, Draft]) -> None:
     """Gives the changed shapes to the drafts of their sizes and types, and what follows from them in the same rows."""
     for row, (at, delta) in changes.rows.items():
-        if not changes.sizes.explain(delta) or not delta.types <= types.keys():
+        if (
+            not (delta.sizes or delta.types)
+            or delta.is_rearranged
+            or not changes.sizes.explain(delta)
+            or not delta.types <= types.keys()
+        ):
             continue
         cause = changes.sizes.cause(delta)
         draft = changes.drafts[cause.base] if cause is not None else types[min(delta.types, key=changes.types.index)]
@@ -181,6 +222,26 @@ def claim_shapes(evidence: Evidence, changes: ShapeChanges, types: Mapping[TypeP
                 evidence.claim_change(draft, row, other)
     _claim_numbers(evidence, changes)
     _claim_types(evidence, types)
+
+
+def claim_reshaped(evidence: Evidence, changes: ShapeChanges) -> None:
+    """Arrays of another rank whose number of elements changed by the factors of sizes, and their dimension numbers."""
+    groups = changes.sizes.groups
+    if not groups:
+        return
+    for row, at, each, _ in evidence.open_changes("shape"):
+        one, two = each.before.shape, each.after.shape
+        if (
+            isinstance(one, ArrayShape)
+            and isinstance(two, ArrayShape)
+            and one.element_type is two.element_type
+            and changes.sizes.explain_elements(one.elements, two.elements)
+        ):
+            draft = changes.drafts[groups[0].base]
+            evidence.claim_change(draft, row, at)
+            for other, change in enumerate(each.changes):
+                if change.kind in _FOLLOWING or change.name in DIMENSION_NUMBERS:
+                    evidence.claim_change(draft, row, other)
 
 
 def _claim_numbers(evidence: Evidence, changes: ShapeChanges) -> None:
@@ -203,14 +264,21 @@ def _claim_types(evidence: Evidence, types: Mapping[TypePair, Draft]) -> None:
     if not types:
         return
     draft = next(iter(types.values()))
-    for row, at, each, change in evidence.open_changes("constants"):
-        if any(change.kind == "shape" for change in each.changes) and _is_rounded(change):
+    narrow = {name for pair in types for name in pair if name in _ROUNDING}
+    for row, at, _, change in evidence.open_changes("constants"):
+        if any(is_rounded(change.before, change.after, name) for name in narrow):
             evidence.claim_change(draft, row, at)
 
 
-def _is_rounded(change: Change) -> bool:
+def is_rounded(before: str, after: str, element_type: str) -> bool:
+    """Whether two constants are one number, in one of the modules rounded to an element type.
+
+    >>> is_rounded("0.01", "0.0100097656", "bf16"), is_rounded("0.01", "0.02", "bf16")
+    (True, False)
+    """
     try:
-        one, two = float(change.before), float(change.after)
+        one, two = float(before), float(after)
     except ValueError:
         return False
-    return abs(one - two) <= 0.01 * max(abs(one), abs(two))
+    tolerance = 2.0 ** -_ROUNDING[element_type]
+    return abs(one - two) <= tolerance * max(abs(one), abs(two))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -53,20 +53,29 @@ class Sizes:
     (True, True)
     """
 
-    def __init__(self, deltas: Iterable[ShapeDelta], arguments: Iterable[ShapeDelta]) -> None:
+    def __init__(
+        self,
+        deltas: Iterable[ShapeDelta],
+        arguments: Iterable[ShapeDelta],
+        occurrences: Callable[[], tuple[Mapping[int, int], Mapping[int, int]]] | None = None,
+    ) -> None:
+        """Finds the causes; `occurrences` counts the shapes of both modules that have a size."""
         given = list(deltas)
+        self._occurrences = occurrences
         self._counts: Counter[SizePair] = Counter(pair for each in given for pair in each.sizes)
         self._in_arguments: Counter[SizePair] = Counter(pair for each in arguments for pair in each.sizes)
         self._explained: dict[SizePair, SizeGroup | None] = {}
         self.groups: tuple[SizeGroup, ...] = ()
         changed = sum(bool(each.sizes) for each in given)
         found = [self._group(pairs, given) for pairs in _by_ratio(self._counts) if self._is_enough(pairs, changed)]
-        causes: list[SizeGroup] = []
-        for group in sorted(found, key=lambda each: (-self._in_arguments[each.base], -each.shapes, sorted(each.base))):
-            if not self._explains(group.base):
-                causes.append(group)
-                self.groups = tuple(causes)
+        found.sort(key=lambda each: (-self._in_arguments[each.base], -each.shapes, sorted(each.base)))
+        known: frozenset[SizePair] = frozenset()
+        for group in found:
+            own = frozenset((group.base, *group.also))
+            if not self._explains(group.base) and (self._is_everywhere(group) or _are_together(own, known, given)):
+                self.groups = (*self.groups, group)
                 self._explained.clear()
+                known |= own
 
     def _is_enough(self, pairs: list[SizePair], changed: int) -> bool:
         """Whether sizes changed often enough to be a cause rather than an accident."""
@@ -76,6 +85,14 @@ class Sizes:
         if any(self._in_arguments[pair] for pair in pairs):
             return shapes > 1
         return shapes >= max(_MIN_SHAPES, _MIN_SHARE * changed)
+
+    def _is_everywhere(self, group: SizeGroup) -> bool:
+        """Whether the size changed in most of its places, or in an argument."""
+        if self._in_arguments[group.base] or self._occurrences is None:
+            return True
+        old, new = self._occurrences()
+        x, y = group.base
+        return 2 * self._counts[group.base] >= min(old.get(x, 0), new.get(y, 0))
 
     def _group(self, pairs: list[SizePair], deltas: Iterable[ShapeDelta]) -> SizeGroup:
         known = frozenset(pairs)
@@ -110,6 +127,10 @@ class Sizes:
     def _explains(self, pair: SizePair) -> bool:
         return self.group_of(pair) is not None
 
+    def is_of_arguments(self, group: SizeGroup) -> bool:
+        """Whether an argument has a size of a group."""
+        return any(self._in_arguments[pair] for pair in (group.base, *group.also))
+
     def explain(self, delta: ShapeDelta) -> bool:
         """Whether every changed size of a shape has a cause."""
         return all(map(self._explains, delta.sizes))
@@ -118,6 +139,22 @@ class Sizes:
         """The first cause of a shape's changed sizes."""
         found = [group for pair in delta.sizes if (group := self.group_of(pair)) is not None]
         return min(found, key=self.groups.index) if found else None
+
+    def _explains_integer(self, one: int, two: int) -> bool:
+        """Whether a number is a size, or the last index of one."""
+        return self._explains((one, two)) or any(
+            (one + 1, two + 1) == pair for group in self.groups for pair in (group.base, *group.also)
+        )
+
+    def explain_elements(self, before: int, after: int) -> bool:
+        """Whether a number of elements changed by the factors of causes, each once or twice."""
+        if not before or not after or before == after:
+            return False
+        wanted = Fraction(after, before)
+        found = {Fraction(1)}
+        for group in self.groups[:_MAX_RATIOS]:
+            found = {each * group.ratio**power for each in found for power in (0, 1, 2)}
+        return wanted in found
 
     def explain_text(self, before: str, after: str) -> bool:
         """Whether two texts are equal but for whole numbers, each of which has a cause."""
@@ -133,7 +170,7 @@ class Sizes:
         one, two = _number(before), _number(after)
         if one is None or two is None or not self.groups:
             return False
-        if one == int(one) and two == int(two) and self._explains((abs(int(one)), abs(int(two)))):
+        if one == int(one) and two == int(two) and self._explains_integer(abs(int(one)), abs(int(two))):
             return (one < 0) == (two < 0)
         if not one or not two or (one < 0) != (two < 0):
             return False
@@ -141,6 +178,12 @@ class Sizes:
         factors = [math.log(group.ratio) / 2 for group in self.groups[:_MAX_RATIOS]]
         tolerance = _NARROW_TOLERANCE if is_narrow else _TOLERANCE
         return any(abs(wanted - power) < tolerance for power in _sums(factors))
+
+
+def _are_together(own: frozenset[SizePair], known: frozenset[SizePair], deltas: Sequence[ShapeDelta]) -> bool:
+    """Whether most of the shapes with one of the sizes have a known one too."""
+    shapes = [each.sizes for each in deltas if not own.isdisjoint(each.sizes)]
+    return 2 * sum(not known.isdisjoint(sizes) for sizes in shapes) >= len(shapes)
 
 
 def _sums(factors: list[float]) -> list[float]:

@@ -208,12 +208,12 @@ class ValueChange:
 class CompilationChange:
     """Instructions that a compiler made differently from the same operations.
 
-    `kernels` are the kinds of kernels whose number changed; `is_whole` says that nothing else changed, so that it is
-    another compiler or other flags.
+    `kernels` are the kinds of kernels whose number changed; `program` says whether the program is the same, so that
+    it is another compiler or other flags.
     """
 
     kernels: tuple[tuple[str, int, int], ...]
-    is_whole: bool
+    program: Sameness
     instructions: int
     fold: Fold = Fold()
 
@@ -222,7 +222,7 @@ class CompilationChange:
 class MetadataChange:
     """Metadata that changed; `is_whole` says that nothing else did."""
 
-    kind: Literal["source", "names"]
+    kind: MetadataKind
     instructions: int
     is_whole: bool
     change: Substitution | None = None
@@ -237,6 +237,8 @@ class HeaderChange:
     fold: Fold = Fold()
 
 
+Sameness = Literal["same", "nearly", "other"]
+MetadataKind = Literal["source", "names", "metadata"]
 ValueKind = Literal["constant", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
 
 

@@ -15,21 +15,26 @@ from hlo_cli.analysis.statements.operations import find_operations, spread
 from hlo_cli.analysis.statements.parallelism import find_collectives, find_sharding
 from hlo_cli.analysis.statements.program import Program
 from hlo_cli.analysis.statements.rematerialization import find_rematerialization
-from hlo_cli.analysis.statements.shapes import claim_shapes, find_sizes, find_types, shape_changes_of
+from hlo_cli.analysis.statements.shapes import claim_reshaped, claim_shapes, find_sizes, find_types, shape_changes_of
 from hlo_cli.analysis.statements.statement import (
+    ArgumentChange,
     CompilationChange,
+    DimensionChange,
     DonationChange,
     Fold,
     HeaderChange,
     LayerChange,
+    LoopChange,
     MetadataChange,
     ShardingChange,
     Statement,
     TripCountChange,
+    TypeChange,
     ValueChange,
 )
 from hlo_cli.analysis.statements.values import find_values
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import TupleShape
@@ -67,18 +72,24 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     find_sizes(evidence, changes)
     types = find_types(evidence, changes)
     claim_shapes(evidence, changes, types)
+    is_compiled = old.is_compiled and new.is_compiled
+    if is_compiled:
+        claim_reshaped(evidence, changes)
     find_layers(evidence)
     find_collectives(evidence)
     find_rematerialization(evidence)
     find_loops(evidence, old, new)
     find_arguments(evidence)
     find_donation(evidence)
-    find_operations(evidence, old, new)
+    find_operations(evidence, old, new, has_types=bool(types))
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, _MAX_RANK))
+    _claim_used(evidence)
+    _claim_operands(evidence)
+    if is_compiled:
+        find_compilation(evidence)
     find_values(evidence)
     _claim_operands(evidence)
-    find_compilation(evidence, old, new)
     find_metadata(evidence)
     _claim_carriers(evidence)
     find_header(evidence)
@@ -87,6 +98,24 @@ def statements_of(comparison: ModuleDiff) -> Statements:
 
 
 _MAX_RANK = 59
+
+
+def _claim_used(evidence: Evidence) -> None:
+    """Constants and broadcasts that only one module has belong to what changed in the instructions that use them."""
+    of_row = {each.after: claims for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True)}
+    of_row |= {each.before: claims for each, claims in zip(evidence.diff.changed, evidence.claims, strict=True)}
+    small = {
+        each for is_added in (True, False) for each in evidence.unowned(is_added=is_added) if each.opcode in _SMALL
+    }
+    if not small:
+        return
+    for user, claims in of_row.items():
+        draft = next((draft for draft in claims if draft is not None), None)
+        if draft is not None:
+            evidence.claim(draft, (operand for operand in user.operands if operand in small))
+
+
+_SMALL = frozenset((opcodes.CONSTANT, opcodes.BROADCAST, opcodes.IOTA))
 
 
 def _claim_operands(evidence: Evidence) -> None:
@@ -123,22 +152,24 @@ def _claim_carriers(evidence: Evidence) -> None:
 
 def _is_told(statement: Statement) -> bool:
     """Whether a statement says something though it may have no rows of its own."""
-    if isinstance(statement, DonationChange | HeaderChange | TripCountChange | ShardingChange | MetadataChange):
+    if isinstance(statement, DonationChange | HeaderChange | TripCountChange | ShardingChange):
         return True
-    return bool(statement.fold.rows) or not isinstance(statement, ValueChange | CompilationChange)
+    return bool(statement.fold.rows) or not isinstance(statement, ValueChange | CompilationChange | MetadataChange)
 
 
 def _importance(statement: Statement) -> tuple[int, int]:
     """What comes first: causes by the number of their rows, then what compilers did, then names."""
     match statement:
-        case ShardingChange() | LayerChange() | TripCountChange():
+        case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
             order = 0
         case ValueChange():
             order = 3 if statement.kind in ("constant", "opcode") else 4
         case CompilationChange():
-            order = 5
+            order = 5 if statement.program == "other" else -1
         case MetadataChange() | HeaderChange():
             order = 6
-        case _:
+        case ArgumentChange():
             order = 1
+        case _:
+            order = 2
     return order, -statement.fold.rows

@@ -21,17 +21,22 @@ VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
     "backend_config": (68, "backend_config"),
 }
 """For each kind of change the rank of its drafts, and the kind of statement."""
-_MIN_ROWS: Final = 2
+_MIN_ROWS: Final = 3
+
+Place = tuple[int, int, Changed, Change]
+"""The row and position of a change, with the pair and the change."""
+_REPEATED: Final = frozenset(("constants", "attributes", "opcode", "sharding"))
 _BY_NAME: Final = frozenset(("attributes", "sharding"))
 
 
 def find_values(evidence: Evidence) -> None:
     """A draft for each kind of value that changed in two instructions or more."""
-    groups: dict[tuple[str, str], list[tuple[int, int, Changed, Change]]] = {}
-    for found in evidence.open_changes(*VALUES):
-        change = found[3]
-        groups.setdefault((change.kind, change.label if change.kind in _BY_NAME else ""), []).append(found)
-    for (kind, name), places in groups.items():
+    groups: dict[tuple[str, str], list[Place]] = {}
+    for each in evidence.open_changes(*VALUES):
+        change = each[3]
+        groups.setdefault((change.kind, change.label if change.kind in _BY_NAME else ""), []).append(each)
+    for (kind, name), found in groups.items():
+        places = _repeated(found) if kind in _REPEATED else found
         rows = {row for row, _, _, _ in places}
         if len(rows) < _MIN_ROWS:
             continue
@@ -45,6 +50,12 @@ def find_values(evidence: Evidence) -> None:
             evidence.claim_change(draft, row, at)
 
 
-def _keys(places: list[tuple[int, int, Changed, Change]]) -> list[str]:
+def _repeated(places: list[Place]) -> list[Place]:
+    """The changes that occur more than once; the others say more by themselves."""
+    counts = Counter((change.before, change.after) for _, _, _, change in places)
+    return [each for each in places if counts[each[3].before, each[3].after] > 1]
+
+
+def _keys(places: list[Place]) -> list[str]:
     """The keys of the configurations that changed, most frequent first."""
     return [key for key, _ in Counter(change.name for _, _, _, change in places).most_common()]

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from hlo_cli.commands.diff.options import KINDS, DiffOptions
+from hlo_cli.commands.by.option import by_option, cause_of
+from hlo_cli.commands.diff.options import CONDITIONS, KINDS, LIMITED, DiffOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -22,6 +23,17 @@ def _kinds_of_changes() -> str:
     return fill(f"Kinds of changes for --ignore: {', '.join(KINDS)}; {names}.", 80)
 
 
+def _kinds_of_conditions() -> str:
+    """The paragraph of the help that lists what --fail-on supports."""
+    from textwrap import fill
+
+    limited = ", ".join(LIMITED)
+    others = ", ".join(kind for kind in CONDITIONS if kind not in LIMITED)
+    text = f"""Conditions for --fail-on: {limited}, each optionally with a limit on its growth, such as flops>1% or
+memory>64MiB; {others}. All but metadata are checked by default."""
+    return fill(" ".join(text.split()), 80)
+
+
 HELP = """\
 Compare two modules by structure.
 
@@ -34,16 +46,22 @@ EXAMPLES = (
     "hlo diff old/ new/ --ignore metadata,backend_config --exit-code --jobs 0",
     "hlo diff dump/ --passes",
     "hlo diff dump/ --normalize > golden.hlo",
+    "hlo diff golden.hlo dump/ --against-golden --fail-on 'memory>2%,collectives'",
+    "hlo diff before.txt after.txt --by scope",
     "hlo diff dump/ --normalize --format json",
 )
 DETAILS = f"""\
 Instructions are matched by what they compute and where they are used, so
-renaming and reordering are not differences. `--stage A..B` compares two stages
-of one dump directory.
+renaming and reordering are not differences. Statements say what happened, each
+with the changed instructions that follow from it; --rows lists the changes, and
+so does the table `changes` of the JSON output. `--stage A..B` compares two
+stages of one dump directory.
 
 Markers: ~ changed, + added, - removed, > moved.
 
 {_kinds_of_changes()}
+
+{_kinds_of_conditions()}
 
 Exits with code 0 even if there are differences, like git diff, unless
 --exit-code is given.
@@ -52,6 +70,7 @@ Exits with code 0 even if there are differences, like git diff, unless
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="OLD NEW", shell_complete=completion.files)
+@flag("--rows", group="Reports", is_common=True, help="List every changed instruction, with its statement.")
 @flag("--text", "as_text", group="Reports", is_common=True, help="Show a line diff, by computation.")
 @flag("--stat", group="Reports", is_common=True, help="Show the number of changes per computation.")
 @flag("--name-only", group="Reports", is_common=True, help="Show only the names of changed instructions.")
@@ -77,6 +96,22 @@ Exits with code 0 even if there are differences, like git diff, unless
     help="Ignore these kinds of changes or attributes (comma-separated).",
 )
 @flag("--schedule", group="Comparison", is_common=True, help="Treat a different schedule order as a change.")
+@flag(
+    "--against-golden",
+    group="Comparison",
+    is_common=True,
+    help="Exit with code 1 if NEW fails a condition of --fail-on against the golden dump OLD.",
+)
+@option(
+    "--fail-on",
+    group="Comparison",
+    is_common=True,
+    metavar="LIST",
+    default="",
+    shell_complete=completion.some_of(lambda: CONDITIONS),
+    help="Check only these conditions, such as memory>2%,layouts (default: all).",
+)
+@by_option("Group changes and costs")
 @flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
 @each_options_of(
     "Print one row per pair of modules (the default for several).",
@@ -93,9 +128,12 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         check_ignorable_kinds(options.ignored, KINDS)
         return write_normalized(inputs, reading, options.ignored, output)
+    from hlo_cli.commands.diff.conditions import parse_conditions
     from hlo_cli.commands.diff.view import View
 
-    view = View(options.view, options.ignored, with_schedule=options.schedule)
+    conditions = parse_conditions(options.fail_on) if options.against_golden else ()
+    by = cause_of(options.grouping)
+    view = View(options.view, options.ignored, with_schedule=options.schedule, conditions=conditions, by=by)
     if options.passes:
         from hlo_cli.commands.diff.passes import report_of_passes
 
@@ -105,4 +143,4 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         report, found, errors = report_of_inputs(inputs, reading, view, each=options.each, jobs=options.jobs)
     code = write_report(report, output, errors)
-    return code or int(options.exit_code and found)
+    return code or int((options.exit_code or options.against_golden) and found)

@@ -7,7 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from hlo_cli.analysis.matching.module_diff import ModuleDiff
+from hlo_cli.analysis.statements.statements import statements_of
+from hlo_cli.commands.diff.golden import failures_of, numbers_against, without_form
 from hlo_cli.commands.diff.report import answer_of
+from hlo_cli.commands.diff.told import headline
 from hlo_cli.commands.diff.view import View
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.per_module_options import processes
@@ -173,10 +177,22 @@ class _Comparer:
         if old.answer is None or new.answer is None:
             return Compared(name, problems=problems, paths=paths)
         comparison = self.view.compare(old.answer, new.answer)
-        if not self.view.differs(comparison):
+        words = self._words(comparison)
+        if not words:
             return Compared(name, problems=problems, paths=paths)
         counts = len(comparison.changed), len(comparison.added), len(comparison.removed), len(comparison.moved)
-        return Compared(name, "~", counts, answer_of(comparison), problems, paths)
+        return Compared(name, "~", counts, words, problems, paths)
+
+    def _words(self, comparison: ModuleDiff) -> str:
+        """What differs, or which conditions do not hold; empty if there is nothing."""
+        if self.view.conditions:
+            comparison = without_form(comparison)
+            numbers = numbers_against(comparison, self.view)
+            found = failures_of(self.view.conditions, comparison, statements_of(comparison), numbers)
+            return "; ".join(f"{each.condition.text}: {each.text}" for each in found)
+        if not self.view.differs(comparison):
+            return ""
+        return headline(statements_of(comparison)) or answer_of(comparison)
 
     def _alone(self, name: str, change: str, each: ScanResult[Module]) -> Compared:
         return Compared(name, change, problems=(f"{each.path}: {each.problem}",) if each.problem else ())

@@ -115,6 +115,6 @@ def _of_two(old: Input, new: Input, reading: InputOptions, view: View, arguments
     if before.module.is_part or after.module.is_part:
         words = "these are parts of modules; only instructions in the text are compared"
         notes = (*notes, Diagnostic("note", words))
-    report = report_of_diff(comparison, before, after, view, arguments)
+    report, found = report_of_diff(comparison, before, after, view, arguments)
     errors = (*before.module.errors, *after.module.errors)
-    return replace(report, notes=(*notes, *report.notes)), view.differs(comparison), errors
+    return replace(report, notes=(*notes, *report.notes)), found, errors

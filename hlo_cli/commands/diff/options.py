@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
-from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
+from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error, requirement_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError, did_you_mean, nearest
 
@@ -14,12 +14,24 @@ KINDS: Final = (
     *("backend_config", "fusion", "computation", "metadata", "header", "schedule"),
 )
 
+LIMITED: Final = ("memory", "flops", "bytes", "padding", "collectives", "kernels", "arguments")
+"""Conditions of --fail-on on numbers, which may have a limit."""
+CONDITIONS: Final = (
+    *LIMITED,
+    *("shapes", "layouts", "memory-spaces", "constants", "attributes", "shardings", "backend-configs", "fusions"),
+    *("operations", "operands", "header", "layers", "donation", "rematerialization", "loops", "metadata"),
+)
+"""Conditions of --fail-on."""
+
 _NO_EFFECT_WITH: Final[Idle] = {
     "--passes": ("--each", "--jobs", "--stage"),
     "--normalize": ("--schedule", "--exit-code", "--each", "--jobs", "--top", "--sort", "--columns", "--table"),
     "--text": ("--each", "--sort", "--columns"),
     "--stat": ("--schedule",),
     "--name-only": ("--columns",),
+    "--rows": ("--each", "--jobs"),
+    "--against-golden": ("--passes", "--normalize", "--text", "--stat", "--name-only", "--exit-code", "--by"),
+    "--by": ("--each", "--jobs", "--rows", "--passes", "--normalize", "--text", "--stat", "--name-only", "--schedule"),
 }
 """For each view, the options that have no effect in it."""
 _HINTS: Final = {
@@ -28,6 +40,9 @@ _HINTS: Final = {
     "--text": "--text shows lines in order; use it with one pair of modules",
     "--stat": "--stat already counts moved instructions",
     "--name-only": "--name-only shows only names",
+    "--rows": "--rows lists the changes of one pair of modules",
+    "--against-golden": "--against-golden checks the conditions of --fail-on and exits with code 1 if any fails",
+    "--by": "--by shows one table, with a row for each key",
 }
 
 
@@ -35,6 +50,7 @@ _HINTS: Final = {
 class DiffOptions:
     """The differences to show, and their form; names are those of the command's parameters."""
 
+    rows: bool = False
     passes: bool = False
     normalize: bool = False
     as_text: bool = False
@@ -43,6 +59,9 @@ class DiffOptions:
     schedule: bool = False
     ignore: str = ""
     exit_code: bool = False
+    against_golden: bool = False
+    fail_on: str = ""
+    grouping: str | None = None
     each: bool = False
     jobs: int | None = None
 
@@ -58,14 +77,17 @@ class DiffOptions:
             raise conflict_error(two[0], two[1])
         if self.schedule and "schedule" in self.ignored:
             raise conflict_error("--schedule", "--ignore schedule")
-        rest = {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
+        if self.fail_on and not self.against_golden:
+            raise requirement_error("--fail-on", "--against-golden")
+        rest = {"--against-golden": self.against_golden, "--by": self.grouping is not None}
+        rest |= {"--schedule": self.schedule, "--exit-code": self.exit_code, "--each": self.each}
         rest |= {"--jobs": self.jobs is not None, "--stage": has_stage}
         check_conflicts({**self._views, **rest}, output, _NO_EFFECT_WITH, _HINTS)
 
     @property
     def view(self) -> str:
-        """The option that selects the view, without its dashes, or `changes`."""
-        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "changes")
+        """The option that selects the view, without its dashes, or `statements`."""
+        return next((name.removeprefix("--") for name, is_given in self._views.items() if is_given), "statements")
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -81,6 +103,7 @@ class DiffOptions:
     @property
     def _views(self) -> dict[str, bool]:
         return {
+            "--rows": self.rows,
             "--passes": self.passes,
             "--normalize": self.normalize,
             "--text": self.as_text,

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.query.module_metrics import module_metrics
-from hlo_cli.commands.diff.summary import record_of, summary_tables
+from hlo_cli.analysis.statements.numbers import ModuleNumbers
+from hlo_cli.analysis.statements.statements import Statements, statements_of
+from hlo_cli.commands.diff.golden import (
+    answer_of_failures,
+    failures_of,
+    numbers_against,
+    parts_of_failures,
+    without_form,
+)
+from hlo_cli.commands.diff.numbers import in_words, numbers_between, worth_showing
+from hlo_cli.commands.diff.summary import collective_table, record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
+from hlo_cli.commands.diff.told import headline, passage_of, records_of, statement_table, with_statements
 from hlo_cli.commands.diff.view import View
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
@@ -19,6 +30,7 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
+from hlo_cli.report.text import Passage
 from hlo_cli.source import Diagnostic
 
 
@@ -33,18 +45,40 @@ class DiffSide:
 
 def report_of_diff(
     comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View, arguments: Sequence[str]
-) -> Report:
-    """The answer, the numbers before and after, and the changes in the selected view."""
+) -> tuple[Report, bool]:
+    """The answer, the numbers before and after, and the changes in the selected view; and whether there is any.
+
+    With conditions, whether any does not hold.
+    """
+    facts = {
+        "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
+        "after": {"path": after.path, "module": after.module.name, "stage": after.stage},
+    }
+    if view.by is not None:
+        from hlo_cli.commands.diff.causes import report_of_causes
+
+        return report_of_causes(comparison, view.by, facts), view.differs(comparison)
+    if view.conditions:
+        comparison = without_form(comparison)
     differs = view.differs(comparison)
+    fails = False
     parts: tuple[Part, ...] = (change_table(comparison, view),)
     metrics: Mapping[str, Cell] = {}
-    if differs and view.name == "changes":
-        parts, metrics = _in_full(comparison, view)
+    answer = answer_of(comparison) if differs else _nothing(comparison, view)
+    if differs and view.name in ("statements", "rows"):
+        told = statements_of(comparison)
+        numbers = numbers_against(comparison, view)
+        parts, metrics = _in_full(comparison, told, numbers, view)
+        answer = headline(told) or answer
+        if view.conditions:
+            found = failures_of(view.conditions, comparison, told, numbers)
+            answer, fails = answer_of_failures(view.conditions, found), bool(found)
+            parts = (*parts_of_failures(view.conditions, found), *parts)
     elif differs:
         parts = (_in_brief(comparison, before, after, view),)
-    return Report(
+    report = Report(
         "diff",
-        answer_of(comparison) if differs else _nothing(comparison, view),
+        answer,
         numbers={
             "matched": comparison.matched,
             "changed": len(comparison.changed),
@@ -57,21 +91,38 @@ def report_of_diff(
         parts=parts,
         next=_next(arguments, view) if differs else (),
         notes=tuple(_notes(before.module, after.module, view)),
-        input={
-            "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
-            "after": {"path": after.path, "module": after.module.name, "stage": after.stage},
-        },
+        input=facts,
     )
+    return report, fails if view.conditions else differs
 
 
-def _in_full(comparison: ModuleDiff, view: View) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
-    """Tables of the numbers that differ and of every change; and all numbers."""
-    old, new = module_metrics(comparison.before), module_metrics(comparison.after)
+def _in_full(
+    comparison: ModuleDiff, told: Statements, numbers: tuple[ModuleNumbers, ModuleNumbers], view: View
+) -> tuple[tuple[Part, ...], Mapping[str, Cell]]:
+    """Statements, the numbers, and every change, which people see in their own view; and all numbers."""
+    old, new = numbers
     target = target_of(comparison.after) or target_of(comparison.before)
-    header = (header_table(comparison),) if comparison.header else ()
-    tables = summary_tables(old, new, target)
-    parts = (*tables, _kind_table(comparison), *header, change_table(comparison, view))
-    return parts, {"before": record_of(old, target), "after": record_of(new, target)}
+    changes = with_statements(told, change_table(comparison, view))
+    tables = (
+        *summary_tables(old.metrics, new.metrics, target),
+        collective_table(old, new),
+        _kind_table(comparison),
+        *((header_table(comparison),) if comparison.header else ()),
+    )
+    metrics: Mapping[str, Cell] = {
+        "statements": records_of(told),
+        "before": record_of(old, target),
+        "after": record_of(new, target),
+    }
+    statements = statement_table(told, changes)
+    if view.name == "rows":
+        return (*tables, changes, replace(statements, main=False)), metrics
+    lines = Passage("numbers", tuple(in_words(worth_showing(tuple(numbers_between(old, new, target))))))
+    moved = len(comparison.moved) if view.with_schedule else 0
+    passage = passage_of(told, moved, lines, with_first=bool(view.conditions))
+    is_open = 2 * told.rest.rows > len(changes.rows) or not told.told
+    quiet = (replace(table, person=False) for table in tables)
+    return (*((passage,) if passage else ()), statements, lines, *quiet, replace(changes, person=is_open)), metrics
 
 
 def _in_brief(comparison: ModuleDiff, before: DiffSide, after: DiffSide, view: View) -> Part:
@@ -147,5 +198,5 @@ def _next(arguments: Sequence[str], view: View) -> tuple[str, ...]:
     if "-" in arguments or not arguments:
         return ()
     given = " ".join(arguments)
-    other = "--text" if view.name != "text" else "--stat"
+    other = "--rows" if view.name == "statements" else "--text" if view.name != "text" else "--stat"
     return (f"hlo diff {given} {other}",) if len(arguments) == 2 else ()

@@ -7,6 +7,8 @@ from dataclasses import fields
 
 from hlo_cli.analysis.hardware.target import Target
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics
+from hlo_cli.analysis.statements.numbers import ModuleNumbers
+from hlo_cli.analysis.statements.statement import Collectives
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
@@ -19,9 +21,27 @@ def summary_tables(old: ModuleMetrics, new: ModuleMetrics, target: Target | None
     return _table("memory", "bytes", memory), _table("costs", "count", tuple(_count_rows(old, new)))
 
 
-def record_of(metrics: ModuleMetrics, target: Target | None) -> Mapping[str, Cell]:
+def collective_table(old: ModuleNumbers, new: ModuleNumbers) -> Table:
+    """The collectives by kind: how many, and the bytes of their results."""
+    columns = (
+        Column("kind", "collective"),
+        Column("before", "before", "count"),
+        Column("after", "after", "count"),
+        Column("before_bytes", "before", "bytes"),
+        Column("after_bytes", "after", "bytes", like="before_bytes"),
+    )
+    rows = []
+    for kind in sorted({*old.collectives, *new.collectives}):
+        one, two = (side.collectives.get(kind, Collectives(kind, 0, 0)) for side in (old, new))
+        rows.append((kind, one.count, two.count, one.bytes, two.bytes))
+    return Table("collectives", columns, tuple(rows), noun="kinds", main=False)
+
+
+def record_of(given: ModuleNumbers, target: Target | None) -> Mapping[str, Cell]:
     """All numbers of a module, for programs."""
+    metrics = given.metrics
     numbers: dict[str, Cell] = {f.name: getattr(metrics, f.name) for f in fields(metrics) if f.name != "peak_bytes"}
+    numbers |= {"executed_flops": given.flops, "executed_bytes_accessed": given.bytes_accessed}
     return {**numbers, "peak_bytes": {space_name(space, target): n for space, n in metrics.peak_bytes.items()}}
 
 

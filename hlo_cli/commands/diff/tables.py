@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
+from hlo_cli.analysis.matching.row_costs import RowCosts, is_quiet
 from hlo_cli.commands.diff.view import View
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import Shape
@@ -24,6 +24,7 @@ _COLUMNS = (
     Column("before_bytes", "before", "bytes", exact=True, rank=4),
     Column("after_bytes", "after", "bytes", exact=True, rank=4),
     Column("change_kinds", "change"),
+    Column("cost_bytes", "cost", "bytes", rank=3, from_width=120),
     Column("computation", "computation", "name", rank=1, from_width=120),
     Column("details", "from → to", rank=0, from_width=200),
     Column("name_before", "name before", "name", person=False),
@@ -35,8 +36,8 @@ _COLUMNS = (
 def change_table(comparison: ModuleDiff, view: View) -> Table:
     """One row for each instruction that changed, was added or removed, or moved if that counts.
 
-    Largest changes of memory first, then instructions without memory: fused, or applied to single elements.
-    Equals are in the order of the new module, its entry first; changes in metadata alone come last.
+    The most bytes written or no longer written come first, then instructions without memory: fused, or applied to
+    single elements. Equals are in the order of the new module, its entry first; changes in metadata alone come last.
     """
     rows = sorted(_rows(comparison, with_schedule=view.with_schedule), key=lambda row: row[0])
     counts = Counter(str(row[0]) for _, row in rows)
@@ -50,27 +51,28 @@ def _rows(
 ) -> Iterator[tuple[tuple[bool, bool, int, bool, int, int], Row]]:
     places = {c: (not c.is_entry, at) for at, c in enumerate(comparison.after.computations)}
     first = {c: (not c.is_entry, at) for at, c in enumerate(comparison.before.computations)}
-    in_memory = {c for side in (comparison.before, comparison.after) for c in sequentially_executed(side)}
+    costs = RowCosts(comparison)
 
-    def place(instruction: Instruction, other: Instruction | None = None) -> tuple[bool, int, bool, int, int]:
+    def place(instruction: Instruction, cost: int) -> tuple[bool, int, bool, int, int]:
         computation = instruction.computation
         pair = comparison.computations.get(computation)
         outer = places.get(computation) or (places[pair] if pair is not None else first[computation])
-        difference = instruction.shape.padded_bytes - (0 if other is None else other.shape.padded_bytes)
-        return computation not in in_memory, -abs(difference), *outer, instruction.index
+        return not costs.is_in_memory(instruction), -cost, *outer, instruction.index
 
     for each in comparison.changed:
-        quiet = all(change.kind == "metadata" for change in each.changes)
-        yield (quiet, *place(each.after, each.before)), _changed_row(each)
+        cost = costs.of_changed(each)
+        yield (is_quiet(each.changes), *place(each.after, cost)), _changed_row(each, cost)
     for instruction in comparison.added:
-        yield (False, *place(instruction)), _row("+", instruction)
+        cost = costs.of(instruction)
+        yield (False, *place(instruction, cost)), _row("+", instruction, cost)
     for instruction in comparison.removed:
-        yield (False, *place(instruction)), _row("-", instruction)
+        cost = costs.of(instruction)
+        yield (False, *place(instruction, cost)), _row("-", instruction, cost)
     for moved in comparison.moved if with_schedule else ():
-        yield (False, *place(moved.after, moved.before)), _row(">", moved.after, moved.before)
+        yield (False, *place(moved.after, 0)), _row(">", moved.after, 0, moved.before)
 
 
-def _changed_row(each: Changed) -> Row:
+def _changed_row(each: Changed, cost: int) -> Row:
     before, after = each.before, each.after
     kinds = dict.fromkeys(_word(change) for change in each.changes)
     return (
@@ -81,6 +83,7 @@ def _changed_row(each: Changed) -> Row:
         before.shape.padded_bytes,
         after.shape.padded_bytes,
         ", ".join(kinds),
+        cost,
         after.computation.name,
         "; ".join(map(str, each.changes)),
         before.name,
@@ -89,7 +92,7 @@ def _changed_row(each: Changed) -> Row:
     )
 
 
-def _row(sign: str, instruction: Instruction, before: Instruction | None = None) -> Row:
+def _row(sign: str, instruction: Instruction, cost: int, before: Instruction | None = None) -> Row:
     size, name, computation = instruction.shape.padded_bytes, instruction.name, instruction.computation.name
     old = instruction if sign == "-" else before
     return (
@@ -100,6 +103,7 @@ def _row(sign: str, instruction: Instruction, before: Instruction | None = None)
         size if sign != "+" else None,
         size if sign != "-" else None,
         instruction.opcode if before is None else f"step {before.index} → {instruction.index}",
+        cost,
         computation,
         None,
         old.name if old is not None else None,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
+from hlo_cli.analysis.origin.keys import By
+from hlo_cli.commands.diff.conditions import Condition
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The selected view: `name` is the option that selects it, or `changes`."""
+    """The selected view: `name` is the option that selects it, or `statements`.
+
+    With `conditions`, only what they name is a difference, from a golden dump.
+    """
 
     name: str
     ignored: tuple[str, ...]
     with_schedule: bool
+    conditions: tuple[Condition, ...] = ()
+    by: By | None = None
 
     def compare(self, before: Module, after: Module) -> ModuleDiff:
         """The differences between two modules, without the ignored ones."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.by.option import by_option, cause_of
 from hlo_cli.commands.fuse.options import SWITCHES, FuseOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
@@ -38,6 +39,7 @@ EXAMPLES = (
     "hlo fuse dump/ multiply_add_fusion.2",
     "hlo fuse dump/ --where 'hero ~ reduce and saved_bytes > 1MiB'",
     "hlo fuse dump/ --cost --sort flops",
+    "hlo fuse dump/ --by source --chip v5e",
     "hlo fuse dump/ --dots --chip v5e",
     "hlo fuse dump/ --custom-calls",
     "hlo fuse dump/ --why-not",
@@ -79,6 +81,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     is_common=True,
     help="List matrix multiplications and convolutions with their sizes and types.",
 )
+@by_option("Sum up the cost of kernels")
 @flag("--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME.")
 @flag(
     "--why-not",
@@ -236,6 +239,10 @@ def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, 
         from hlo_cli.commands.fuse.dots import report_of_dots
 
         return report_of_dots(loaded, within=within, where=where, timing=timing)
+    if (cause := cause_of(options.grouping)) is not None:
+        from hlo_cli.commands.fuse.causes import report_of_causes
+
+        return report_of_causes(loaded, cause, within=within, where=where, timing=timing, argument=argument)
     from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 
     return report_of_fusions(loaded, within=within, where=where, timing=timing, argument=argument)

@@ -13,6 +13,7 @@ from hlo_cli.analysis.fusion.kernel_details import estimated_cycles
 from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.fuse.kernel_kinds import kernel_kinds_table, kernels_table
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
@@ -64,7 +65,7 @@ def report_of_fusions(
     chosen = tuple(fusion for fusion in fusions if within is None or fusion.instruction.computation is within)
     found = _Found(loaded, costs, listed, chosen, timing, target_of(module) is not None)
     everything = _table(found)
-    table = everything if where is None else rows_where(where, everything)
+    table = everything if where is None else _narrowed(everything, found, where)
     return Report(
         "fuse",
         _answer(found),
@@ -74,6 +75,13 @@ def report_of_fusions(
         notes=(*program_notes(loaded), *_notes(found)),
         input=input_facts(loaded),
     )
+
+
+def _narrowed(everything: Table, found: _Found, where: str) -> Table:
+    ranked = {fusion.name: fusion.instruction for fusion in found.fusions}
+    at = everything.column_index("fusion")
+    places = [(ranked[str(row[at])], ()) for row in everything.rows]
+    return rows_where(where, with_origins(everything, places, found.loaded.module, where))
 
 
 def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:

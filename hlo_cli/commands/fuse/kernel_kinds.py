@@ -17,7 +17,7 @@ from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
 from hlo_cli.report.table import Table
 
-_CUSTOM_CALLS: Final = (
+CUSTOM_CALLS: Final = (
     "custom calls: flops are derived from matmul sizes and bytes from operand and result shapes, because XLA's cost"
     " analysis does not cover them"
 )
@@ -45,7 +45,7 @@ def kernel_kinds_table(
     )
     rows = [_kind_row(kind, provider, made, costs, timing) for (kind, provider), made in groups.items()]
     rows.sort(key=lambda row: (row[0] == "transfer", -len(groups[str(row[0]), str(row[1])]), str(row[:2])))
-    footnote = _CUSTOM_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
+    footnote = CUSTOM_CALLS if any(kernel.instruction.opcode == "custom-call" for kernel in kernels) else ""
     return Table(
         "kernel_kinds", columns, tuple(rows), noun="kernel kinds", main=False, person=bool(rows), footnote=footnote
     )

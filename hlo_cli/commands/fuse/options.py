@@ -79,6 +79,7 @@ class FuseOptions:
     chip: str | None = None
     chip_file: str | None = None
     where: str | None = None
+    grouping: str | None = None
     each: bool = False
     jobs: int | None = None
 
@@ -155,6 +156,7 @@ class FuseOptions:
             "NAME": self.is_one_fusion,
             "--cost": self.cost,
             "--dots": self.dots,
+            "--by": self.grouping is not None,
             self._about_calls: self.is_about_calls,
             "--why-not": self.why_not,
             self.changes.option_name: self.changes.is_requested,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from hlo_cli.commands.layout.options import GROUPINGS, LayoutOptions
+from hlo_cli.commands.by.option import by_option, cause_of
+from hlo_cli.commands.layout.options import LayoutOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -41,16 +42,7 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
-    "--by",
-    "grouping",
-    group="Reports",
-    is_common=True,
-    type=click.Choice(GROUPINGS),
-    metavar="GROUP",
-    default="shape",
-    help=f"Group the values of a dump by {joined_by_or(GROUPINGS)}.",
-)
+@by_option("Group the values of a dump", before=("shape",), after=("instruction", "computation", "opcode", "op_name"))
 @flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
 @option(
     "--for",
@@ -111,10 +103,11 @@ def _summarize(loaded: Loaded, options: LayoutOptions, argument: str, output: Ou
     from hlo_cli.analysis.layout.padding import Grouping
     from hlo_cli.commands.layout.dump import report_of_dump
 
-    by: Grouping = next(known for known in get_args(Grouping) if known == options.grouping)
+    by: Grouping = next((known for known in get_args(Grouping) if known == options.grouping), "shape")
     return report_of_dump(
         loaded,
         grouping=by,
+        cause=cause_of(options.grouping),
         computation=options.computation,
         where=options.where,
         argument=argument,

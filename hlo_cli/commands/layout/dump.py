@@ -18,6 +18,10 @@ from hlo_cli.analysis.layout.padding import (
     footprints,
     orders_of,
 )
+from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.commands.by.columns import next_command
+from hlo_cli.commands.by.keys import keys_for
+from hlo_cli.commands.layout.causes import causes_table, describe_causes, footprints_by_cause
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -43,7 +47,6 @@ _UNITS: dict[Grouping, Unit] = {
     "computation": "name",
     "opcode": "opcode",
     "op_name": "op_name",
-    "source": "source",
 }
 
 
@@ -51,6 +54,7 @@ def report_of_dump(
     loaded: Loaded,
     *,
     grouping: Grouping = "shape",
+    cause: By | None = None,
     computation: str | None = None,
     where: str | None = None,
     argument: str = "",
@@ -58,6 +62,7 @@ def report_of_dump(
 ) -> Report:
     """One row for each distinct shape, or other group of values; those with most padding first.
 
+    Values are grouped by `cause`, if there is one.
     `columns` are those that the user names; they may be cost columns if values are grouped by instruction.
     """
     module = loaded.module
@@ -66,13 +71,16 @@ def report_of_dump(
     orders = orders_of(module, all_values)
     test = None if where is None else values_where(where, module)
     values, skipped = chosen_among(test, all_values, "values")
-    found = footprints(values, orders, by(grouping, module))
-    shapes = found if grouping == "shape" else footprints(values, orders, by("shape", module))
+    shapes = footprints(values, orders, by("shape"))
+    keys = None if cause is None else keys_for(loaded, cause)
+    if keys is not None:
+        found = footprints_by_cause(values, orders, keys)
+    else:
+        found = shapes if grouping == "shape" else footprints(values, orders, by(grouping))
+    answer = _answer(values, found) if keys is None else describe_causes(found, keys) or _answer(values, found)
     return Report(
         "layout",
-        _answer(values, found)
-        if values or not all_values
-        else f"No matches among {format_count(len(all_values), 'values')}",
+        answer if values or not all_values else f"No matches among {format_count(len(all_values), 'values')}",
         numbers={
             "values": len(values),
             "shapes": len(shapes),
@@ -81,8 +89,8 @@ def report_of_dump(
             "padding_bytes": sum(f.padding_bytes for f in found),
             "saving_bytes": sum(f.saving_bytes for f in found),
         },
-        parts=_parts(module, found, shapes, orders, grouping, chosen, columns),
-        next=_next(argument, shapes, grouping),
+        parts=_parts(module, found, shapes, orders, grouping, keys, chosen, columns),
+        next=_next(argument, shapes, None if keys is None else keys.by, found),
         notes=(*skipped, *notes_of(loaded)),
         input=input_facts(loaded),
     )
@@ -110,10 +118,11 @@ def _parts(
     shapes: Sequence[Footprint],
     orders: KnownOrders,
     grouping: Grouping,
+    keys: Keys | None,
     chosen: Computation | None,
     columns: Collection[str],
 ) -> tuple[Part, ...]:
-    table = _table(module, found, grouping)
+    table = _table(module, found, grouping) if keys is None else causes_table(found, keys)
     if grouping == "instruction":
         table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
@@ -145,7 +154,7 @@ def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Ta
         Column("shape", "shape", "shape", person=not is_shape)
         if not is_shape
         else Column("example", "example", "name", role="name"),
-        Column("example_source", "source", "source", from_width=120, rank=2, person=grouping != "source"),
+        Column("example_source", "source", "source", from_width=120, rank=2),
     )
     rows = tuple(
         (
@@ -209,11 +218,12 @@ def _order(shape: ArrayShape) -> tuple[int, ...]:
     return shape.layout.minor_to_major
 
 
-def _next(argument: str, shapes: Sequence[Footprint], grouping: Grouping) -> tuple[str, ...]:
+def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: Sequence[Footprint]) -> tuple[str, ...]:
     if not argument or argument == "-" or not shapes or not shapes[0].padding_bytes:
         return ()
-    other = "source" if grouping != "source" else "instruction"
     largest = shapes[0].example.instruction.name
     dump, *choice = shlex.split(argument)
     named = shlex.join((f"{dump}:{largest}", "--draw", *choice))
-    return (f"hlo layout {argument} --by {other}", f"hlo layout {named}")
+    if cause is not None:
+        return next_command(f"hlo layout {argument}", cause, [each.key for each in found], options="--by instruction")
+    return (f"hlo layout {argument} --by source", f"hlo layout {named}")

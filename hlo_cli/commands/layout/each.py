@@ -67,7 +67,7 @@ def layout_each(many: Many, reading: InputOptions, jobs: int | None, output: Out
 
 def _padding(module: Module, _input: Input) -> _Padding:
     values = data_values(module)
-    found = footprints(values, orders_of(module, values), by("shape", module))
+    found = footprints(values, orders_of(module, values), by("shape"))
     worst = max(found, key=lambda footprint: footprint.padding_bytes, default=None)
     return _Padding(
         len(values),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
-GROUPINGS = ("shape", "instruction", "computation", "opcode", "op_name", "source")
-
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
     """The rows of a dump, or the view of a shape; names are those of the command's parameters."""
 
-    grouping: str = GROUPINGS[0]
+    grouping: str = "shape"
     computation: str | None = None
     where: str | None = None
     draw: bool = False
@@ -40,7 +38,7 @@ class LayoutOptions:
         ['--by', '--where']
         """
         others = {
-            "--by": self.grouping != GROUPINGS[0],
+            "--by": self.grouping != "shape",
             "--computation": self.computation is not None,
             "--where": self.where is not None,
         }

@@ -7,19 +7,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, check_expectation
+from hlo_cli.analysis.query.assertions import AssertionResult, GoldenValues, check_assertions, check_expectation
 from hlo_cli.commands.shared.per_module import short_paths
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.assertion import Expectation
 from hlo_cli.ir.module import Module
-from hlo_cli.lint.rules.expectations import equivalent_form, failed_assertion
+from hlo_cli.ir.where import Number
+from hlo_cli.lint.rules.expectations import failed_assertion, misleading_assertion
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Check
 from hlo_cli.report.numbers import format_amount, format_count
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic, HloError, Source
+from hlo_cli.source import Diagnostic, HloError, Severity, Source
 from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
 from hlo_cli.syntax.queries.assertions import read_expectations
 
@@ -36,6 +37,8 @@ _COLUMNS: Final = (
     Column("actual", "actual", person=False),
     Column("unit", "unit", person=False),
     Column("amount", "actual", machine=False, align="right"),
+    Column("limit", "limit", person=False),
+    Column("limit_amount", "limit", machine=False, align="right", rank=1),
     Column("assertion", "assertion"),
     Column("section", "section", rank=1, from_width=120),
     Column("module", "module", "name", rank=2),
@@ -60,8 +63,10 @@ class AssertionOutcome:
     found: int | float | None
     kind: str
     remark: str
+    limit: int | float | None
     module: str
     path: str
+    unmatched: tuple[str, ...] = ()
 
 
 def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
@@ -78,18 +83,26 @@ def expectations_in(paths: Iterable[str]) -> tuple[Expectation, ...]:
 def with_expectations(settings: LintSettings) -> LintSettings:
     """The settings with the rules that report assertions added to the selected ones; they can still be ignored.
 
+    With `strict`, an assertion that cannot fail is an error.
+
     >>> from hlo_cli.lint.settings import LintSettings
     >>> with_expectations(LintSettings(select=("HLO1",))).select
     ('HLO1', 'HLO901', 'HLO902')
     """
-    return replace(settings, select=(*(settings.select or ("HLO",)), failed_assertion.code, equivalent_form.code))
+    severity = settings.severity
+    if settings.strict:
+        severity = {misleading_assertion.code: "error", **severity}
+    select = (*(settings.select or ("HLO",)), failed_assertion.code, misleading_assertion.code)
+    return replace(settings, select=select, severity=severity)
 
 
 def evaluate(
-    module: Module, given: Input, expectations: Sequence[Expectation]
+    module: Module, given: Input, expectations: Sequence[Expectation], golden: GoldenValues | None = None
 ) -> tuple[tuple[AssertionResult, ...], tuple[AssertionOutcome, ...]]:
-    """The results for a module, as verdicts for the rules and as rows."""
-    found = check_assertions(module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: _memory(module, given))
+    """The results for a module, as verdicts for the rules and as rows; `golden` are the values to compare with."""
+    found = check_assertions(
+        module, expectations, attributes=ATTRIBUTE_NAMES, memory=lambda: memory_of(module, given), golden=golden
+    )
     places = {id(each): number for number, each in enumerate(expectations)}
     outcomes = (
         AssertionOutcome(
@@ -98,8 +111,10 @@ def evaluate(
             each.found,
             each.kind,
             each.remark,
+            each.limit if each.has_computed_limit else None,
             module.name,
             given.source.name,
+            each.unmatched,
         )
         for each in found
     )
@@ -110,14 +125,15 @@ def table_of(expectations: Sequence[Expectation], outcomes: Sequence[AssertionOu
     """A row for every assertion and module, failed ones first, and one for each assertion without a module."""
     evaluated = {each.expectation for each in outcomes}
     never = (
-        AssertionOutcome(number, None, None, "count", NO_MODULE, "", "")
+        AssertionOutcome(number, None, None, "count", NO_MODULE, None, "", "")
         for number in range(len(expectations))
         if number not in evaluated
     )
     order = list(_RESULTS)
     rows = sorted((*outcomes, *never), key=lambda each: order.index(each.is_met))
     is_one = len({each.path for each in outcomes}) < 2
-    columns = tuple(replace(each, person=False) if is_one and each.name in _ALIKE else each for each in _COLUMNS)
+    hidden = {*(_ALIKE if is_one else ()), *(("limit_amount",) if all(each.limit is None for each in rows) else ())}
+    columns = tuple(replace(each, person=False) if each.name in hidden else each for each in _COLUMNS)
     short = short_paths([each.path for each in rows])
     cells = tuple(_row(expectations[each.expectation], each, dump) for each, dump in zip(rows, short, strict=True))
     return Table("assertions", columns, cells, noun="assertions", main=False)
@@ -153,16 +169,39 @@ def numbers_of(expectations: Sequence[Expectation], outcomes: Sequence[Assertion
 
 
 def notes_on_skipped(
-    expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome]
+    expectations: Sequence[Expectation], outcomes: Sequence[AssertionOutcome], *, strict: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """A note for every assertion without a result: a section may be misspelled, or a cost unknown."""
+    """A note for every assertion without a result, such as one with an unknown cost.
+
+    An assertion that no module was checked for is a warning, with `strict` an error: its section may be misspelled. So
+    is one with a condition that no operation of any module meets.
+    """
+    applied = {each.expectation for each in outcomes}
     evaluated = {each.expectation for each in outcomes if each.is_met is not None}
     remarks = {each.expectation: each.remark for each in outcomes if each.is_met is None and each.remark}
-    return tuple(
-        Diagnostic("note", f"skipped '{each}': {remarks.get(number, _reason(each))}", each.source, each.span)
+    never: Severity = "error" if strict else "warning"
+    skipped = (
+        Diagnostic(
+            "note" if number in applied else never,
+            f"skipped '{each}': {remarks.get(number, _reason(each))}",
+            each.source,
+            each.span,
+        )
         for number, each in enumerate(expectations)
         if number not in evaluated
     )
+    unmatched = (
+        Diagnostic(never, f"'{each}' has no effect: no operation matches {condition}", each.source, each.span)
+        for number, each in enumerate(expectations)
+        for condition in _never_matched([one.unmatched for one in outcomes if one.expectation == number])
+    )
+    return *skipped, *unmatched
+
+
+def _never_matched(by_module: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The conditions that nothing matches in any module."""
+    first = by_module[0] if by_module else ()
+    return tuple(each for each in first if all(each in unmatched for unmatched in by_module))
 
 
 def _reason(stated: Expectation) -> str:
@@ -185,12 +224,17 @@ def _expectations_in(path: str) -> tuple[Expectation, ...]:
     return read_expectations(source, check=partial(check_expectation, attributes=ATTRIBUTE_NAMES))
 
 
-def _memory(module: Module, given: Input) -> MemoryAnalysis:
+def memory_of(module: Module, given: Input) -> MemoryAnalysis:
     """Memory analysis by the compiler's buffer assignment, if it is next to the dump."""
     from hlo_cli.commands.shared.compiler_memory import compiler_memory
     from hlo_cli.commands.shared.load import Loaded
 
     return compiler_memory(Loaded(module, given))
+
+
+def _limit_of(stated: Expectation, each: AssertionOutcome) -> int | float | None:
+    """The limit as a number: as written, or computed."""
+    return stated.limit.value if isinstance(stated.limit, Number) else each.limit
 
 
 def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
@@ -199,6 +243,8 @@ def _row(stated: Expectation, each: AssertionOutcome, dump: str) -> Row:
         each.found,
         _UNITS.get(each.kind, "count"),
         None if each.found is None else format_amount(each.found, each.kind),
+        _limit_of(stated, each),
+        None if each.limit is None else format_amount(each.limit, each.kind),
         str(stated),
         ", ".join(map(str, stated.sections)) or None,
         each.module or None,

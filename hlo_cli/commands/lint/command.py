@@ -20,6 +20,7 @@ from hlo_cli.commands.shared.writing import write, write_report
 from hlo_cli.source import SEVERITIES, joined_by_or
 
 if TYPE_CHECKING:
+    from hlo_cli.commands.lint.golden import GoldenModules
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
     from hlo_cli.ir.assertion import Expectation
     from hlo_cli.lint.settings import LintSettings
@@ -38,6 +39,7 @@ EXAMPLES = (
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ --expect expect.toml --golden old-dump/",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
@@ -125,9 +127,25 @@ or unreadable input.
     shell_complete=completion.files,
     help="Check the assertions in FILE (see `hlo help expect`).",
 )
+@option(
+    "--golden",
+    group="Baselines and assertions",
+    is_common=True,
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Compare with DUMP where an assertion refers to golden.",
+)
 @flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
 @flag("--isolated", group="Settings", help="Ignore all configuration files.")
 @flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@option(
+    "--by",
+    group=OUTPUT,
+    is_common=True,
+    type=click.Choice(("source", "scope", "argument", "rule")),
+    metavar="GROUP",
+    help="Sum up the findings by source, scope, argument, or rule.",
+)
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
@@ -159,8 +177,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.show_settings:
         return write_report(report_of_settings(config), output)
     options = replace(
-        options, baseline=options.baseline or config.baseline, expect=options.expect or _only(config.expect)
+        options,
+        baseline=options.baseline or config.baseline,
+        expect=options.expect or _only(config.expect),
+        golden=options.golden or config.golden,
     )
+    if options.golden is not None and not options.expect:
+        raise requirement_error("--golden", "--expect FILE")
     selected = codes(options.select)
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
@@ -175,6 +198,7 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
+    from hlo_cli.commands.lint.totals import by_key, cause_grouping
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
@@ -182,26 +206,45 @@ def _lint(
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
     expectations: tuple[Expectation, ...] = ()
+    golden: GoldenModules | None = None
     if options.expect and path is None:
         from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
+        from hlo_cli.commands.lint.golden import golden_modules
 
         expectations = expectations_in(options.expect)
         settings = with_expectations(settings) if expectations else settings
+        golden = golden_modules(options.golden, expectations, reading)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
     result = lint_inputs(
-        every_module(inputs, reading), reading, settings, expectations=expectations, jobs=options.jobs, chip=chip
+        every_module(inputs, reading),
+        reading,
+        settings,
+        expectations=expectations,
+        golden=golden,
+        jobs=options.jobs,
+        chip=chip,
+        by=cause_grouping(options.by),
     )
     if path is not None:
         write((baseline_text(result.found),), path)
         return write_report(report_of_writing(result, path), output, result.errors)
     found = result.found if known is None else tuple(new_findings(result.found, known))
     found = in_order(found, options.order)
-    report = report_of(result, found, settings, reading.command_line(inputs), expectations=expectations)
+    report = report_of(
+        result,
+        found,
+        settings,
+        reading.command_line(inputs),
+        expectations=expectations,
+        in_place=options.order == "place",
+    )
     if options.each:
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, result, found)
-    fails = any(each.severity != "note" for each in found)
+    if options.by is not None:
+        report = by_key(report, options.by)
+    fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)

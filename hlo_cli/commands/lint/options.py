@@ -13,8 +13,8 @@ from hlo_cli.dataclass import dataclass
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _CHECK_OPTIONS: Final = (
-    *("--baseline", "--write-baseline", "--expect", "--statistics", "--exit-zero", "--each", "--jobs", "--top",
-      "--chip", "--chip-file", "--sort"),
+    *("--baseline", "--write-baseline", "--expect", "--golden", "--statistics", "--exit-zero", "--each", "--jobs",
+      "--top", "--by", "--chip", "--chip-file", "--sort"),
 )  # fmt: skip
 ORDERS: Final = ("cost", "place")
 """Values of `--sort` that order findings in every format; others are columns of tables."""
@@ -29,8 +29,19 @@ _NO_EFFECT_WITH: Final[Idle] = {
         "--show-settings",
     ),
     "--show-settings": tuple(each for each in _CHECK_OPTIONS if each not in (*_TABLE_OPTIONS, "--chip")),
-    "--write-baseline": ("--baseline", "--expect", "--statistics", "--each", "--top", "--chip-file", "--sort"),
-    "--each": ("--statistics",),
+    "--write-baseline": (
+        "--baseline",
+        "--expect",
+        "--golden",
+        "--statistics",
+        "--by",
+        "--each",
+        "--top",
+        "--chip-file",
+        "--sort",
+    ),
+    "--each": ("--statistics", "--by"),
+    "--by": ("--statistics",),
 }
 """For each option that replaces the findings, the options that have no effect with it."""
 _HINTS: Final = {
@@ -38,6 +49,7 @@ _HINTS: Final = {
     "--list-rules": "--list-rules lists all rules; use --show-settings to see which are selected",
     "--show-settings": "--show-settings checks no modules",
     "--write-baseline": "--write-baseline records every finding of the selected rules, but no assertions",
+    "--by": "--by rule and --statistics have the same rows",
     "--each": "--each has one row per module, --statistics one per rule",
 }
 
@@ -53,10 +65,12 @@ class LintOptions:
     baseline: str | None = None
     write_baseline: str | None = None
     expect: tuple[str, ...] = ()
+    golden: str | None = None
     each: bool = False
     jobs: int | None = None
     statistics: bool = False
     exit_zero: bool = False
+    by: str | None = None
     chip: str | None = None
     chip_file: str | None = None
     order: str = "cost"
@@ -84,6 +98,6 @@ def _check_tables(there: Container[str], name: str) -> None:
     """Raises HloError for options of tables in a format that lists findings."""
     from hlo_cli.render.registry import format_names
 
-    for option in ("--statistics", "--each", "--sort", "--columns"):
+    for option in ("--statistics", "--by", "--each", "--sort", "--columns"):
         if option in there and name in format_names("findings"):
             raise conflict_error(option, f"--format {name}", hint=f"table formats: {', '.join(format_names())}")

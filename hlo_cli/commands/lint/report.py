@@ -29,14 +29,17 @@ def report_of(
     argument: str,
     *,
     expectations: Sequence[Expectation] = (),
+    in_place: bool = False,
 ) -> Report:
     """The report on new findings; those of the baseline are only counted. Assertions have a table."""
     rules = selected_rules(settings)
-    findings = Findings("findings", tuple(found), tuple(map(texts_of, rules)), result.paths)
+    findings = Findings("findings", tuple(found), tuple(map(texts_of, rules)), result.paths, in_place=in_place)
     known = len(result.found) - len(found)
     severities = Counter(each.severity for each in found)
     numbers: dict[str, Cell] = {
         "findings": len(found),
+        "groups": len(findings.groups),
+        "cost_bytes": findings.cost_bytes,
         "errors": severities["error"],
         "warnings": severities["warning"],
         "notes": severities["note"],
@@ -47,7 +50,8 @@ def report_of(
         "unread_inputs": len(result.unread),
     }
     answer = _answer(result, findings, rules, known)
-    parts: tuple[Part, ...] = (findings,)
+    groups = findings.groups_table(person=False)
+    parts: tuple[Part, ...] = (findings, groups)
     notes = result.notes
     if expectations:
         from hlo_cli.commands.lint.assertions import answer_of, checks_of, notes_on_skipped, numbers_of, table_of
@@ -55,8 +59,8 @@ def report_of(
         answer = f"{answer_of(expectations, result.outcomes)}; {answer[:1].lower()}{answer[1:]}"
         numbers |= numbers_of(expectations, result.outcomes)
         findings = replace(findings, checks=checks_of(expectations, result.outcomes))
-        parts = (findings, table_of(expectations, result.outcomes))
-        notes = (*notes, *notes_on_skipped(expectations, result.outcomes))
+        parts = (findings, groups, table_of(expectations, result.outcomes))
+        notes = (*notes, *notes_on_skipped(expectations, result.outcomes, strict=settings.strict))
     return Report(
         "lint",
         answer,

@@ -37,13 +37,14 @@ class LintConfig:
     origins: Mapping[str, str]
     baseline: str | None = None
     expect: str | None = None
+    golden: str | None = None
 
 
 def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isolated: bool) -> LintConfig:
     """The settings of a run: from the nearest file, unless `isolated`, then assignments, then options."""
     path = None if isolated else nearest_file(os.getcwd())
     table = dict(_lint_table(path)) if path is not None else {}
-    baseline, expect = (_file_named(path, table, name) for name in ("baseline", "expect"))
+    baseline, expect, golden = (_file_named(path, table, name) for name in ("baseline", "expect", "golden"))
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
     for name, value in table.items():
@@ -59,7 +60,7 @@ def load_config(given: Mapping[str, Value], assignments: Sequence[str], *, isola
         if option:
             values[name], origins[name] = option, "command line"
     settings = replace(LintSettings(), **values)  # type: ignore[arg-type]
-    return LintConfig(settings, MappingProxyType(origins), baseline, expect)
+    return LintConfig(settings, MappingProxyType(origins), baseline, expect, golden)
 
 
 def nearest_file(folder: str) -> str | None:

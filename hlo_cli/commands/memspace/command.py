@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.by.option import by_option
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.report.report import Report
 
-GROUPINGS = ("value", "scope", "op_name", "source", "kind", "shape", "opcode")
 RELEASES = ("0.10.2", "2026-08")
 
 HELP = """\
@@ -48,16 +48,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@option(
-    "--by",
-    "grouping",
-    group="Reports",
-    is_common=True,
-    type=click.Choice(GROUPINGS),
-    metavar="GROUP",
-    default="value",
-    help=f"Group live values by {joined_by_or(GROUPINGS)}.",
-)
+@by_option("Group live values", before=("value",), after=("op_name", "kind", "shape", "opcode"))
 @option(
     "--at",
     group="Reports",

@@ -8,23 +8,27 @@ from typing import Final
 
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
-from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
-from hlo_cli.analysis.memory.peak_reduction import LayoutSuggestion, suggestions
+from hlo_cli.analysis.origin.keys import By, Keys
+from hlo_cli.commands.by.columns import next_command, with_origins
+from hlo_cli.commands.by.keys import keys_for
+from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
-from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table, totals_table
+from hlo_cli.commands.memspace.peak_advice import advice_parts
+from hlo_cli.commands.memspace.tables import live_values_table, memory_spaces_table
+from hlo_cli.commands.memspace.totals import deferred_totals, describe_totals, select_values, totals_table
 from hlo_cli.commands.shared.chips import mismatch
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
-from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run, Text
+from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
 
 _MOSTLY_PADDING = 0.5
@@ -45,12 +49,18 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     spaces = chosen_spaces(memory, options.space or too_large)
     stage = stage_of(loaded)
     is_verdict = options.is_verdict(stage)
+    cause = cause_of(options.grouping)
+    keys = None if cause is None else keys_for(loaded, cause)
+    parts = _parts(memory, spaces, fit, options, step, keys, is_verdict=is_verdict)
+    answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
+    if words := _totals_in_words(memory, spaces, options, step, parts):
+        answer = words if fit is None else f"{answer}. {words}"
     return Report(
         "memspace",
-        bounded(_sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict)), stage),
+        bounded(answer, stage),
         numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
-        parts=_parts(memory, spaces, fit, options, step, is_verdict=is_verdict),
-        next=_next(memory, spaces, argument),
+        parts=parts,
+        next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -127,25 +137,42 @@ def _parts(
     fit: MemoryFit | None,
     options: MemspaceOptions,
     step: int | None,
+    keys: Keys | None,
     *,
     is_verdict: bool,
 ) -> tuple[Part, ...]:
     failing = fit if is_verdict else None
     live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
     table = live_values_table(memory, live, title=_title(memory, spaces, step), marked=_excess_values(live, failing))
-    table = table if options.where is None else _narrowed(table, options.where)
-    groupings = ("scope", "source") if options.grouping == "value" else (options.grouping,)
-    sums = [totals_table(memory, live, name, is_main=name == options.grouping) for name in groupings]
-    if options.grouping != "value":
-        sums = [replace(sums[0], title=table.title)]
-        table = replace(table, main=False, person=False)
+    if options.where is not None:
+        places = [(value.instruction, value.index) for _, value in live]
+        table = _narrowed(with_origins(table, places, memory.module, options.where), options.where)
+    selections, skipped = select_values(memory, spaces, step, options.where if options.grouping != "value" else None)
+    if options.grouping == "value":
+        sums = [deferred_totals(memory, selections, "scope"), deferred_totals(memory, selections, "source")]
+    else:
+        summed = totals_table(memory, selections, options.grouping, keys=keys, title=table.title)
+        sums = [replace(summed, notes=skipped)]
+        table = replace(table, main=False, person=False, notes=())
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
     limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
     parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
-    if step is None and len(spaces) == 1 and (advice := _advice(memory, spaces[0])) is not None:
-        parts.append(advice)
+    if step is None and len(spaces) == 1:
+        parts += advice_parts(memory, spaces[0])
     return tuple(parts) if memory.spaces else (table,)
+
+
+def _totals_in_words(
+    memory: MemoryAnalysis,
+    spaces: Sequence[MemorySpaceUsage],
+    options: MemspaceOptions,
+    step: int | None,
+    parts: Sequence[Part],
+) -> str:
+    """Which key has most of the memory, for `--by` a cause; else empty."""
+    tables = (part for part in parts if part.kind == "table" and part.name == f"by_{options.grouping}")
+    return describe_totals(memory, spaces, next(tables), step) if options.grouping != "value" and memory.spaces else ""
 
 
 def _narrowed(table: Table, where: str) -> Table:
@@ -195,36 +222,21 @@ def _excess_advice(table: Table, fit: MemoryFit | None) -> tuple[Passage, ...]:
     return (Passage("excess", ((*words, f" ({format_bytes(bytes_)}) {would}."),)),)
 
 
-def _advice(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Passage | None:
-    found = suggestions(space, orders_of(memory.module, data_values(memory.module)))
-    if not found:
-        return None
-    lines = tuple(_in_words(memory, suggestion, is_first=not at) for at, suggestion in enumerate(found))
-    return Passage("advice", lines, title=f"To reduce peak {space.name}")
-
-
-def _in_words(memory: MemoryAnalysis, suggestion: LayoutSuggestion, *, is_first: bool) -> Text:
-    first = suggestion.reordered[0]
-    same = [other for other in suggestion.reordered if other.better.layout == first.better.layout]
-    order = index_text(first.better.layout.minor_to_major)
-    line: list[str | Run] = ["Store " if is_first else "Also store "]
-    for at, other in enumerate(same[:_MAX_NAMES]):
-        line += [" and "] if at else []
-        line.append(Run(str(other.value), "name"))
-    each = " each" if len(same) > 1 else ""
-    line.append(f" in dimension order {order} ({format_bytes(first.better.padded_bytes)}{each})")
-    if others := len(suggestion.reordered) - len(same[:_MAX_NAMES]):
-        line.append(f" and reorder {format_count(others, 'more values')}")
-    peak = f"peak drops to {format_bytes(suggestion.peak_bytes)} at {step_label(memory, suggestion.peak)}"
-    return *line, f": {peak}"
-
-
 def _next(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], argument: str) -> tuple[str, ...]:
     if not argument or argument == "-" or len(spaces) != 1 or not (live := spaces[0].live_at(spaces[0].peak)):
         return ()
     other = next((s for s in sorted(memory.spaces, key=lambda s: -s.peak_bytes) if s not in spaces), None)
     more = (f"hlo memspace {argument} --space {other.name}",) if other is not None else ()
     return (f"hlo memspace {argument} --value {live[0]}", *more)
+
+
+def _next_of_cause(parts: Sequence[Part], cause: By, argument: str, options: MemspaceOptions) -> tuple[str, ...]:
+    tables = [part for part in parts if part.kind == "table" and part.name == f"by_{cause}"]
+    if not argument or argument == "-" or not tables:
+        return ()
+    at = tables[0].column_index(cause)
+    view = format_options((("--at", options.at), ("--space", options.space)))
+    return next_command(f"hlo memspace {argument} {view}".rstrip(), cause, [str(row[at]) for row in tables[0].rows])
 
 
 def _fallback(memory: MemoryAnalysis, limit: int) -> str:

@@ -1,24 +1,15 @@
-"""The tables of `hlo memspace`: the memory spaces, the live values at a step, and their totals."""
+"""The tables of `hlo memspace`: the memory spaces, and the live values at a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.report.cell import UNKNOWN, Row
-from hlo_cli.report.column import Column, Share, Unit
+from hlo_cli.report.column import Column, Share
 from hlo_cli.report.table import Table
-
-_UNITS: Final[Mapping[str, Unit]] = {
-    "scope": "op_name",
-    "op_name": "op_name",
-    "source": "source",
-    "shape": "shape",
-    "opcode": "opcode",
-}
 
 
 def memory_spaces_table(memory: MemoryAnalysis) -> Table:
@@ -74,28 +65,6 @@ def live_values_table(
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
-def totals_table(
-    memory: MemoryAnalysis, live: Sequence[tuple[MemorySpaceUsage, LiveValue]], grouping: str, *, is_main: bool
-) -> Table:
-    """The live values, summed by scope, op_name, source line, kind, shape, or opcode."""
-    groups: dict[str, list[LiveValue]] = {}
-    for _, value in live:
-        groups.setdefault(_KEYS[grouping](memory, value) or "(unknown)", []).append(value)
-    total = sum(value.padded_bytes for _, value in live)
-    columns = (
-        Column("values", "values", "count", total="sum"),
-        Column("bytes", "", "bytes", total="sum"),
-        Column("logical_bytes", "data", "bytes", total="sum", person=False),
-        Column("share", "", "percent", total="sum"),
-        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "bytes", rest=True)),
-        Column(grouping, grouping, _UNITS.get(grouping, "text")),
-        Column("largest", "largest", "name", role="name"),
-    )
-    sums = sorted(groups.items(), key=lambda group: (-_padded(group[1]), group[0]))
-    rows = tuple(_sum_row(name, values, total) for name, values in sums)
-    return Table(f"by_{grouping}", columns, rows, noun="rows", main=is_main, person=is_main, limit=10)
-
-
 def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
     totals = space.totals
     allocated = allocated_bytes(memory, space)
@@ -126,7 +95,7 @@ def _value_row(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue
         value.padded_bytes,
         value.logical_bytes,
         value.padded_bytes / total if total else 0.0,
-        _padding([value]),
+        _padding(value),
         f"{value.start:,}–{value.end:,}",
         value.start,
         value.end,
@@ -141,20 +110,8 @@ def _value_row(memory: MemoryAnalysis, space: MemorySpaceUsage, value: LiveValue
     )
 
 
-def _sum_row(name: str, values: Sequence[LiveValue], total: int) -> Row:
-    padded = _padded(values)
-    largest = max(values, key=lambda value: value.padded_bytes)
-    logical = sum(value.logical_bytes for value in values)
-    return len(values), padded, logical, padded / total if total else 0.0, _padding(values), name, str(largest)
-
-
-def _padded(values: Sequence[LiveValue]) -> int:
-    return sum(value.padded_bytes for value in values)
-
-
-def _padding(values: Sequence[LiveValue]) -> float:
-    padded = _padded(values)
-    return 1 - sum(value.logical_bytes for value in values) / padded if padded else 0.0
+def _padding(value: LiveValue) -> float:
+    return 1 - value.logical_bytes / value.padded_bytes if value.padded_bytes else 0.0
 
 
 def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
@@ -167,18 +124,3 @@ def format_kind(memory: MemoryAnalysis, value: LiveValue) -> str:
 def _source(memory: MemoryAnalysis, value: LiveValue) -> str | None:
     location = memory.module.location(value.instruction)
     return str(location) if location is not None else None
-
-
-def _scope(_memory: MemoryAnalysis, value: LiveValue) -> str:
-    """The op_name without its last part, which is the operation."""
-    return value.instruction.metadata.op_name.rpartition("/")[0]
-
-
-_KEYS: Final[Mapping[str, Callable[[MemoryAnalysis, LiveValue], str | None]]] = {
-    "scope": _scope,
-    "op_name": lambda _memory, value: value.instruction.metadata.op_name,
-    "source": _source,
-    "kind": format_kind,
-    "shape": lambda _memory, value: str(value.shape),
-    "opcode": lambda _memory, value: value.instruction.opcode,
-}

@@ -38,13 +38,13 @@ def report_of(pasted: PastedText) -> Report:
     if not all(read):
         return _of_one_side(pasted, versions, [bool(modules) for modules in read])
     pairs = _pairs(*read)
-    view = View("changes", (), with_schedule=False)
+    view = View("statements", (), with_schedule=False)
     compared = [(old, new, view.compare(old, new)) for old, new in pairs]
     old, new, comparison = next((each for each in compared if view.differs(each[2])), compared[0])
     before, after = (
         DiffSide(module, f"{pasted.name} ({side})", None) for side, module in zip(_SIDES, (old, new), strict=True)
     )
-    report = report_of_diff(comparison, before, after, view, ())
+    report, _ = report_of_diff(comparison, before, after, view, ())
     return replace(report, notes=(*report.notes, *_notes(pairs, (old, new))))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
+from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Row, Unknown
@@ -30,6 +32,22 @@ if TYPE_CHECKING:  # times need a chip
 _USUAL_GPU = "h100"
 
 
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Async pairs, synchronous transfers with their bytes, and the times of both on a chip, if there is one."""
+
+    intervals: tuple[AsyncInterval, ...]
+    synchronous: Mapping[Instruction, int]
+    times: PairTimes | None
+
+
+def transfers_of(overlap: OverlapAnalysis, within: Computation | None, throughput: ChipSpec | None) -> Transfers:
+    """The transfers of a module or of one computation."""
+    intervals = tuple(each for each in overlap.intervals if within is None or each.pair.start.computation is within)
+    synchronous = {i: size for i, size in overlap.synchronous.items() if within is None or i.computation is within}
+    return Transfers(intervals, synchronous, _times_of(overlap, throughput, intervals, synchronous))
+
+
 def report_of_pairs(
     loaded: Loaded,
     overlap: OverlapAnalysis,
@@ -38,14 +56,14 @@ def report_of_pairs(
     where: str | None,
     argument: str,
     throughput: ChipSpec | None = None,
+    selected: Transfers | None = None,
 ) -> Report:
-    """A table of the pairs in the order of their starts, with totals by operation."""
-    intervals = [
-        interval for interval in overlap.intervals if within is None or interval.pair.start.computation is within
-    ]
-    synchronous = {i: size for i, size in overlap.synchronous.items() if within is None or i.computation is within}
-    times = _times_of(overlap, throughput, intervals, synchronous)
-    everything = _pairs_table(overlap, intervals, times)
+    """A table of the pairs in the order of their starts, with totals by operation; `selected` are those in `within`."""
+    selected = selected or transfers_of(overlap, within, throughput)
+    intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
+    everything = pairs_table(overlap, intervals, times)
+    if where is not None:
+        everything = with_origins(everything, [(each.pair.start, ()) for each in intervals], loaded.module, where)
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
     exposed = [interval for interval in intervals if interval.is_exposed]
@@ -112,7 +130,8 @@ def _times_of(
     return PairTimes(overlap, estimate_time(overlap, throughput), intervals, synchronous)
 
 
-def _pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], times: PairTimes | None) -> Table:
+def pairs_table(overlap: OverlapAnalysis, intervals: Sequence[AsyncInterval], times: PairTimes | None) -> Table:
+    """One row for each async pair."""
     opcodes = {interval.pair.start.opcode for interval in intervals}
     several = len({interval.pair.operation for interval in intervals}) > 1
     repeated = any(interval.times != 1 for interval in intervals)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlo_cli.commands.by.option import by_option, cause_of
 from hlo_cli.commands.schedule.options import MODELS, ORDERS, ScheduleOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
@@ -37,6 +38,7 @@ stdin. Several modules get one row each, and each is checked.
 EXAMPLES = (
     "hlo schedule dump/",
     "hlo schedule dump/ --chip h100 --sort exposed_seconds",
+    "hlo schedule dump/ --by source --chip h100",
     "hlo schedule dump/ --where 'exposed and bytes > 1MiB' --sort bytes",
     "hlo schedule dump/ --sequence --where 'in_flight > 0'",
     "hlo schedule dump/ --critical-path bytes",
@@ -69,6 +71,7 @@ only older versions reject.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@by_option("Sum up transfers")
 @flag(
     "--sequence",
     group="Reports",
@@ -212,6 +215,18 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             argument=request.argument,
             options=options.reordering,
             has_limit=options.limit is not None,
+            throughput=throughput,
+        )
+    if (cause := cause_of(options.grouping)) is not None:
+        from hlo_cli.commands.schedule.causes import report_of_causes
+
+        return report_of_causes(
+            loaded,
+            overlap,
+            cause,
+            within=within,
+            where=options.where,
+            argument=request.argument,
             throughput=throughput,
         )
     from hlo_cli.commands.schedule.async_table import report_of_pairs

@@ -30,6 +30,7 @@ class ScheduleOptions:
     space: str | None = None
     where: str | None = None
     computation: str | None = None
+    grouping: str | None = None
     chip: str | None = None
     chip_file: str | None = None
     each: bool = False
@@ -74,6 +75,7 @@ class ScheduleOptions:
 
     @property
     def _reports(self) -> list[str]:
-        selected = {"--sequence": self.sequence, "--critical-path": self.model is not None}
+        selected = {"--by": self.grouping is not None, "--sequence": self.sequence}
+        selected["--critical-path"] = self.model is not None
         selected |= {"--reorder": self.goal is not None, "--desugar": self.desugar, "--sugar": self.sugar}
         return [option for option, given in selected.items() if given]

@@ -68,14 +68,14 @@ class OutputOptions:
         from hlo_cli.render.style import Style
 
         terminal = is_terminal(stream) and not (stream == 1 and self.path)
-        width = _columns() if terminal or "COLUMNS" in os.environ else 80
         return Style(
-            width=width,
+            width=_columns() if terminal or "COLUMNS" in os.environ else 80,
             color=_wants_color(self.color, terminal),
             ascii=self.ascii or _is_ascii(stream),
             top=self.top,
             header=self.header,
             wraps=terminal or stream == 1,
+            verbose=self.verbose,
         )
 
 

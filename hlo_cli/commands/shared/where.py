@@ -89,6 +89,18 @@ def rows_where(expression: str, table: Table) -> Table:
     >>> rows_where("bytes > 1KiB", table).rows
     (('a', 4096),)
     """
+    kept, notes = matching_rows(expression, table)
+    marked = frozenset(new for new, old in enumerate(kept) if old in table.marked)
+    return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked, notes=notes)
+
+
+def matching_rows(expression: str, table: Table) -> tuple[tuple[int, ...], tuple[Diagnostic, ...]]:
+    """The indices of the rows that match an expression about the columns, and a note on unknown results.
+
+    >>> from hlo_cli.report.column import Column
+    >>> matching_rows("bytes > 1KiB", Table("sizes", (Column("bytes", "", "bytes"),), ((4,), (4096,))))
+    ((1,), ())
+    """
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import row_fields
     from hlo_cli.syntax.queries.where import parse_where
@@ -98,9 +110,7 @@ def rows_where(expression: str, table: Table) -> Table:
     opcodes = () if at is None else tuple({str(row[at]) for row in table.rows})
     test = predicate(parse_where(expression), row_fields(kinds, opcodes))
     fields = [[_field_value(cell) for cell in row] for row in table.rows]
-    kept, notes = chosen(lambda at: test(fields[at]), range(len(fields)), table.noun)
-    marked = frozenset(new for new, old in enumerate(kept) if old in table.marked)
-    return replace(table, rows=tuple(table.rows[at] for at in kept), marked=marked, notes=notes)
+    return chosen(lambda at: test(fields[at]), range(len(fields)), table.noun)
 
 
 def _field_value(cell: Cell) -> FieldValue:

@@ -7,12 +7,14 @@ from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.concurrency import independent_kernels
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -37,8 +39,8 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         p = (f32[65536]) tuple(z)
         d = f32[65536] all-reduce-done(s)
 
-    Fix: Try `hlo schedule DUMP --reorder latency`. Enable XLA's scheduler with xla_gpu_enable_latency_hiding_scheduler
-    or xla_tpu_enable_latency_hiding_scheduler.
+    Fix: Check that no option turns off what overlaps transfers: xla_tpu_enable_latency_hiding_scheduler=false on TPU,
+    xla_gpu_disable_async_collectives on GPU. `hlo schedule DUMP --reorder latency` shows what another order gains.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
@@ -46,9 +48,13 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            moved = f"{interval.pair.operation} of {context.user_name(start)}"
+            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
             yield context.finding(
-                f"{moved} {why} ({_bytes(interval)})", start, hint=_hint(kernels), waste=_waste(interval)
+                f"{what} ({_bytes(interval)})",
+                start,
+                hint=_hint(kernels),
+                waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -66,19 +72,21 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
         s = f32[65536] all-reduce-start(x), replica_groups={}, to_apply=add
         d = f32[65536] all-reduce-done(s)
 
-    Fix: Try `hlo schedule DUMP --reorder latency`, or split the operation so that parts of it can overlap with compute.
+    Fix: Check that no option turns off what overlaps transfers: xla_tpu_enable_latency_hiding_scheduler=false on TPU,
+    xla_gpu_disable_async_collectives on GPU. `hlo schedule DUMP --reorder latency` shows what another order gains.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
+            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
             yield context.finding(
-                f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done "
-                f"({_bytes(interval)})",
+                f"{what} ({_bytes(interval)})",
                 start,
                 hint=_hint(kernels),
                 waste=_waste(interval),
+                common=Common(what),
             )
 
 
@@ -95,7 +103,10 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
         y = f32[65536] all-reduce(x), replica_groups={}, to_apply=add
         z = f32[65536] negate(x)
 
-    Fix: Enable async collectives: default on GPU; on TPU, xla_tpu_enable_async_collective_fusion and related options.
+    Fix: On TPU v5e, all-gathers are asynchronous unless xla_tpu_enable_async_collective_fusion or
+    xla_tpu_enable_latency_hiding_scheduler is false; all-reduces with xla_enable_async_all_reduce=true and
+    xla_tpu_enable_async_collective_fusion_fuse_all_reduce=true. Compilers for v5p and v6e reject the options for
+    all-reduces.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
@@ -107,11 +118,13 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
             often = context.analyses.times.get(collective.computation) or 1
+            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
             yield context.finding(
-                f"{collective.opcode} of {context.user_name(collective)} runs synchronously ({format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)})",
                 collective,
                 hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
+                common=Common(what),
             )
 
 
@@ -131,7 +144,8 @@ def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
 
 def _waste(interval: AsyncInterval) -> Waste:
     """The bytes of one execution, all of which are exposed."""
-    return Waste(interval.moved_bytes, "links", pair=interval.pair)
+    link: Link = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
+    return Waste(interval.moved_bytes, link, pair=interval.pair)
 
 
 def _min_bytes(context: LintContext, pair: AsyncPair) -> int:
@@ -147,7 +161,5 @@ def _bytes(interval: AsyncInterval) -> str:
     return f"{format_bytes(interval.total_bytes)}{times}"
 
 
-def _hint(kernels: int) -> str:
-    if not kernels:
-        return "no independent kernel exists: split the operation into parts"
-    return f"{format_count(kernels, 'independent kernels')} could run concurrently"
+def _hint(kernels: int) -> str | None:
+    return f"{format_count(kernels, 'independent kernels')} could run concurrently" if kernels else None

@@ -16,6 +16,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
@@ -40,7 +41,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
 
-    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data").
+    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). The hint has the size that the
+    argument needs then; operations that need all of it gather it first.
 
     Reference: https://openxla.org/shardy
     """
@@ -50,12 +52,14 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
         if parameter.shape.padded_bytes < context.settings.min_replicated_bytes or not _is_replicated(parameter):
             continue
         devices, taken = context.num_partitions, parameter.shape.padded_bytes
+        name = context.user_name(parameter)
         yield context.finding(
-            f"{context.user_name(parameter)} ({format_bytes(taken)}) is replicated on {devices} devices",
+            f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"shard it over all devices, so that each needs only {format_bytes(-(-taken // devices))}",
+            hint=f"shard it over all devices, so that it needs only {format_bytes(-(-taken // devices))} on each",
             waste=Waste(taken - -(-taken // devices), None),
+            common=Common(f"{name} is replicated on {devices} devices"),
         )
 
 
@@ -94,7 +98,8 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[8] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"
         }
 
-    Fix: Collect the values in an array and send it after the loop, or communicate less often.
+    Fix: Collect the values in an array, and send it after the loop: in JAX, return them from the function that scan
+    runs.
 
     Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """
@@ -125,7 +130,8 @@ def platform_specific_call(context: LintContext) -> Iterator[Finding]:
         platforms = [name for platform, name in _PLATFORMS if backend_of(call, platform).kind in ("library", "Triton")]
         platforms += ["TPU"] if target == _MOSAIC else []
         if len(platforms) == 1:
-            yield context.finding(f"{call.name} calls {target}, which is available only on {platforms[0]}", call)
+            message = f"{context.user_name(call)} calls {target}, which is available only on {platforms[0]}"
+            yield context.finding(message, call, subject=call)
 
 
 @rule("HLO604", "deprecated custom call API version", severity="note")
@@ -145,8 +151,8 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.CUSTOM_CALL) if context.target in ("cpu", "gpu") else ():
         described = custom_call(call)
         if described is not None and described.api_version not in _ACCEPTED:
-            message = f"{call.name} calls {described.target} with {described.api_version}"
-            yield context.finding(message, call, attribute_span(call, "api_version"))
+            message = f"{context.user_name(call)} calls {described.target} with {described.api_version}"
+            yield context.finding(message, call, attribute_span(call, "api_version"), subject=call)
 
 
 def _host_bytes(call: Instruction) -> int:

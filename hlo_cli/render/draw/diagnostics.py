@@ -13,7 +13,7 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.truncate import shorten_text
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.text import Line, Role, Run
-from hlo_cli.source import Diagnostic, Severity
+from hlo_cli.source import SEVERITIES, Diagnostic, Severity
 
 MAX_DIAGNOSTICS = 20
 MAX_NOTES = 3
@@ -57,7 +57,7 @@ def render_diagnostics(
 
 
 def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = False) -> Iterator[str]:
-    """The notes: at most three unless `verbose`, and equal notes once with their count.
+    """The notes: at most three unless `verbose`, and equal notes once with their count; warnings come first.
 
     >>> notes = [Diagnostic("note", f"attribute {name} kept as text") for name in "abcdea"]
     >>> print("".join(render_notes(notes, Style())), end="")
@@ -67,11 +67,13 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
     note: 2 more notes; use --verbose to show all
     """
     paint = painter(color=style.color)
-    times = Counter(map(_note, notes))
+    ordered = sorted(notes, key=lambda note: SEVERITIES.index(note.severity))
+    times = Counter((note.severity, _note(note)) for note in ordered)
     shown = len(times) if verbose else MAX_NOTES
-    for text, number in islice(times.items(), shown):
+    for (severity, text), number in islice(times.items(), shown):
         again = f" ({number:,} times)" if number > 1 else ""
-        words = (Run("note:", "quiet"), Run(f" {_message(text, style)}{again}"))
+        role = "quiet" if severity == "note" else COLORS[severity]
+        words = (Run(f"{severity}:", role), Run(f" {_message(text, style)}{again}"))
         for line in _broken(words, style.prose_room, style):
             yield paint(line) + "\n"
     if len(times) > shown:
@@ -79,8 +81,10 @@ def render_notes(notes: Sequence[Diagnostic], style: Style, *, verbose: bool = F
         yield paint((Run("note:", "quiet"), Run(f" {more}; use --verbose to show all"))) + "\n"
 
 
-def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
-    """The lines of one diagnostic: message, place, quotation, help; the place is a name if there is no text."""
+def diagnostic_lines(
+    diagnostic: Diagnostic, style: Style, *, details: str = "", is_quoted: bool = True
+) -> Iterator[Line]:
+    """The lines of one diagnostic: message, details, place, quotation, help; without text, the place is a name."""
     role = COLORS[diagnostic.severity]
     head = " ".join(part for part in (diagnostic.severity, style.show(diagnostic.code)) if part)
     message = (Run(f"{head}:", role), Run(f" {_message(diagnostic.message, style)}", "strong"))
@@ -89,11 +93,21 @@ def diagnostic_lines(diagnostic: Diagnostic, style: Style) -> Iterator[Line]:
     if source is not None and source.name and (span is not None or named or source.name not in diagnostic.message):
         place = diagnostic.position
         where = f":{place.line}:{place.column}" if place else style.show(f":{named}" if named else "")
-        yield (Run(f"  {style.show(source.name)}{where}"),)
-    if source is not None and span is not None:
+        at = f"{style.show(source.name)}{where}"
+        if details and len(details) + len(at) + 5 <= style.room:
+            details, at = "", f"{style.show(details)} · {at}"
+        yield from ((Run("  "), *line) for line in _details(details, style))
+        yield (Run(f"  {at}"),)
+    else:
+        yield from ((Run("  "), *line) for line in _details(details, style))
+    if source is not None and span is not None and is_quoted:
         yield from quotation(source, span, style, role)
     if diagnostic.hint:
         yield from ((Run("  "), *line) for line in _help(diagnostic.hint, style))
+
+
+def _details(details: str, style: Style) -> Iterator[Line]:
+    yield from _broken((Run(style.show(details)),), style.room - 2, style) if details else ()
 
 
 def _help(hint: str, style: Style) -> Iterator[Line]:

@@ -1,28 +1,65 @@
-"""Findings as text: each with its line quoted, highest severity first, up to the requested number."""
+"""Findings as text: the groups that matter most, each with its cost, its place, and help, and the rest counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hlo_cli.render.draw.diagnostics import diagnostic_lines
 from hlo_cli.render.style import Style
+from hlo_cli.report.finding import Finding
 from hlo_cli.report.findings import Findings
-from hlo_cli.report.numbers import format_shown
-from hlo_cli.report.text import Line
-from hlo_cli.source import SEVERITIES
+from hlo_cli.report.groups import Group
+from hlo_cli.report.numbers import format_bytes, format_count, format_percent, format_shown
+from hlo_cli.report.text import Line, Run
 
-LIMIT = 20
+LIMIT = 10
 
 
 def lines(findings: Findings, style: Style) -> Iterator[Line]:
-    """The findings, highest severity first, then in the order of the text."""
-    worst = sorted(findings.found, key=lambda each: SEVERITIES.index(each.severity))
-    for each in worst[: style.rows_shown(LIMIT, len(worst))]:
-        yield from diagnostic_lines(each, style)
+    """The first groups: errors first, then those that cost most; with a verbose style, all findings of each.
+
+    The text of the dump is quoted for findings about its form, and for others if the style is verbose: what they
+    waste is seen in the cost.
+    """
+    names = {rule.code: rule.name for rule in findings.rules}
+    for group in _shown(findings, style):
+        head = replace(group.worst, message=group.message)
+        is_quoted = style.verbose or group.cost_bytes is None
+        details = _details(group, findings.cost_bytes, names)
+        yield from diagnostic_lines(head, style, details=details, is_quoted=is_quoted)
+        if style.verbose and len(group.found) > 1:
+            yield from (_member(each, group.code, style) for each in group.found)
 
 
 def footer(findings: Findings, style: Style) -> tuple[str, ...]:
-    """The number of shown findings, unless all are shown."""
-    total = len(findings.found)
-    shown = style.rows_shown(LIMIT, total)
-    return () if shown == total else (format_shown(shown, total, "findings"),)
+    """The number of shown groups, unless all are shown, and what the rest costs."""
+    total = len(findings.groups)
+    shown = _shown(findings, style)
+    if len(shown) == total:
+        return ()
+    rest = findings.cost_bytes - sum(group.cost_bytes or 0 for group in shown)
+    share = f" ({format_percent(rest / findings.cost_bytes)}%)" if findings.cost_bytes else ""
+    return (
+        *((f"{format_count(total - len(shown), 'more groups')}: {format_bytes(rest)}{share}",) if rest else ()),
+        format_shown(len(shown), total, "groups"),
+    )
+
+
+def _shown(findings: Findings, style: Style) -> tuple[Group, ...]:
+    return findings.groups[: style.rows_shown(LIMIT, len(findings.groups))]
+
+
+def _details(group: Group, total: int, names: dict[str, str]) -> str:
+    """The cost of a group, its share in the total, and the other rules on its values."""
+    share = f" ({format_percent(group.cost_bytes / total)}%)" if group.cost_bytes else ""
+    also = [f"also {code} {names.get(code, '')}".rstrip() for code in group.other_codes]
+    return " · ".join([*([f"costs {group.cost}{share}"] if group.cost else []), *also])
+
+
+def _member(each: Finding, code: str, style: Style) -> Line:
+    """One finding of a group: its place, its instruction, and its cost."""
+    rule = f"{each.code} " if each.code != code else ""
+    cost = f"  {format_bytes(each.cost_bytes)}" if each.cost_bytes else ""
+    name = f"  {each.instruction}" if each.instruction and each.position is not None else ""
+    return (Run(f"    {rule}{style.show(each.where)}{style.show(name)}{cost}", "quiet"),)

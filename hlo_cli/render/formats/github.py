@@ -15,7 +15,7 @@ _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning",
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
-    r"""One command for each finding, and one for each input that cannot be read.
+    r"""One command for each group, at its worst finding, and one for each input that cannot be read.
 
     >>> from hlo_cli.report.finding import Finding
     >>> from hlo_cli.source import Source, Span
@@ -27,9 +27,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
     for part in report.parts:
         if isinstance(part, Findings):
             names = {rule.code: f"{rule.code} {rule.name}" for rule in part.rules}
-            for each in part.first(style.top):
+            for group in part.groups[: style.top or None]:
+                each, more = group.worst, f" ({group.remark})" if group.remark else ""
                 title = names.get(each.code, each.code)
-                yield _command(each, each.named_message, {"title": title, "file": each.path}) + "\n"
+                yield _command(each, group.named_message + more, {"title": title, "file": each.path}) + "\n"
     for error in report.errors:
         file = {"file": error.source.name} if error.source is not None else {}
         yield _command(error, error.message, {"title": stopped_by(error), **file}) + "\n"

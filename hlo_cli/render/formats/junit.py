@@ -1,4 +1,4 @@
-"""Findings as JUnit XML, for CI servers: one suite for each input, one case for each finding or assertion.
+"""Findings as JUnit XML, for CI servers: one suite for each input, one case for each group or assertion.
 
 Notes do not fail, as with the exit code; an unreadable input is an error, not a passing case.
 """
@@ -14,6 +14,7 @@ from hlo_cli.render.sanitize import sanitize
 from hlo_cli.render.style import Style
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.findings import Check, Findings, stopped_by
+from hlo_cli.report.groups import Group
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
 
@@ -47,7 +48,7 @@ class _Suite:
     """The cases of one input."""
 
     path: str
-    found: list[Finding] = field(default_factory=list)
+    found: list[Group] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
 
     @property
@@ -56,7 +57,7 @@ class _Suite:
 
     @property
     def failures(self) -> int:
-        return sum(each.severity != "note" for each in self.found)
+        return sum(group.severity != "note" for group in self.found)
 
     def lines(self) -> Iterator[str]:
         """The suite with its cases."""
@@ -66,8 +67,8 @@ class _Suite:
         yield f'  <testsuite name={name} tests="{self.tests}" failures="{self.failures}"{more}>\n'
         if not self.found:
             yield f'    <testcase classname={name} name="no findings"/>\n'
-        for each in self.found:
-            yield from _finding(each)
+        for group in self.found:
+            yield from _finding(group)
         for check in self.checks:
             case = f"    <testcase classname={name} name={_quoted(f'assertion: {check.assertion}')}"
             reason = f"      <skipped message={_quoted(check.reason)}/>\n    </testcase>\n"
@@ -79,18 +80,22 @@ def _suites(parts: Iterator[Findings], most: int | None) -> Sequence[_Suite]:
     """One suite for each path, in the order in which the inputs were read."""
     suites: dict[str, _Suite] = {}
     for part in parts:
-        found = part.first(most)
-        for path in (*part.paths, *(each.path for each in found)):
+        found = part.groups[: most or None]
+        for path in (*part.paths, *(group.worst.path for group in found)):
             suites.setdefault(path, _Suite(path))
-        for each in found:
-            suites[each.path].found.append(each)
+        for group in found:
+            suites[group.worst.path].found.append(group)
         for check in part.checks:
             suites.setdefault(check.path, _Suite(check.path)).checks.append(check)
     return tuple(suites.values())
 
 
-def _finding(each: Finding) -> Iterator[str]:
-    """A case that fails, unless it is a note; a failed assertion has the same name as a passed one."""
+def _finding(group: Group) -> Iterator[str]:
+    """A case that fails, unless it is a note; a failed assertion has the same name as a passed one.
+
+    The text lists all findings of the group.
+    """
+    each = group.worst
     place = each.position
     at = f":{place.line}:{place.column}" if place else ""
     name = (each.instruction or "") if place else each.name
@@ -98,12 +103,14 @@ def _finding(each: Finding) -> Iterator[str]:
     if each.expectation is not None:
         case = f"assertion: {each.expectation}"
     yield f"    <testcase classname={_quoted(each.path)} name={_quoted(case)}>\n"
-    words = _words(f"{each.where}: {each.message}", each.hint)
+    remark = f" ({group.remark})" if group.remark else ""
+    places = group.found[1:] if len(group.found) > 1 else ()
+    words = _words(f"{each.where}: {group.message}{remark}", each.hint, places)
     if each.severity == "note":
         yield f"      <system-out>{words}</system-out>\n    </testcase>\n"
         return
     kind = f"{each.severity} {each.code}"
-    yield f"      <failure type={_quoted(kind)} message={_quoted(each.message)}>{words}</failure>\n"
+    yield f"      <failure type={_quoted(kind)} message={_quoted(group.message)}>{words}</failure>\n"
     yield "    </testcase>\n"
 
 
@@ -121,11 +128,12 @@ def _unread(errors: Sequence[Diagnostic]) -> Iterator[str]:
     yield "  </testsuite>\n"
 
 
-def _words(message: str, hint: str | None) -> str:
-    """A message as the text of an element, with the hint on its own line."""
-    return _quoted(message, f"\nhelp: {hint}" if hint else "")[1:-1]
+def _words(message: str, hint: str | None, more: Sequence[Finding] = ()) -> str:
+    """A message as the text of an element, with the hint and more findings on lines of their own."""
+    lines = [message, *([f"help: {hint}"] if hint else []), *(f"{each.where}: {each.message}" for each in more)]
+    return _quoted(*lines)[1:-1]
 
 
-def _quoted(text: str, line: str = "") -> str:
-    """A text as an attribute, without characters that XML cannot represent."""
-    return quoteattr(sanitize(text) + line.replace(line[1:], sanitize(line[1:])), {'"': "&quot;"})
+def _quoted(*lines: str) -> str:
+    """Lines as an attribute, without characters that XML cannot represent."""
+    return quoteattr("\n".join(map(sanitize, lines)), {'"': "&quot;"})

@@ -75,7 +75,7 @@ def _part(part: Part, style: Style) -> Iterator[str]:
         case Table():
             yield from _table(part, style)
         case Findings():
-            yield from _table(part.as_table(), style)
+            yield from _table(part.groups_table(person=True), style)
         case Passage():
             yield from [f"{words(part.title, style)}\n\n"] if part.title else []
             yield "\n\n".join(words(each, style) for each in part.paragraphs) + "\n"

@@ -36,10 +36,16 @@ def render(report: Report, style: Style) -> Iterator[str]:
     yield f'  "invocations": [{dumps(_invocation(report.errors))}],\n  "results": ['
     before = "\n   "
     for part in report.parts:
-        for each in part.first(style.top) if isinstance(part, Findings) else ():
-            yield before + dumps(_result(each, index))
+        for number, each in _numbered(part, style.top) if isinstance(part, Findings) else ():
+            yield before + dumps(_result(each, index, number))
             before = ",\n   "
     yield "]}]}\n"
+
+
+def _numbered(part: Findings, most: int | None) -> Iterator[tuple[int, Finding]]:
+    """The findings with the numbers of their groups."""
+    numbers = {id(each): number for number, group in enumerate(part.groups, 1) for each in group.found}
+    return ((numbers[id(each)], each) for each in part.first(most))
 
 
 def _invocation(errors: Sequence[Diagnostic]) -> Json:
@@ -69,7 +75,7 @@ def _rule(rule: RuleWords) -> Json:
     return found
 
 
-def _result(each: Finding, index: Mapping[str, int]) -> Json:
+def _result(each: Finding, index: Mapping[str, int], group: int) -> Json:
     message = each.message + (f"\nhelp: {each.hint}" if each.hint else "")
     result: dict[str, Json] = {
         "ruleId": each.code,
@@ -80,7 +86,12 @@ def _result(each: Finding, index: Mapping[str, int]) -> Json:
     }
     if each.code in index:
         result["ruleIndex"] = index[each.code]
-    return result
+    properties: dict[str, Json] = {"group": group}
+    if each.cost_bytes is not None:
+        properties |= {"costBytes": each.cost_bytes, "executions": each.executions}
+    if each.seconds is not None:
+        properties["seconds"] = each.seconds
+    return result | {"properties": properties}
 
 
 def _location(each: Finding) -> Json:

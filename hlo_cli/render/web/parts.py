@@ -45,7 +45,7 @@ def part_lines(part: Part, style: Style, key: str) -> Iterator[str]:
                 yield f"<figure>{''.join(document(elements, height, label=label))}</figure>"
             yield from table_lines(part, style, key)
         case Findings():
-            yield from table_lines(part.as_table(), style, key)
+            yield from table_lines(part.groups_table(person=True), style, key)
         case Tree():
             yield from tree_lines(part, style, key)
         case Facts():
@@ -71,7 +71,7 @@ def part_css(part: Part, key: str) -> str:
     """The style of the columns of a part."""
     match part:
         case Findings():
-            return part_css(part.as_table(), key)
+            return part_css(part.groups_table(person=True), key)
         case Table():
             return column_css([part.columns[at] for at in part.visible(person=True)], key)
         case Tree():

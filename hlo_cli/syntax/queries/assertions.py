@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section
+from hlo_cli.ir.assertion import EVERYTHING, Expectation, Quantity, Section, Term
 from hlo_cli.ir.memory_space import space_words
 from hlo_cli.ir.where import Number, Where
 from hlo_cli.source import Diagnostic, HloError, Source, Span, did_you_mean, nearest
-from hlo_cli.syntax.queries.assertion import parse_expectation
+from hlo_cli.syntax.queries.assertion import parse_computed_limit, parse_expectation
 from hlo_cli.syntax.queries.sizes import parse_size
+from hlo_cli.syntax.queries.terms import GOLDEN
 from hlo_cli.syntax.queries.toml_spans import Path, Place, place_in_string, toml_places
 
 Check: TypeAlias = "Callable[[Expectation], None]"
@@ -114,15 +115,19 @@ class _Reader:
         elif isinstance(limit, bool) or not isinstance(limit, int | str):
             self._wrong(f"expected a size, found {limit}", place, f'for example, max_peak.{space} = "14GiB"')
         else:
+            text = f"max_peak.{space} <= {limit}"
+            quantity = Quantity("max_peak", Where(Source("", text), EVERYTHING), space=space.lower())
             try:
-                number = Number(parse_size(str(limit)), "bytes", str(limit), place.value)
+                term = _peak_limit(str(limit), place.value)
+                span = place.key or place.value
+                stated = Expectation(text, quantity, "<=", term, self._source, span, "", sections)
+                if self._check is not None:
+                    self._check(stated)
             except HloError as error:
                 is_text = isinstance(limit, str)
                 self._errors.append(_in_file(error, self._source, place.value, is_text=is_text).diagnostic)
-                return
-            text = f"max_peak.{space} <= {limit}"
-            quantity = Quantity("max_peak", Where(Source("", text), EVERYTHING), space=space.lower())
-            yield Expectation(text, quantity, "<=", number, self._source, place.key or place.value, "", sections)
+            else:
+                yield stated
 
     def _wrong_key(self, key: str, path: Path) -> None:
         if key in _KEYS:
@@ -140,6 +145,13 @@ class _Reader:
 
     def _wrong(self, message: str, place: Place, hint: str) -> None:
         self._errors.append(Diagnostic("error", message, self._source, place.key or place.value, hint))
+
+
+def _peak_limit(text: str, place: Span) -> Term:
+    """The limit of a peak: a size, or computed from `golden`."""
+    if GOLDEN in text:
+        return parse_computed_limit(text)
+    return Number(parse_size(text), "bytes", text, place)
 
 
 def _in_file(error: HloError, source: Source, string: Span, *, is_text: bool = True) -> HloError:

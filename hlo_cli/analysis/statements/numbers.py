@@ -1,0 +1,57 @@
+"""Numbers of a module that are compared: memory, work with all iterations of loops, and collectives by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
+from hlo_cli.analysis.dataflow.values import sequentially_executed
+from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.query.module_metrics import ModuleMetrics, module_metrics
+from hlo_cli.analysis.statements.parallelism import collectives_of
+from hlo_cli.analysis.statements.statement import Collectives
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNumbers:
+    """Metrics of a module, and its flops and bytes accessed in one execution: loops count as often as they run.
+
+    A loop of unknown trip count counts once. `collectives` are by kind, each in the text once.
+    """
+
+    metrics: ModuleMetrics
+    flops: int
+    bytes_accessed: int
+    collectives: Mapping[str, Collectives]
+
+
+@no_garbage_collection()
+def numbers_of(module: Module) -> ModuleNumbers:
+    """The numbers of a module.
+
+    >>> from hlo_cli import parse_module
+    >>> numbers = numbers_of(parse_module("ENTRY e { p = f32[9] parameter(0)  ROOT n = f32[9] negate(p) }"))
+    >>> numbers.flops, numbers.bytes_accessed, numbers.collectives
+    (9, 72, {})
+    """
+    metrics = module_metrics(module)
+    more = _iterations(module)
+    collectives = {each.kind: each for each in collectives_of(module.instructions)}
+    return ModuleNumbers(metrics, metrics.flops + more.flops, metrics.bytes_accessed + more.bytes, collectives)
+
+
+def _iterations(module: Module) -> KernelCost:
+    """What loops do after their first iteration."""
+    if not any(each.opcode == opcodes.WHILE for each in module.instructions):
+        return KernelCost()
+    times = times_run_of(module)
+    total = KernelCost()
+    for computation in sequentially_executed(module):
+        number = times.get(computation)
+        if number is not None and number > 1:
+            total += sum(kernel_costs(computation.instructions).values(), KernelCost()) * (number - 1)
+    return total

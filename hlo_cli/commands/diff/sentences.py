@@ -1,0 +1,296 @@
+"""Statements about two modules as sentences: what changed, from what to what, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from hlo_cli.analysis.origin.scopes import generalize
+from hlo_cli.analysis.statements.operations import tally
+from hlo_cli.analysis.statements.statement import (
+    ArgumentChange,
+    CollectiveChange,
+    Collectives,
+    CompilationChange,
+    DimensionChange,
+    DonationChange,
+    HeaderChange,
+    LayerChange,
+    LoopChange,
+    MetadataChange,
+    OperationChange,
+    RematerializationChange,
+    ShardingChange,
+    Statement,
+    Substitution,
+    TripCountChange,
+    TypeChange,
+    ValueChange,
+)
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.report.numbers import format_bytes, format_count
+
+_MAX_LISTED: Final = 3
+_MAX_TEXT: Final = 32
+_SAME: Final = {
+    "source": "only source lines moved",
+    "names": "only op_names changed",
+    "metadata": "only op_names and source lines changed",
+}
+
+
+def sentence_of(statement: Statement) -> str:
+    """What happened, in one sentence without a capital and a full stop.
+
+    >>> sentence_of(DimensionChange("hidden size", Substitution("256", "320"), (), (), 459))
+    'hidden size 256 → 320 in 459 shapes'
+    >>> sentence_of(MetadataChange("source", 683, is_whole=True))
+    'same program: only source lines moved (683 instructions)'
+    """
+    match statement:
+        case DimensionChange():
+            return _dimension(statement)
+        case TypeChange():
+            return _type(statement)
+        case LayerChange():
+            return _layers(statement)
+        case TripCountChange():
+            return _trips(statement)
+        case LoopChange():
+            return _loops(statement)
+        case ArgumentChange():
+            return _arguments(statement)
+        case DonationChange():
+            return _donation(statement)
+        case CollectiveChange():
+            return _collectives(statement)
+        case ShardingChange():
+            return _sharding(statement)
+        case OperationChange():
+            return _operations(statement)
+        case RematerializationChange():
+            words = f"rematerialization {_verb(is_added=statement.is_added)}"
+            place = f" in {_list(statement.scopes)}" if statement.scopes else ""
+            return f"{words}{place} ({format_count(statement.instructions, 'instructions')} computed again)"
+        case ValueChange():
+            return _values(statement)
+        case CompilationChange():
+            return _compilation(statement)
+        case MetadataChange():
+            return _metadata(statement)
+        case HeaderChange():
+            return f"header changed: {_list(statement.fields)}"
+
+
+def kind_of(statement: Statement) -> str:
+    """The kind of a statement in one word, for programs.
+
+    >>> kind_of(HeaderChange(("is_scheduled",)))
+    'header'
+    """
+    if isinstance(statement, ValueChange):
+        return statement.kind
+    return _KINDS[type(statement)]
+
+
+_KINDS: Final[dict[type, str]] = {
+    DimensionChange: "dimension",
+    TypeChange: "type",
+    LayerChange: "layers",
+    TripCountChange: "trip_count",
+    LoopChange: "loops",
+    ArgumentChange: "arguments",
+    DonationChange: "donation",
+    CollectiveChange: "collectives",
+    ShardingChange: "sharding",
+    OperationChange: "operations",
+    RematerializationChange: "rematerialization",
+    CompilationChange: "compilation",
+    MetadataChange: "metadata",
+    HeaderChange: "header",
+}
+
+
+def _dimension(statement: DimensionChange) -> str:
+    shapes = format_count(statement.shapes, "shapes")
+    if statement.with_it:
+        return f"dimensions {_list(map(str, (statement.change, *statement.with_it)), ' and ')} in {shapes}"
+    also = f", also {_list(map(str, statement.also))}" if statement.also else ""
+    return f"{statement.name or 'dimension'} {statement.change} in {shapes}{also}"
+
+
+def _type(statement: TypeChange) -> str:
+    place = f" ({statement.arguments})" if statement.arguments else ""
+    converts = [
+        f"{format_count(number, 'conversions')} {verb}"
+        for number, verb in ((statement.converts_added, "added"), (statement.converts_removed, "removed"))
+        if number
+    ]
+    return "; ".join([f"{statement.change} in {format_count(statement.shapes, 'shapes')}{place}", *converts])
+
+
+def _layers(statement: LayerChange) -> str:
+    number, names = len(statement.layers), _list(statement.layers)
+    rows = len(statement.fold.added if statement.is_added else statement.fold.removed)
+    like = f", like {statement.like}" if statement.like else ""
+    subject = "one layer" if number == 1 else f"{number:,} layers"
+    verb = _verb(is_added=statement.is_added)
+    return f"{subject} {verb}: {names} ({format_count(rows, 'instructions')}{like})"
+
+
+def _trips(statement: TripCountChange) -> str:
+    change = f"{statement.before:,} → {statement.after:,}"
+    shapes = f", and dimension {change} in {format_count(statement.shapes, 'shapes')}" if statement.shapes else ""
+    return f"loop iterations {change} in {_list(statement.loops, ' and ')}{shapes}"
+
+
+def _loops(statement: LoopChange) -> str:
+    trips = f" of {_list((f'{n:,}' for n in statement.trips), ' and ')} iterations" if statement.trips else ""
+    added, removed = statement.fold.added, statement.fold.removed
+    here, there = (added, removed) if statement.is_added else (removed, added)
+    words = f"{format_count(statement.loops, 'loops')}{trips} {_verb(is_added=statement.is_added)}"
+    words += f" ({format_count(len(here), 'instructions')})"
+    return f"{words} in place of {format_count(len(there), 'instructions')}" if there else words
+
+
+def _arguments(statement: ArgumentChange) -> str:
+    number, verb = len(statement.labels), _verb(is_added=statement.is_added)
+    size = format_bytes(statement.bytes)
+    users = len(statement.fold.added if statement.is_added else statement.fold.removed) - number
+    used = f", used by {format_count(users, 'other instructions')}" if users > 0 else ""
+    if number == 1:
+        return f"argument {verb}: {statement.labels[0]} {statement.shape} ({size}){used}"
+    return f"{number:,} arguments {verb}: {shorten_labels(statement.labels)} ({size}){used}"
+
+
+def shorten_labels(labels: Sequence[str]) -> str:
+    """A few names for many labels: the parts that they share, with how many share each.
+
+    >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
+    "m[…] ×2 and v[…] ×2"
+    >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
+    "layers[*]['b'] ×2"
+    """
+    general = Counter(generalize(label) for label in labels)
+    if len(general) > _MAX_LISTED:
+        for depth in range(6, 0, -1):
+            cut = Counter(_cut(name, depth) for name in general.elements())
+            if len(cut) <= _MAX_LISTED:
+                general = cut
+                break
+    return _list([f"{name} ×{n:,}" if n > 1 else name for name, n in general.most_common()], " and ")
+
+
+def _cut(label: str, depth: int) -> str:
+    """A label up to so many parts."""
+    ends = [at for at, letter in enumerate(label) if letter in "[."]
+    return f"{label[: ends[depth - 1]]}[…]" if len(ends) >= depth else label
+
+
+def _donation(statement: DonationChange) -> str:
+    number = abs(statement.after - statement.before) or len(statement.labels)
+    verb = "donated" if statement.after > statement.before else "no longer donated"
+    if statement.after == statement.before:
+        verb = "donated differently"
+    labels = shorten_labels(statement.labels)
+    return f"{format_count(number, 'arguments')} {verb}: {labels} ({format_bytes(statement.bytes)})"
+
+
+def _collectives(statement: CollectiveChange) -> str:
+    before, after = _some_collectives(statement.before), _some_collectives(statement.after)
+    if before and after:
+        return f"{before} became {after}"
+    return f"{before or after} {_verb(is_added=bool(after))}"
+
+
+def _some_collectives(found: Iterable[Collectives]) -> str:
+    texts = [f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in found]
+    more = f" + {format_count(len(texts) - _MAX_LISTED, 'other kinds')}" if len(texts) > _MAX_LISTED else ""
+    return " + ".join(texts[:_MAX_LISTED]) + more
+
+
+def _sharding(statement: ShardingChange) -> str:
+    words = [f"mesh {statement.mesh}"] if statement.mesh is not None else []
+    words += [f"devices {statement.devices}"] if statement.devices is not None else []
+    if statement.shardings:
+        words.append(f"{format_count(statement.shardings, 'shardings')} changed")
+    if statement.dimensions:
+        sizes = _list(map(str, statement.dimensions), " and ")
+        words.append(f"sizes per device {sizes} in {format_count(statement.shapes, 'shapes')}")
+    return "; ".join(words)
+
+
+def _operations(statement: OperationChange) -> str:
+    place = f"{statement.scope}: " if statement.scope else ""
+    removed, added = statement.fold.removed, statement.fold.added
+    if removed and added:
+        return f"{place}{_some(removed)} became {_some(added)}"
+    if removed or added:
+        return f"{place}{_some(removed or added)} {_verb(is_added=bool(added))}"
+    return f"{place}operations changed"
+
+
+def _some(instructions: Sequence[Instruction]) -> str:
+    """How many instructions, with the most frequent or telling opcodes."""
+    counts = tally(instructions)
+    listed = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:_MAX_LISTED]]
+    more = ", …" if len(counts) > _MAX_LISTED else ""
+    if len(counts) == 1 and counts[0][1] == len(instructions):
+        return listed[0]
+    inside = f" ({', '.join(listed)}{more})" if listed else ""
+    return f"{format_count(len(instructions), 'instructions')}{inside}"
+
+
+def _values(statement: ValueChange) -> str:
+    place = f"in {format_count(statement.instructions, 'instructions')}"
+    if statement.kind == "backend_config":
+        keys = statement.subject.split(", ")
+        named = f" ({_list(keys)})" if keys != ["backend_config"] else ""
+        return f"backend_config changed {place}{named}"
+    subject = {"opcode": "", "attribute": statement.subject}.get(statement.kind, statement.kind.replace("_", " "))
+    if len(statement.changes) == 1:
+        return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
+    listed = [f"{_short(change)} ×{number:,}" for change, number in statement.changes]
+    return f"{subject or 'opcode'} changed {place}: {_list(listed)}"
+
+
+def _short(change: Substitution) -> str:
+    one, two = (
+        text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…" for text in (change.before, change.after)
+    )
+    return str(Substitution(one, two))
+
+
+def _compilation(statement: CompilationChange) -> str:
+    kernels = _list([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
+    rows = format_count(statement.instructions, "instructions")
+    if statement.program != "other":
+        words = "same program" if statement.program == "same" else "nearly the same program"
+        return f"{words}, other XLA version or flags: {kernels or f'{rows} in other fusions'}"
+    return f"compiled differently: {kernels} ({rows})" if kernels else f"compiled differently: {rows}"
+
+
+def _metadata(statement: MetadataChange) -> str:
+    rows = format_count(statement.instructions, "instructions")
+    if statement.is_whole:
+        return f"same program: {_SAME[statement.kind]} ({rows})"
+    words = {"source": f"source lines moved in {rows}", "names": f"op_names changed in {rows}"}
+    found = words.get(statement.kind, f"op_names and source lines changed in {rows}")
+    return f"{found}: {_short(statement.change)}" if statement.change is not None else found
+
+
+def _verb(*, is_added: bool) -> str:
+    return "added" if is_added else "removed"
+
+
+def _list(items: Iterable[str], last: str = ", ") -> str:
+    """The first items, and how many more there are.
+
+    >>> _list("abcde"), _list(["a", "b"], " and ")
+    ('a, b, c, and 2 more', 'a and b')
+    """
+    given = list(items)
+    if len(given) > _MAX_LISTED:
+        return f"{', '.join(given[:_MAX_LISTED])}, and {len(given) - _MAX_LISTED:,} more"
+    return ", ".join([*given[:-2], last.join(given[-2:])])

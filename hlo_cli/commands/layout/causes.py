@@ -1,0 +1,81 @@
+"""`hlo layout DUMP --by source|scope|argument|pass`: the padding of values, summed up by what makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.dataflow.values import Value
+from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, footprints
+from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
+from hlo_cli.commands.by.words import BYTES, describe_costs
+from hlo_cli.report.column import Column, Share
+from hlo_cli.report.table import Table
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.keys import Keys
+
+MIN_PADDING: Final = 0.005
+"""The smallest share of padding in all bytes of which the answer names a cause."""
+
+
+def footprints_by_cause(values: Sequence[Value], orders: KnownOrders, keys: Keys) -> tuple[Footprint, ...]:
+    """The values of each key, those with most padding first."""
+    return footprints(values, orders, lambda value: keys(value.instruction, value.index))
+
+
+def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
+    """One row for each key: its padding, and what better dimension orders would save."""
+    groups = [_group(footprint, keys) for footprint in found]
+    has_inferred = any(group.inferred for group in groups)
+    columns = (
+        Column("count", "values", "count", total="sum"),
+        Column("logical_bytes", "data", "bytes", total="sum", from_width=120),
+        Column("padded_bytes", "padded", "bytes", total="sum"),
+        Column("padding_bytes", "padding", "bytes", total="sum", role="waste"),
+        Column("padding", "padding", "percent", role="waste", total=Share("logical_bytes", "padded_bytes", rest=True)),
+        Column(
+            "saving_bytes",
+            "saving",
+            "bytes",
+            role="saving",
+            total="sum",
+            person=any(each.saving_bytes for each in found),
+        ),
+        *key_columns(keys.by, "padded_bytes", groups, has_inferred=has_inferred),
+        Column("example", "most padding", "name", role="name", rank=7),
+        Column("shape", "shape", "shape", from_width=120, rank=6),
+    )
+    rows = tuple(
+        (
+            len(each.values),
+            each.logical_bytes,
+            each.padded_bytes,
+            each.padding_bytes,
+            each.padding,
+            each.saving_bytes,
+            *key_cells(group, each.padded_bytes, sum(value.shape.padded_bytes for value in group.inferred)),
+            str(example := _most_padded(each)),
+            str(example.shape),
+        )
+        for each, group in zip(found, groups, strict=True)
+    )
+    return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, rows, noun="rows")
+
+
+def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
+    """Which key has most of the padding; empty if there is almost no padding."""
+    costs = [(each.key, each.padding_bytes) for each in found]
+    padding = sum(cost for _, cost in costs)
+    if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in found):
+        return ""
+    return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=BYTES, place="of padding")
+
+
+def _group(footprint: Footprint, keys: Keys) -> Group[Value]:
+    (group,) = group_by(footprint.values, lambda value: keys.of(value.instruction, value.index))
+    return group
+
+
+def _most_padded(footprint: Footprint) -> Value:
+    return max(footprint.values, key=lambda value: value.shape.padded_bytes - value.shape.logical_bytes)

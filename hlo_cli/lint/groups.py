@@ -1,0 +1,178 @@
+"""What findings have in common: the pattern of repeats in other layers, and the value that several rules report.
+
+Findings with equal patterns are one cause, such as the same copy in each of 12 layers: same rule, message, and shape,
+and the same place in the program or, if no metadata tells it, the same operands and users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.dataflow.users import Users
+from hlo_cli.analysis.dataflow.uses import FORWARDING
+from hlo_cli.analysis.origin.origin import Origin
+from hlo_cli.analysis.origin.scopes import generalize
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import BLOCK_MOVES
+from hlo_cli.lint.costs import Waste
+from hlo_cli.lint.names import place_of
+from hlo_cli.report.finding import Cause
+
+_MOST_STEPS: Final = 100
+_MOST_USERS: Final = 8
+"""The most users that a structural pattern names."""
+_MOVING: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
+
+
+class Named(NamedTuple):
+    """A value in a message, its name there, and its origin."""
+
+    value: Instruction
+    name: str
+    origin: Origin
+
+
+class Common(NamedTuple):
+    """The message without sizes, if one change would fix findings on arrays of different shapes.
+
+    Such arrays come from one line, or they are arguments in one part of the tree, such as the weights of all layers;
+    with `is_whole_argument`, in the whole tree that is one argument of the program.
+    """
+
+    message: str
+    is_whole_argument: bool = False
+
+
+def cause_of(
+    message: str,
+    at: Instruction,
+    named: tuple[Named, Named | None],
+    waste: Waste | None,
+    common: Common | None,
+    users: Users,
+) -> Cause:
+    """What a finding shares with those in other layers and with those of other rules on the same array.
+
+    `named` are the value that the message is about and a second one that it names; `users` are required if the origin
+    of the value is unknown.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  a = f32[2] copy(p) }")
+    >>> a = module.instruction("a")
+    >>> cause = cause_of("p is copied", a, (Named(a, "p", Origin()), None), Waste(8), None, {a: ()})
+    >>> cause.value, cause.pattern.splitlines()
+    ('memory e/p', ['* is copied', 'copy f32[2]', 'parameter f32[2]'])
+    """
+    about, other = named
+    if other is not None:
+        message = _renamed(message, other.name, general_name(other.name, other.origin))
+    container = _container_of(about.origin, common) if common is not None else ""
+    general_about = container or general_name(about.name, about.origin)
+    if common is not None and (container or is_known(about.origin)):
+        pattern = general = _renamed(common.message, about.name, general_about)
+    elif is_known(about.origin):
+        general = _renamed(message, about.name, general_about)
+        pattern = f"{general}\n{at.shape.to_string(layout=False)}"
+    else:
+        general = _renamed(message, about.name, general_about)
+        pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
+    shared = ""
+    if waste is not None and waste.link is not None:
+        made = value_of(about.value) if waste.link == "memory" else at
+        shared = f"{waste.link} {made.computation.name}/{made.name}"
+    return Cause(pattern, shared, general)
+
+
+def is_known(origin: Origin) -> bool:
+    """Whether the origin says where in the program a value is made."""
+    return bool(origin.argument_name or origin.op_name or origin.source)
+
+
+def general_name(name: str, origin: Origin) -> str:
+    """The name of a value for all layers; the place in the source stays as it is.
+
+    >>> from hlo_cli.ir.attributes.metadata import SourceLocation
+    >>> general_name("layers_3/mlp/add (m.py:4)", Origin("layers_3/mlp/add", (SourceLocation("m.py", 4),)))
+    'layers_*/mlp/add (m.py:4)'
+    """
+    place = place_of(origin)
+    return generalize(name.removesuffix(place)) + place if place and name.endswith(place) else generalize(name)
+
+
+def _renamed(message: str, name: str, to: str) -> str:
+    """A message with another name for a value, which is not part of a word.
+
+    >>> _renamed("p is copied", "p", "*")
+    '* is copied'
+    """
+    at, before = message.find(name), 0
+    parts: list[str] = []
+    while name and at >= 0:
+        end = at + len(name)
+        if not (_continues(message[at - 1 : at]) or _continues(message[end : end + 1])):
+            parts += (message[before:at], to)
+            before = end
+        at = message.find(name, end)
+    return "".join((*parts, message[before:]))
+
+
+def _continues(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _container_of(origin: Origin, common: Common) -> str:
+    """The part of the tree to which an argument belongs; empty for values that are not arguments in a tree."""
+    general = generalize(origin.argument_name)
+    root, bracket, _ = general.partition("[")
+    if common.is_whole_argument:
+        return f"{root}[…]" if bracket else ""
+    layer, star, rest = general.rpartition("[*]")
+    if star and rest:
+        return f"{layer}{star}[…]"
+    above = general.rpartition("[")[0]
+    return f"{above}[…]" if "[" in above else ""
+
+
+def value_of(instruction: Instruction) -> Instruction:
+    """The instruction that makes the array that an instruction moves: through copies, prefetches, and bitcasts.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  b = f32[2,2] bitcast(c) }").entry
+    >>> value_of(entry.instruction("b"))
+    <parameter p>
+    """
+    made = instruction
+    for _ in range(_MOST_STEPS):
+        is_moved = made.opcode in FORWARDING or made.opcode in _MOVING or _starts_move(made)
+        if not is_moved or not made.operands:
+            break
+        made = made.operands[0]
+    return made
+
+
+def _starts_move(instruction: Instruction) -> bool:
+    """Whether an instruction starts to move a whole array or part of it."""
+    if instruction.opcode != opcodes.ASYNC_START or not instruction.called_computations:
+        return False
+    root = instruction.called_computations[0].root
+    return root is not None and root.opcode in BLOCK_MOVES
+
+
+def _position(at: Instruction, users: Users) -> Iterator[str]:
+    """What surrounds an instruction: its operation, its operands, and its users, without names."""
+    yield f"{_kind(at)} {at.shape.to_string(layout=False)}"
+    for number, operand in enumerate(at.operands):
+        yield f"{_kind(operand)} {at.operand_shape(number).to_string(layout=False)}"
+    listed = sorted(
+        f"used by {_kind(user)} {user.shape.to_string(layout=False)}" for user in users.get(at, ())[:_MOST_USERS]
+    )
+    yield from listed
+
+
+def _kind(instruction: Instruction) -> str:
+    """The opcode, and for a fusion those of its root and kind."""
+    called = instruction.called_computations
+    root = called[0].root if instruction.opcode == opcodes.FUSION and called else None
+    return instruction.opcode if root is None else f"{instruction.opcode} {root.opcode} {len(called[0].instructions)}"

@@ -1,0 +1,214 @@
+"""Fields of what instructions do: known answers, and laws that hold for every dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dumps import Dump, compiled_dumps
+from expecting import judged, stated
+from hlo_cli import load, parse_module
+from hlo_cli.analysis.fusion.kernels import kernels_of
+from hlo_cli.analysis.query.program_facts import is_convolution
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.commands.shared.where import instructions_where
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+
+ROOT = Path(__file__).parent.parent
+ARRAY = "f32[8,8]{1,0}"
+MEANINGS = f"""HloModule m, is_scheduled=true, input_output_alias={{ {{0}}: (1, {{}}, may-alias) }}, buffer_donor={{ (2, {{}}) }}
+gemm {{ p = {ARRAY} parameter(0)  ROOT fd = {ARRAY} dot(p, p), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}
+body {{
+  t = (s32[], {ARRAY}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = {ARRAY} get-tuple-element(t), index=1
+  neg = {ARRAY} negate(x), metadata={{op_name="jit(f)/transpose(jvp())/checkpoint/rematted_computation/neg"}}
+  ROOT u = (s32[], {ARRAY}) tuple(j, neg)
+}}
+test {{
+  c = (s32[], {ARRAY}) parameter(0)
+  k = s32[] get-tuple-element(c), index=0
+  seven = s32[] constant(7)
+  ROOT less = pred[] compare(k, seven), direction=LT
+}}
+ENTRY e {{
+  kept = {ARRAY} parameter(0), metadata={{op_name="batch['x']"}}
+  state = {ARRAY} parameter(1), metadata={{op_name="params['w']"}}
+  spare = {ARRAY} parameter(2), metadata={{op_name="params['b']"}}
+  gemm.1 = {ARRAY} fusion(kept), kind=kCustom, calls=gemm, backend_config={{"outer_dimension_partitions":[],"fusion_config":{{"kind":"__ynn_fusion"}}}}
+  mm = {ARRAY} custom-call(gemm.1, state), custom_call_target="__onednn$matmul"
+  solve = {ARRAY} custom-call(mm), custom_call_target="lapack_spotrf_ffi"
+  own = {ARRAY} custom-call(solve), custom_call_target="my_kernel"
+  back = {ARRAY} custom-call(own), custom_call_target="xla_ffi_python_cpu_callback"
+  out = {ARRAY[:-1]}:S(5)}} copy(back)
+  in = {ARRAY} copy(out)
+  copy.3.remat2 = {ARRAY} copy(in)
+  zero = s32[] constant(0)
+  init = (s32[], {ARRAY}) tuple(zero, copy.3.remat2)
+  loop = (s32[], {ARRAY}) while(init), condition=test, body=body
+  res = {ARRAY} get-tuple-element(loop), index=1
+  moved = {ARRAY} copy(state)
+  ROOT all = ({ARRAY}, {ARRAY}) tuple(res, moved)
+}}
+"""
+
+
+def chosen(expression: str, module: Module) -> list[str]:
+    return [i.name for i in filter(instructions_where(expression, module), module.instructions)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("product", ["fd", "mm"]),
+        ("products", ["fd", "mm"]),
+        ("convolution", []),
+        ("library", ["gemm.1", "mm", "solve"]),
+        ("kernel and library", ["gemm.1", "mm", "solve"]),
+        ("kernel and loop", ["j", "neg", "less"]),
+        ("kernels and not loop and opcode != custom-call", ["gemm.1", "out", "in", "copy.3.remat2", "moved"]),
+        ("donated", ["state", "spare"]),
+        ("opcode == parameter and is_entry and not donated", ["kept"]),
+        ("host_transfer", ["back", "out", "in"]),
+        ("rematerialized", ["neg", "copy.3.remat2"]),
+        ("trips == 7", ["t", "i", "one", "j", "x", "neg", "u"]),
+        ("trips == 8", ["c", "k", "seven", "less"]),
+        ("opcode == negate and bytes * trips == 3584B", ["neg"]),
+        ("opcode == negate and bytes * trips > 3583B and bytes * (trips + 1) == 4kB + 96B", ["neg"]),
+        ("opcode == copy and 2 * padded_bytes - logical_bytes == 256B and users < rank / 2", []),
+        ("opcode == copy and users <= rank / 2", ["out", "in", "copy.3.remat2", "moved"]),
+        ("of_argument(~params) and opcode == copy", ["moved"]),
+        ('of_argument(~"params") and opcode != parameter', ["moved"]),
+        ("of_argument(state) and opcode == copy", ["moved"]),
+        ("of_argument(~batch)", ["p", "kept"]),
+    ],
+)  # fmt: skip
+def test_meanings_have_known_answers(expression: str, names: list[str]) -> None:
+    assert chosen(expression, parse_module(MEANINGS)) == names
+
+
+def test_a_window_that_slides_is_a_convolution_and_one_that_does_not_is_a_matmul() -> None:
+    """Dots as the TPU compiler writes them: with batch, contracted, and free dimensions as spatial ones."""
+    forms = {
+        "f32[8,8] convolution(f32[8,8] a, f32[8,8] b), dim_labels=bf_io->bf": False,
+        "f32[4,8,16] convolution(f32[4,8,32] a, f32[4,32,16] b), window={size=4 stride=3 lhs_dilate=4}, dim_labels=0bf_0io->0bf": False,
+        "f32[8,16,1] convolution(f32[8,4,32] a, f32[4,32,16] b), window={size=4}, dim_labels=b0f_0io->bf0": False,
+        "f32[8,4,16] convolution(f32[8,4,32] a, f32[1,32,16] b), window={size=1}, dim_labels=b0f_0io->b0f": False,
+        "f32[8,5,16] convolution(f32[8,1,32] a, f32[5,32,16] b), window={size=5 pad=4_4 rhs_reversal=1}, dim_labels=b0f_0io->b0f": False,
+        "f32[8,4,16] convolution(f32[8,4,32] a, f32[3,32,16] b), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f": True,
+        "f32[8,2,16] convolution(f32[8,4,32] a, f32[2,32,16] b), window={size=2 stride=2}, dim_labels=b0f_0io->b0f": True,
+        "f32[8,4,4,16] convolution(f32[8,4,4,16] a, f32[3,3,1,16] b), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=16": True,
+        'f32[8] custom-call(f32[8] a), custom_call_target="__cudnn$convForward"': True,
+        'f32[8,8] custom-call(f32[8,8] a, f32[8,8] b), custom_call_target="__cublas$gemm"': False,
+        "f32[8,8] dot(f32[8,8] a, f32[8,8] b), lhs_contracting_dims={1}, rhs_contracting_dims={0}": False,
+    }  # fmt: skip
+    found = {text: is_convolution(_root(text)) for text in forms}
+    assert found == forms
+    assert all(judged(f"r = {text}", "count(product) == 1")[0].is_met for text in forms)
+
+
+def _root(text: str) -> Instruction:
+    root = parse_module(f"r = {text}").entry.root
+    assert root is not None
+    return root
+
+
+CONDITIONS = (
+    "opcode == copy", "product", "convolution", "library", "donated", "host_transfer", "rematerialized", "trips > 1",
+    "padded_bytes > 2 * logical_bytes", "bytes * trips > 64KiB and not fused", "users + operands >= rank",
+    "product and flops / bytes > 10 / 1B", "kernel", 'of_argument(~".")',
+)  # fmt: skip
+
+
+@cache
+def _module(dump: Dump) -> Module:
+    return load(dump.path)
+
+
+@pytest.mark.parametrize("dump", compiled_dumps(), ids=str)
+def test_a_count_is_the_number_of_instructions_that_match(dump: Dump) -> None:
+    """Where nothing is asynchronous; else for what async operations are not part of."""
+    module = _module(dump)
+    is_sync = not async_pairs(module).pairs
+    conditions = CONDITIONS if is_sync else ("product", "convolution", "library", "donated", "rematerialized")
+    for condition, result in zip(conditions, judged(module, *(f"count({c}) < 0" for c in conditions)), strict=True):
+        assert result.found == len(chosen(condition, module)), condition
+
+
+@pytest.mark.parametrize("dump", compiled_dumps()[::3], ids=str)
+def test_kernels_and_exposed_bytes_are_those_of_other_commands(dump: Dump) -> None:
+    module = _module(dump)
+    kernels = {kernel.instruction.name for kernel in kernels_of(module) if not kernel.is_transfer}
+    assert set(chosen("kernel", module)) == kernels
+    overlap = analyze_overlap(module)
+    exposed = sum(each.exposed_bytes for each in overlap.intervals) + sum(overlap.synchronous.values())
+    [result] = judged(module, "sum(exposed_bytes) < 0")
+    assert result.found == exposed
+
+
+def _with_both_stages() -> Iterator[tuple[str, Path, Path]]:
+    for before in sorted((ROOT / "fixtures").glob("*/*/before_optimizations.txt")):
+        after = before.with_name("after_optimizations.txt")
+        if after.exists():
+            yield f"{before.parent.parent.name}/{before.parent.name}", before, after
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [*_with_both_stages()], ids=lambda each: str(each)[-20:])
+def test_products_are_as_many_before_and_after_optimization(name: str, before: Path, after: Path) -> None:
+    for field in ("product", "convolution"):
+        first, second = (judged(load(path), f"count({field}) < 0")[0].found for path in (before, after))
+        assert first == second, (name, field)
+
+
+def test_ratios_sums_and_peaks() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e { p = f32[128]{0} parameter(0)  n = f32[128]{0} negate(p)  ROOT a = f32[128]{0} add(n, p) }"""
+    for line, found, limit in (
+        ("sum(bytes, opcode == negate) / sum(bytes, kernel) <= 40%", 0.4, 0.4),
+        ("sum(bytes, opcode == negate) <= 0.4 * sum(bytes, kernel)", 1024, 1024.0),
+        ("sum(bytes * trips, kernel) + 1KiB * 2 - 48 <= 1MiB", 2560 + 2048 - 48, 2**20),
+        ("count(kernels) * (count(opcode == add) + 1) == 4", 4, 4),
+        ("max(padded_bytes + padding_bytes) <= 512", 512, 512),
+        ("2 * count(kernels) - -1 == 5", 5, 5),
+        ("peak.ram / max(padded_bytes) <= 4", None, 4),
+        ("max(flops) / count(kernels) <= 128 / 2", 64, 64),
+    ):
+        [result] = judged(text, line)
+        assert result.is_met is True, line
+        assert found is None or result.found == pytest.approx(found)
+        assert result.limit == pytest.approx(limit)
+    [skipped] = judged(text, "sum(bytes) / count(fused) <= 3")
+    assert (skipped.is_met, skipped.remark) == (None, "division by 0")
+
+
+def test_bounds_decide_where_they_can() -> None:
+    """A cost of which only a part is known decides a limit that it exceeds anyway, on both sides."""
+    text = """HloModule m
+ENTRY e { p = f32[128]{0} parameter(0)  c = f32[128]{0} custom-call(p), custom_call_target="own"  ROOT n = f32[128]{0} negate(p) }"""
+    lines = {
+        "sum(flops) >= 128": True,
+        "sum(flops) <= 127": False,
+        "sum(flops) <= 1000": None,
+        "2 * sum(flops) >= 256": True,
+        "0 - sum(flops) <= -128": True,
+        "count(opcode == negate) <= sum(flops)": True,
+        "sum(flops) / sum(flops) <= 1": None,
+        "1000 / sum(flops) <= 8": True,
+    }
+    assert {line: judged(text, line)[0].is_met for line in lines} == lines
+
+
+def test_an_expectation_keeps_its_text() -> None:
+    for text in (
+        "sum(bytes*trips, kernel) <= 10% * sum(bytes)",
+        "peak.hbm <= golden * 1.02",
+        "count(kernels) <= golden",
+    ):
+        assert str(stated(text)[0]) == text

@@ -1,0 +1,192 @@
+"""One cause is one group: what is built into generated modules, and into one program of different depths."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.cli import main
+from hlo_cli.dataclass import dataclass
+from hlo_cli.lint.run import lint_module
+from hlo_cli.lint.settings import LintSettings
+from hlo_cli.report.finding import Cause, Finding
+from hlo_cli.report.groups import Group, groups_of
+
+ORDERS = ("{2,1,0}", "{2,0,1}", "{1,2,0}", "{1,0,2}", "{0,1,2}", "{0,2,1}")
+SELECTED = LintSettings(("HLO101", "HLO102", "HLO204", "HLO206"), min_argument_bytes=1)
+SEEDS = range(12)
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """A copy to another order, or an array of padding, of one shape at one place of each layer."""
+
+    shape: tuple[int, ...]
+    before: str
+    after: str
+    line: int
+
+    def text(self, layer: int, *, metadata: bool) -> str:
+        name = f"d{self.line}_{layer}"
+        sizes = ",".join(map(str, self.shape))
+        told = f', metadata={{op_name="jit(f)/layers_{layer}/op{self.line}/neg" source_file="m.py" source_line={self.line}}}'
+        about = told if metadata else ""
+        return (
+            f"  n.{name} = f32[{sizes}]{self.before} negate(w.{name}){about}\n"
+            f"  c.{name} = f32[{sizes}]{self.after} copy(n.{name}){about}\n"
+        )
+
+    def parameter(self, layer: int, number: int, *, metadata: bool) -> str:
+        name = f"d{self.line}_{layer}"
+        sizes = ",".join(map(str, self.shape))
+        about = f", metadata={{op_name=\"params['layers'][{layer}]['w{self.line}']\"}}" if metadata else ""
+        return f"  w.{name} = f32[{sizes}]{self.before} parameter({number}){about}\n"
+
+
+def some_defects(random: Random) -> list[Defect]:
+    """Defects that differ in their shape or in the change of their order."""
+    kinds: dict[tuple[object, ...], Defect] = {}
+    for line in range(random.randint(1, 6)):
+        before, after = random.sample(ORDERS, 2)
+        shape = (random.choice((8, 16)), random.choice((64, 128)), random.choice((128, 256)))
+        kinds.setdefault((shape, before, after), Defect(shape, before, after, line + 10))
+    return list(kinds.values())
+
+
+def module_of(defects: list[Defect], layers: int, random: Random, *, metadata: bool = True) -> str:
+    parts = [(defect, layer) for defect in defects for layer in range(layers)]
+    random.shuffle(parts)
+    given = [defect.parameter(layer, n, metadata=metadata) for n, (defect, layer) in enumerate(parts)]
+    body = [defect.text(layer, metadata=metadata) for defect, layer in parts]
+    names = [f"c.d{defect.line}_{layer}" for defect, layer in parts]
+    shapes = [f"f32[{','.join(map(str, defect.shape))}]{defect.after}" for defect, _ in parts]
+    root = f"  ROOT t = ({', '.join(shapes)}) tuple({', '.join(names)})\n"
+    return f"HloModule m, is_scheduled=true\nENTRY e {{\n{''.join(given)}{''.join(body)}{root}}}\n"
+
+
+def groups_in(text: str, settings: LintSettings = SELECTED) -> tuple[Group, ...]:
+    return groups_of(lint_module(parse_module(text), settings))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("metadata", [True, False])
+def test_layers_times_defects_are_as_many_groups_as_defects(seed: int, metadata: bool) -> None:
+    random = Random(seed)
+    defects, layers = some_defects(random), random.randint(1, 12)
+    groups = groups_in(module_of(defects, layers, random, metadata=metadata))
+    assert len(groups) == len(defects)
+    assert all(len(group.members) == layers for group in groups)
+    for group in groups:
+        kinds = {each.instruction.split("_")[0] for each in group.members if each.instruction}
+        assert len(kinds) == 1, "two defects in one group"
+        sizes = [each.cost_bytes or 0 for each in group.members]
+        assert group.cost_bytes == sum(sizes)
+        if layers > 1:
+            assert group.message.startswith(f"{layers} × ")
+            assert not metadata or "layers_*/" in group.message
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_defects_at_different_lines_stay_apart(seed: int) -> None:
+    random = Random(seed)
+    first = some_defects(random)[0]
+    lines = [Defect(first.shape, first.before, first.after, line) for line in range(random.randint(2, 5))]
+    assert len(groups_in(module_of(lines, random.randint(2, 6), random))) == len(lines)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_groups_are_in_order_of_their_cost(seed: int) -> None:
+    random = Random(seed)
+    groups = groups_in(module_of(some_defects(random), random.randint(1, 5), random))
+    costs = [group.cost_bytes or 0 for group in groups]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_a_buffer_in_two_rules_is_one_group() -> None:
+    text = """ENTRY e { x = f32[65536,2]{1,0} parameter(0)  n = f32[65536,2]{1,0} negate(x)
+      ROOT c = f32[65536,2]{0,1} copy(n) }"""
+    other = text.replace("ROOT c", "c").replace(
+        " }", "  y = f32[65536,2]{1,0:T(8,128)} parameter(1)  ROOT z = f32[65536,2]{1,0:T(8,128)} negate(y) }"
+    )
+    [group] = groups_in(text.replace("{1,0} negate", "{1,0:T(8,128)} negate"))
+    assert {group.code, *group.other_codes} == {"HLO101", "HLO102"}
+    rules = [(each.code, each.other_codes) for each in groups_in(other)]
+    assert len(rules) == 3, "arrays that have nothing to do with each other"
+
+
+def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:
+    copies = "".join(
+        f"  s{n} = f32[512,1024]{{1,0:T(8,128)S(1)}} copy(x)\n  u{n} = f32[512,1024]{{1,0:T(8,128)}} negate(s{n})\n"
+        for n in range(5)
+    )
+    text = f"HloModule m, is_scheduled=true\nENTRY e {{\n  x = f32[512,1024]{{1,0:T(8,128)}} parameter(0)\n{copies}}}\n"
+    [found] = lint_module(parse_module(text), LintSettings(("HLO208",)))
+    assert found.cost_bytes == 4 * 512 * 1024 * 4
+
+
+def test_costs_of_rules_on_one_array_count_once() -> None:
+    def one(code: str, cost: int, pattern: str, value: str) -> Finding:
+        return Finding("warning", pattern, code=code, cost_bytes=cost, cause=Cause(pattern, value, pattern))
+
+    found = [one("HLO102", 8, "copied", "a"), one("HLO101", 6, "padded", "a"), one("HLO101", 6, "padded", "b")]
+    first, second = groups_of(found)
+    assert (first.code, first.cost_bytes, first.other_codes) == ("HLO102", 8, ("HLO101",))
+    assert (second.code, second.cost_bytes, second.other_codes) == ("HLO101", 6, ())
+
+
+def test_findings_of_different_inputs_stay_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = module_of(some_defects(Random(3))[:1], 4, Random(3))
+    for name in ("a.hlo", "b.hlo"):
+        (tmp_path / name).write_text(text)
+    outputs = []
+    for jobs in ("1", "2"):
+        main(
+            [
+                "lint",
+                "--isolated",
+                str(tmp_path / "a.hlo"),
+                str(tmp_path / "b.hlo"),
+                "--jobs",
+                jobs,
+                "--json",
+                "--select",
+                "HLO102",
+            ],
+            standalone=False,
+        )
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    tables = json.loads(outputs[0])["tables"]
+    assert [(row["count"], len(row["instructions"])) for row in tables["groups"]["rows"]] == [(4, 4), (4, 4)]
+    assert sorted({row["group"] for row in tables["findings"]["rows"]}) == [1, 2]
+
+
+def test_a_pipe_gets_a_line_a_group_and_with_verbose_a_line_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(module_of(some_defects(Random(5)), 7, Random(5)))
+    number = len(groups_in(path.read_text()))
+    for more, lines in ((), number), (("--verbose",), 7 * number), (("--top", "1"), 1):
+        main(["lint", "--isolated", str(path), "--format", "concise", "--select", "HLO102", *more], standalone=False)
+        assert len(capsys.readouterr().out.splitlines()) == lines
+
+
+@pytest.mark.parametrize(("by", "keys"), [("source", 3), ("scope", 3), ("argument", 1), ("rule", 1)])
+def test_totals_by_key(by: str, keys: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three lines in each of 4 layers: the numbers of layers are not part of a key, and no cost is lost."""
+    path, random = tmp_path / "m.hlo", Random(7)
+    first = some_defects(random)[0]
+    path.write_text(module_of([Defect(first.shape, first.before, first.after, n) for n in (5, 6, 7)], 4, random))
+    given = ["lint", "--isolated", str(path), "--select", "HLO102", "--by", by, "--json"]
+    assert main(given, standalone=False) == 1
+    out = json.loads(capsys.readouterr().out)
+    rows = next(iter(out["tables"].values()))["rows"]
+    assert (len(rows), sum(row["count"] for row in rows)) == (keys, 12)
+    assert sum(row["cost_bytes"] for row in rows) == out["answer"]["cost_bytes"]
+    if by == "scope":
+        assert {(row["scope"], row["layers"]) for row in rows} == {(f"layers_*/op{n}", 4) for n in (5, 6, 7)}

@@ -1,0 +1,202 @@
+"""Suggestions that lower a peak come true: the change is made to the jax program, which is compiled again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hlo_cli import memory_analysis, parse_module
+from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan, Suggestion, suggestions
+from peak_compiling import Compiled, compile_all
+
+needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+needs_libtpu = pytest.mark.skipif(find_spec("libtpu") is None or find_spec("jax") is None, reason="no libtpu")
+
+WITH_ADVICE = (
+    "sgd momentum adam scanned cache iterate swap embed turned convolved convolved_first transposed narrow passed mixed "
+    "attention reread scanned_blocks scanned_cell"
+).split()  # fmt: skip
+RANDOM_PROGRAMS = 24
+ON_TPU = "momentum adam cache iterate embed looked_up convolved_and_sorted scanned_large attention".split()
+LARGE_PROGRAMS = 6
+TOLERANCE = 0.05
+"""The largest difference between promise and compiler, as a share of the peak before."""
+
+
+def job_of(program: str, found: tuple[Suggestion, ...]) -> dict[str, Any]:
+    """The job that makes all of the changes."""
+    donate: list[str] = []
+    formats: dict[int, tuple[int, ...]] = {}
+    results: dict[int, tuple[int, ...]] = {}
+    is_recomputed = any(isinstance(each.change, RecomputeScan) for each in found)
+    for each in found:
+        match each.change:
+            case Donate(donors=donors):
+                donate += [donor.name for donor in donors]
+            case ChangeLayouts(layouts=layouts):
+                for layout in layouts:
+                    order = layout.layout.minor_to_major
+                    if isinstance(layout.array, Argument):
+                        formats[layout.array.number] = order
+                    else:
+                        results[layout.array.index[0] if layout.array.index else 0] = order
+    return {"program": program, "donate": donate, "formats": formats, "results": results, "checkpoint": is_recomputed}
+
+
+def check(topology: str, programs: list[str], place: Path) -> Mapping[str, int]:
+    """Compile programs, make the suggested changes one after the other, and compare; the number of each kind."""
+    before = compile_all(topology, [{"program": name} for name in programs], place)
+    advice = {name: suggestions(compiled.memory) for name, compiled in zip(programs, before, strict=True)}
+    peaks = {name: compiled.peak_bytes for name, compiled in zip(programs, before, strict=True)}
+    steps = [(name, found[: n + 1]) for name, found in advice.items() for n in range(len(found))]
+    after = compile_all(topology, [job_of(name, found) for name, found in steps], place) if steps else []
+    wrong = []
+    kinds: dict[str, int] = {}
+    for (name, found), compiled in zip(steps, after, strict=True):
+        kind = type(found[-1].change).__name__
+        kinds[kind] = kinds.get(kind, 0) + 1
+        wrong += [(name, kind, said) for said in _differences(peaks[name], found, compiled)]
+    assert not wrong, wrong
+    return kinds
+
+
+def _differences(before: int, found: tuple[Suggestion, ...], compiled: Compiled) -> list[str]:
+    """How the promise of the last suggestion differs from what the compiler made of it."""
+    if "refused" in compiled.said:
+        return [compiled.said["refused"]]
+    last = found[-1]
+    if last.is_allocated:
+        more = compiled.allocated_bytes - last.peak_bytes
+        return [f"{last} allocates {more} more"] if abs(more) > TOLERANCE * last.before_bytes else []
+    if found[0].before_bytes != before:
+        return [f"peak of {found[0].before_bytes}, compiler {before}"]
+    if abs(compiled.peak_bytes - last.peak_bytes) > TOLERANCE * before:
+        return [f"{before} → {last.peak_bytes} promised, compiler {compiled.peak_bytes}"]
+    return []
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@needs_jax
+def test_changes_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
+    kinds = check("cpu", WITH_ADVICE, tmp_path)
+    assert kinds["Donate"] >= 7
+    assert kinds["RecomputeScan"] >= 3
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@needs_jax
+def test_changes_of_random_programs_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
+    first = int(os.environ.get("PEAK_SEED", "0"))
+    count = int(os.environ.get("PEAK_PROGRAMS", str(RANDOM_PROGRAMS)))
+    kinds = check("cpu", [str(seed) for seed in range(first, first + count)], tmp_path)
+    assert sum(kinds.values()) >= count // 6
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_libtpu
+def test_changes_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
+    kinds = check("v5e:2x2", ON_TPU, tmp_path)
+    assert kinds["Donate"] >= 5
+    assert kinds["RecomputeScan"] >= 1
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@needs_libtpu
+def test_changes_of_large_random_programs_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
+    first = int(os.environ.get("PEAK_SEED", "0"))
+    count = int(os.environ.get("PEAK_PROGRAMS", str(LARGE_PROGRAMS)))
+    check("v5e:2x2", [f"large{seed}" for seed in range(first, first + count)], tmp_path)
+
+
+def advice(text: str) -> list[tuple[str, int, int]]:
+    """The changes that a module's text supports, with the peak before and after each."""
+    memory = memory_analysis(parse_module("HloModule m, is_scheduled=true" + text))
+    return [(type(each.change).__name__, each.before_bytes, each.peak_bytes) for each in suggestions(memory)]
+
+
+TILED = "{1,0:T(8,128)}"
+STEP = f"""
+ENTRY e {{
+  w = f32[512,512]{TILED} parameter(0), metadata={{op_name="params['w']"}}
+  m = f32[512,512]{TILED} parameter(1), metadata={{op_name="state['w']"}}
+  g = f32[512,512]{TILED} sine(w)
+  n = f32[512,512]{TILED} add(m, g)
+  v = f32[512,512]{TILED} subtract(w, n)
+  ROOT t = (f32[512,512]{TILED}, f32[512,512]{TILED}) tuple(v, n)
+}}"""
+MIB = 1 << 20
+
+
+def test_arguments_that_results_replace_are_donated_together() -> None:
+    """Old and new weights and state need four arrays of 1 MiB; two of them stay, and the sine until it is added."""
+    [(kind, before, after)] = advice(STEP)
+    assert (kind, before // MIB, after // MIB) == ("Donate", 4, 3)
+
+
+def test_nothing_is_suggested_for_what_is_donated() -> None:
+    assert advice(", input_output_alias={ {0}: (0, {}), {1}: (1, {}) }" + STEP) == []
+
+
+def test_a_result_that_does_not_need_the_argument_does_not_take_its_memory() -> None:
+    """XLA would copy both: jax pairs them by shape, and nothing orders the read of one before the other is made."""
+    crossed = STEP.replace("sine(w)", "sine(m)").replace("tuple(v, n)", "tuple(g, v)")
+    assert advice(crossed.replace('"state', '"params')) == []
+
+
+def test_an_argument_that_is_read_later_is_copied() -> None:
+    """The copy lives as long as the argument is read: 3 arrays at the product, as without donation."""
+    text = f"""
+    ENTRY e {{
+      w = f32[512,512]{TILED} parameter(0), metadata={{op_name="w"}}
+      n = f32[512,512]{TILED} negate(w)
+      ROOT t = (f32[512,512]{TILED}, f32[512,512]{TILED}) tuple(n, f32[512,512]{TILED} convolution(w, w), dim_labels=bf_io->bf)
+    }}"""
+    assert advice(text) == []
+
+
+def test_an_argument_that_is_only_copied_is_passed_in_the_order_of_the_copy() -> None:
+    text = """
+    ENTRY e {
+      x = f32[512,1024]{1,0:T(8,128)} parameter(0), metadata={op_name="x"}
+      c = f32[512,1024]{0,1:T(8,128)} copy(x)
+      ROOT r = f32[512,1024]{0,1:T(8,128)} convolution(c, c), dim_labels=fb_io->bf
+    }"""
+    assert advice(text) == [("ChangeLayouts", 6 * MIB, 4 * MIB)]
+    read_twice = text.replace("ROOT r", "s = f32[512,1024]{1,0:T(8,128)} sine(x)  ROOT r")
+    assert advice(read_twice) == []
+
+
+def test_a_result_that_is_only_copied_is_returned_in_the_order_of_the_value() -> None:
+    text = """
+    ENTRY e {
+      x = f32[512,1024]{1,0:T(8,128)} parameter(0)
+      v = f32[1024,512]{0,1:T(8,128)} custom-call(x), custom_call_target="f"
+      ROOT c = f32[1024,512]{1,0:T(8,128)} copy(v)
+    }"""
+    assert advice(text) == [("ChangeLayouts", 6 * MIB, 4 * MIB)]
+    assert advice(text.replace(":T(8,128)", "")) == []
+
+
+def test_temporary_values_get_no_order() -> None:
+    """Padding of 10 times in a value that the compiler lays out: nobody can choose its order."""
+    text = """
+    ENTRY e {
+      x = f32[8192,12]{0,1:T(8,128)} parameter(0)
+      v = f32[8192,12]{1,0:T(8,128)} custom-call(x), custom_call_target="f"
+      ROOT r = f32[]{:T(128)} custom-call(v), custom_call_target="g"
+    }"""
+    assert advice(text) == []
