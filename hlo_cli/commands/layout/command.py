@@ -45,7 +45,7 @@ EXAMPLES = (
 @by_option(
     "Group values",
     before=("shape",),
-    after=("instruction", "computation", "opcode", "op_name"),
+    after=("op_name", "instruction", "computation", "opcode"),
 )
 @flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
 @option(
