@@ -43,7 +43,7 @@ EXAMPLES = (
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @by_option(
-    "Group values",
+    "Group by",
     before=("shape",),
     after=("op_name", "instruction", "computation", "opcode"),
 )
