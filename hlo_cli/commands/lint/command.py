@@ -33,6 +33,7 @@ stdin. All modules in it are checked.
 """
 EXAMPLES = (
     "hlo lint dump/",
+    "hlo lint dump/ --chip v5e --by source",
     "hlo lint --explain HLO101",
     "hlo lint dump/ --select HLO1 --set min_padding_bytes=1MiB",
     "hlo lint dump/ --select HLO2 --set chip=v5e",
@@ -46,6 +47,11 @@ DETAILS = """\
 Rules HLO0xx check that a module is well formed, as XLA's verifier does. Rules
 HLO1xx to HLO7xx report inefficiencies: layouts, memory, fusion, exposed
 transfers, collectives, host and library calls, and numeric types.
+
+Findings with one cause, such as the same copy in every layer, are one group.
+Errors come first, then the groups that waste most bytes, or time with --chip.
+A terminal shows the first ten groups, a pipe one line per group; --verbose
+lists every finding. --sort place keeps the order of the text.
 
 Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
 ([tool.hlo.lint]) in the working directory or above it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -15,7 +14,7 @@ from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import donation_hint
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.donations import donations_of, has_kept_argument, needed_bytes
 from hlo_cli.lint.groups import Common
@@ -130,12 +129,10 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
     for (source, shape, _), repeated in copies.items():
         if len(repeated) > 1 and _is_large(context, repeated[1]):
             name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
-            once = waste_of_copy(source.shape, shape)
-            again = len(repeated) - 1
             yield context.finding(
                 f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
                 repeated[1].instruction,
-                waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
+                waste=Waste(shape.padded_bytes * (len(repeated) - 1)),
                 subject=source,
                 common=Common(f"{name} is copied into {space} more than once"),
             )
