@@ -60,11 +60,12 @@ ADVICE: Final = (
     ),
     Advice(
         "HLO201",
-        "cpu tpu gpu",
+        "cpu gpu",
         hint="donate x to lower the peak to",
         only="total",
         settings=LintSettings(max_peak_bytes=6 << 20),
     ),
+    Advice("HLO201", "tpu", hint=DONATE, less=True, settings=LintSettings(max_peak_bytes=6 << 20)),
     Advice("HLO202", "cpu", fix="jax.lax.map with batch_size"),
     Advice("HLO203", "cpu tpu gpu", hint=DONATE, less=True),
     Advice("HLO204 in a loop", "cpu gpu", hint=DONATE, less=True),

@@ -205,6 +205,10 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
     """A change that lowers the peak, or the largest value at the peak."""
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
+    donations = donations_of(memory, context.users, context.settings.min_donation_bytes)
+    if donations.arguments:
+        most = max(donations.arguments, key=lambda each: each.padded_bytes)
+        return donation_hint(context, donations, most)
     largest = space.live_at(space.peak)[:1]
     if not largest:
         return None
