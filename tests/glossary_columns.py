@@ -19,6 +19,7 @@ MISSING = "no description"
 
 COMPUTED = {
     "commands/by/groups.py": dict.fromkeys(("source", "scope", "argument", "pass"), ""),
+    "commands/diff/causes.py": dict.fromkeys(("source", "scope", "argument"), ""),
     "commands/diff/summary.py": {"before": "before", "after": "after", "before_bytes": "", "after_bytes": ""},
     "commands/diff/tables.py": {"changed": "", "added": "", "removed": "", "moved": ""},
     "commands/layout/dump.py": dict.fromkeys(("instruction", "computation", "opcode", "op_name"), ""),

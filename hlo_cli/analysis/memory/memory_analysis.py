@@ -85,6 +85,8 @@ def memory_analysis(
         assignment.strategy,
         facts.is_generation_known,
         assignment.limit,
+        facts=facts,
+        ranges=ranges,
     )
 
 

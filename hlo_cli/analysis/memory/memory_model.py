@@ -7,6 +7,7 @@ flattened schedule: called computations are inlined before their caller, and eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Literal
 
 from hlo_cli.dataclass import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # types only: the result is usable without numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release
+    from hlo_cli.analysis.memory.live_ranges import LiveRanges
+    from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
     from hlo_cli.analysis.memory.strategies import StrategyName
 
 Order = Literal["schedule", "text"]
@@ -152,7 +155,7 @@ class MemoryAnalysis:
     live-range dump calls the peak (unpadded bytes of all memory spaces); each memory space has its own peak. `values`
     are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
     `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
-    or if the numbers are the compiler's own.
+    or if the numbers are the compiler's own. `facts` and `ranges` are what the values were computed from.
     """
 
     module: Module
@@ -170,6 +173,9 @@ class MemoryAnalysis:
     strategy: StrategyName
     is_generation_known: bool
     limit: int | None
+    _: KW_ONLY
+    facts: OrderIndependentFacts = field(compare=False, repr=False)
+    ranges: LiveRanges = field(compare=False, repr=False)
 
     def space(self, number: int) -> MemorySpaceUsage | None:
         """Returns the memory space of this number, or None if it is empty."""

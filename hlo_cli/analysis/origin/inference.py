@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.origin.fused import FusionSources
-from hlo_cli.analysis.origin.likeness import Likeness, Surroundings
+from hlo_cli.analysis.origin.likeness import Likeness, Place, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
+from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -39,6 +41,7 @@ class Inference:
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
         self._computations = module.computations
+        self._layers: dict[Computation, list[str]] = {}
         self._users: dict[Computation, Users] = {}
         self._surroundings: dict[Instruction, Surroundings] = {}
         self._down = _nearest_users(module, self)
@@ -73,15 +76,39 @@ class Inference:
 
     def _like(self, instruction: Instruction) -> Told | None:
         """An instruction that is alike, from the same scope if there is one, or a user between equal lines."""
-        if (twin := self._close.find(instruction, self._place.get, self._near, slice(0, 3))) is not None:
-            return Told(twin, "like")
+        if twins := self._close.find(instruction, self._place.get, self._layer, self._near, slice(0, 3)):
+            return self._twin(twins, instruction)
         if (told := self._common(instruction)) is not None:
             return told
-        if (twin := self._close.find(instruction, self._place.get, self._near, slice(3, None))) is not None:
-            return Told(twin, "like")
-        if (twin := self._similar.find(instruction, self._source, self._sources)) is not None:
-            return Told(twin, "like", tuple(_paired(self._near(twin), self._near(instruction))))
-        return None
+        twins = self._close.find(instruction, self._place.get, self._layer, self._near, slice(3, None))
+        twins = twins or self._similar.find(instruction, self._source, self._layer, self._sources)
+        return self._twin(twins, instruction) if twins else None
+
+    def _twin(self, twins: Mapping[str, Instruction], instruction: Instruction) -> Told:
+        """The one of several instructions that are alike that is in the layer of most neighbors, else any, renamed."""
+        if len(twins) == 1 and next(iter(twins)) == "":
+            return Told(twins[""], "like")
+        layer, twin = next(iter(twins.items()))
+        around = self._layers_around(instruction)
+        fallback = () if layer in around else tuple((layer, other) for other in around)
+        renamed = (*_paired(self._near(twin), self._near(instruction)), *fallback)
+        wanted = scope_of(translate(f"{layer}/", renamed))
+        return Told(twins[wanted], "like") if wanted in twins else Told(twin, "like", renamed)
+
+    def _layers_around(self, instruction: Instruction) -> list[str]:
+        """Outermost scopes near an instruction: of operands, users, and caller, then of its fused computation."""
+        near = self._near(instruction)
+        caller = self.moves.first_caller.get(instruction.computation)
+        around = [*near.operands, *sorted(near.users), self._place.get(caller[0]) if caller is not None else None]
+        count = Counter(_outermost(each) for each in around if each is not None and each[0])
+        computation = instruction.computation
+        if computation not in self._layers and caller is not None and caller[0].opcode == opcodes.FUSION:
+            inside = Counter(self._layer(each) for each in computation.instructions if each in self._place)
+            self._layers[computation] = [layer for layer, _ in inside.most_common()]
+        return [*(layer for layer, _ in count.most_common()), *self._layers.get(computation, ())]
+
+    def _layer(self, instruction: Instruction) -> str:
+        return _outermost(self._place[instruction])
 
     def _moved(self, step: Step | None) -> Told | None:
         teller = self.upward(step.value) if step is not None else None
@@ -147,9 +174,18 @@ class Inference:
             users = [place[each] for each in self._users_of(instruction) if each in place]
             if not users and (teller := self._down.get((instruction, ()))) is not None:
                 users = [place[teller]]
-            operands = tuple([None if each is None else place[each] for each in tellers])
+            caller = self.moves.first_caller.get(instruction.computation)
+            if tellers and not users and not any(tellers) and caller is not None and caller[0] in place:
+                users = [place[caller[0]]]
+            operands = tuple(map(self._from, tellers, instruction.operands))
             found = self._surroundings[instruction] = Surroundings(operands, frozenset(users))
         return found
+
+    def _from(self, teller: Instruction | None, operand: Instruction) -> Place | None:
+        """The place of an operand, for a constant its value."""
+        if teller is not None:
+            return self._place[teller]
+        return ("", operand.raw[0]) if operand.opcode == opcodes.CONSTANT else None
 
     def _sources(self, instruction: Instruction) -> Surroundings:
         """The source locations of operands and users."""
@@ -245,10 +281,18 @@ def _is_filler(instruction: Instruction) -> bool:
 
 def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]]:
     """Scopes of operands and users of two instructions that are alike."""
-    pairs = [*zip(sorted(there.users), sorted(here.users), strict=False)]
-    for one, other in (*pairs, *zip(there.operands, here.operands, strict=False)):
+    users = zip(sorted(there.users), sorted(here.users), strict=False)
+    for one, other in (*zip(there.operands, here.operands, strict=False), *users):
         if one is not None and other is not None and one[0] == other[0]:
-            yield one[1], other[1]
+            yield _scope(one), _scope(other)
+
+
+def _scope(place: Place) -> str:
+    return scope_of(f"{place[1]}/")
+
+
+def _outermost(place: Place) -> str:
+    return _scope(place).partition("/")[0]
 
 
 def _operands(instruction: Instruction) -> list[Value]:

@@ -15,7 +15,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NO_KERNELS
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 
 COMPILATION: Final = 70
@@ -23,7 +23,7 @@ COMPILATION: Final = 70
 _MIN_ROWS: Final = 5
 _COMPILED: Final = frozenset(("shape", "fusion", "computation"))
 _MAX_SHARE: Final = 0.1
-_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls"}
+_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls", "output_to_operand_aliasing", "index"}
 _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 
 
@@ -73,8 +73,10 @@ def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
 
 
 def _elements(shape: Shape) -> tuple[str, int] | Shape:
-    """The type and number of elements of an array; other shapes are told apart."""
-    return (str(shape.element_type), shape.elements) if isinstance(shape, ArrayShape) else shape
+    """The type and number of elements of an array; all tuples are alike, whose elements have rows of their own."""
+    if isinstance(shape, ArrayShape):
+        return str(shape.element_type), shape.elements
+    return ("tuple", 0) if isinstance(shape, TupleShape) else shape
 
 
 def _kernels(module: Module) -> Counter[str]:

@@ -24,12 +24,11 @@ def dimension_name(
         return ""
     if not any(each.is_weight for each in of_group):
         return _data_name(group, of_group, arguments)
-    if not all(each.is_weight for each in of_group):
-        return ""
-    if all(each.is_of_vocabulary for each in of_group):
+    weights = [each for each in of_group if each.is_weight]
+    if all(each.is_of_vocabulary for each in weights):
         return "vocabulary size"
     matrices = [each for each in arguments if each.is_weight and each.rank > 1]
-    has_most = 2 * sum(each.rank > 1 for each in of_group) > len(matrices) > 1
+    has_most = 2 * sum(each.rank > 1 for each in weights) > len(matrices) > 1
     return "hidden size" if has_most and group.base[0] > 1 else ""
 
 

@@ -21,6 +21,7 @@ OPERATIONS: Final = 45
 _MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _MIN_SHARE: Final = 0.05
+_FOLLOWING: Final = ("shape", "operands", "fusion", "computation", "layout", "tiling", "memory_space")
 _CONVERSION: Final = "convert_element_type"
 
 Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
@@ -45,6 +46,7 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
         instructions = [each for side in sides for each in side if each not in evidence.owner]
         if len(instructions) >= least:
             evidence.claim(evidence.draft(OPERATIONS, OperationChange(scope)), instructions)
+            _claim_changed(evidence, scope, old, new)
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, OPERATIONS))
     if not is_compiled:
@@ -56,6 +58,17 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
 
 def _rows(evidence: Evidence) -> int:
     return len(evidence.diff.changed) + len(evidence.diff.added) + len(evidence.diff.removed)
+
+
+def _claim_changed(evidence: Evidence, scope: str, old: Program, new: Program) -> None:
+    """What became of instructions of the scope: other shapes, operands, fusions, and layouts follow from the change."""
+    if not scope:
+        return
+    draft = evidence.drafts[-1]
+    for row, at, each, _ in evidence.open_changes(*_FOLLOWING):
+        scopes = (_scope(old.key(op_name_of(each.before))[0]), _scope(new.key(op_name_of(each.after))[0]))
+        if scope in scopes and all(change.kind in (*_FOLLOWING, "metadata") for change in each.changes):
+            evidence.claim_change(draft, row, at)
 
 
 def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) -> Groups:

@@ -23,13 +23,13 @@ _EMPTY: Final = frozenset(("", "*"))
 
 
 def scope_in_program(op_name: str) -> str:
-    """The scope of an operation as the layers share it: without numbers, loops, and rematerialization.
+    """The scope of an operation as the layers share it: without numbers, loops, rematerialization, and einsums.
 
     >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
     'layers_*/attention'
     """
     scope = generalize(scope_of(op_name.partition(";")[0]))
-    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY]
+    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY and "->" not in part]
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 

@@ -53,7 +53,9 @@ def report_of_causes(comparison: ModuleDiff, by: By, input_facts: Mapping[str, M
 def _columns(by: By) -> tuple[Column, ...]:
     return (
         Column(by, by, _UNITS[by], role="name"),
-        *(Column(name, name, "count", total="sum", rank=6) for name in ("changed", "added", "removed")),
+        Column("changed", "changed", "count", total="sum", rank=6),
+        Column("added", "added", "count", total="sum", rank=6),
+        Column("removed", "removed", "count", total="sum", rank=6),
         Column("change_bytes", "change", "bytes", total="sum"),
         Column("before_bytes", "before", "bytes", total="sum", group="accessed", rank=7),
         Column("after_bytes", "after", "bytes", total="sum", group="accessed", like="before_bytes", rank=7),

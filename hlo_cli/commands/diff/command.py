@@ -109,9 +109,9 @@ Exits with code 0 even if there are differences, like git diff, unless
     metavar="LIST",
     default="",
     shell_complete=completion.some_of(lambda: CONDITIONS),
-    help="Fail on these changes or growths, such as memory>2%,layouts (default: all).",
+    help="Check only these conditions, such as memory>2%,layouts (default: all).",
 )
-@by_option("Sum up changes and costs")
+@by_option("Group changes and costs")
 @flag("--exit-code", group=OUTPUT, is_common=True, help="Exit with code 1 if there are differences.")
 @each_options_of(
     "Print one row per pair of modules (the default for several).",

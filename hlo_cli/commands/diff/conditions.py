@@ -74,11 +74,11 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
 
     >>> [(c.kind, c.share, c.amount) for c in parse_conditions("memory>2%,kernels>5,layouts")]
     [('memory', 0.02, None), ('kernels', None, 5.0), ('layouts', None, None)]
-    >>> parse_conditions("memmory")
+    >>> parse_conditions("layout")
     Traceback (most recent call last):
         ...
-    hlo_cli.source.HloError: error: unknown condition 'memmory' in --fail-on
-      help: did you mean 'memory'?
+    hlo_cli.source.HloError: error: unknown condition 'layout' in --fail-on
+      help: did you mean 'layouts'?
     """
     words = [word for word in (word.strip() for word in text.split(",")) if word]
     if not words:

@@ -18,7 +18,7 @@ from hlo_cli.commands.diff.golden import (
     parts_of_failures,
     without_form,
 )
-from hlo_cli.commands.diff.numbers import in_words, numbers_between
+from hlo_cli.commands.diff.numbers import in_words, numbers_between, worth_showing
 from hlo_cli.commands.diff.summary import collective_table, record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.commands.diff.told import headline, passage_of, records_of, statement_table, with_statements
@@ -117,9 +117,9 @@ def _in_full(
     statements = statement_table(told, changes)
     if view.name == "rows":
         return (*tables, changes, replace(statements, main=False)), metrics
-    lines = Passage("numbers", tuple(in_words(tuple(numbers_between(old, new, target)))))
+    lines = Passage("numbers", tuple(in_words(worth_showing(tuple(numbers_between(old, new, target))))))
     moved = len(comparison.moved) if view.with_schedule else 0
-    passage = passage_of(told, moved, with_first=bool(view.conditions))
+    passage = passage_of(told, moved, lines, with_first=bool(view.conditions))
     is_open = 2 * told.rest.rows > len(changes.rows) or not told.told
     quiet = (replace(table, person=False) for table in tables)
     return (*((passage,) if passage else ()), statements, lines, *quiet, replace(changes, person=is_open)), metrics

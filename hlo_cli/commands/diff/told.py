@@ -15,10 +15,13 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage
+from hlo_cli.report.text import Passage, line_of, plain_text
 
 _PROSE: Final = 80
-_MAX_LINES: Final = 4
+_SCREEN: Final = 12
+_FRAME: Final = 3
+"""Lines between the parts, and the next command."""
+_MIN_LINES: Final = 2
 _BEGIN_WITH_CODE: Final = frozenset(("type", "collectives", "operations", "attribute", "opcode", "backend_config"))
 """Kinds whose sentences begin with a name that is written as it is."""
 _COLUMNS: Final = (
@@ -44,8 +47,10 @@ def headline(told: Statements) -> str:
     return text if kind_of(told.told[0]) in _BEGIN_WITH_CODE else text[:1].upper() + text[1:]
 
 
-def passage_of(told: Statements, moved: int, *, with_first: bool = False) -> Passage | None:
-    """The further statements, one a line, as many as fit, and the number of rows that none explains.
+def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bool = False) -> Passage | None:
+    """The further statements, one a line, and the number of rows that none explains.
+
+    There are as many as a screen of a dozen lines has room for, with the answer and the `numbers`.
 
     With `with_first`, all statements, as the answer says something else.
     """
@@ -53,7 +58,8 @@ def passage_of(told: Statements, moved: int, *, with_first: bool = False) -> Pas
     further = told.told if with_first else told.told[1:]
     texts = [sentence_of(each) for each in further]
     rest = _rest(told.rest.rows, moved, is_after=bool(told.told))
-    room = _MAX_LINES - bool(rest)
+    others = sum(len(wrap(plain_text(line_of(text)), _PROSE)) for text in (headline(told), *numbers.paragraphs))
+    room = max(_SCREEN - _FRAME - others, _MIN_LINES) - bool(rest)
     for at, text in enumerate(texts):
         needed = len(wrap(text, _PROSE))
         is_last = at == len(texts) - 1

@@ -35,6 +35,7 @@ _TOPICS: Final = (
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
+    Topic("recipes", "Reference", "Assertions in one line that tests make by regular expressions"),
     Topic("lint", "Reference", "Rules, settings, and baselines of hlo lint; use in CI"),
     Topic("chips", "Reference", "Supported chips and how times are estimated"),
     Topic("formats", "Reference", "Input, output formats, colors, and environment variables"),

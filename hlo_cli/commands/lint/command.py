@@ -39,6 +39,7 @@ EXAMPLES = (
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ --expect expect.toml --golden old-dump/",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
@@ -137,6 +138,14 @@ or unreadable input.
 @flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
 @flag("--isolated", group="Settings", help="Ignore all configuration files.")
 @flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@option(
+    "--by",
+    group=OUTPUT,
+    is_common=True,
+    type=click.Choice(("source", "scope", "argument", "rule")),
+    metavar="GROUP",
+    help="Sum up the findings by source, scope, argument, or rule.",
+)
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
@@ -189,6 +198,7 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
+    from hlo_cli.commands.lint.totals import by_key, cause_grouping
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
@@ -213,6 +223,7 @@ def _lint(
         golden=golden,
         jobs=options.jobs,
         chip=chip,
+        by=cause_grouping(options.by),
     )
     if path is not None:
         write((baseline_text(result.found),), path)
@@ -231,6 +242,8 @@ def _lint(
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, result, found)
+    if options.by is not None:
+        report = by_key(report, options.by)
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)

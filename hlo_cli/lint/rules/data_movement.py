@@ -17,6 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import merging_hint, relayout_hint, transposing_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -51,7 +52,7 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
         if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
             verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
             yield context.finding(
-                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)} ({format_bytes(shape.padded_bytes)})",
+                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}, {sized(shape)}",
                 kernel,
                 shape_span(context.module, kernel),
                 hint=transposing_hint(context, kernel),
@@ -128,8 +129,7 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
             continue
         if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
-                f"{context.user_name(last)} is copied ({format_bytes(ended.padded_bytes)}) back to the layout that "
-                "another copy changed",
+                f"{context.user_name(last)}, {sized(ended)}, is copied back to the layout that another copy changed",
                 last,
                 shape_span(context.module, last),
                 waste=waste_of_copy(between, ended),

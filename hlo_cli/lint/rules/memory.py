@@ -9,7 +9,7 @@ from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, RecomputeScan, suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
@@ -20,6 +20,7 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
 from hlo_cli.lint.donations import donations_of
 from hlo_cli.lint.groups import Common
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -127,7 +128,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
             continue
         if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
             yield context.finding(
-                f"{context.user_name(copy)} is copied without changes ({format_bytes(shape.padded_bytes)})",
+                f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
                 copy,
                 shape_span(context.module, copy),
                 hint=_copy_hint(context, copy),
@@ -202,10 +203,10 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
 
 
 def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
-    """A change that lowers the peak, or the largest value at the peak."""
+    """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
-    donations = donations_of(memory, context.users, context.settings.min_donation_bytes)
+    donations = donations_of(context.analyses.memory, context.users, context.settings.min_donation_bytes)
     if donations.arguments:
         most = max(donations.arguments, key=lambda each: each.padded_bytes)
         return donation_hint(context, donations, most)
@@ -225,6 +226,8 @@ def _change(change: Change) -> str:
             first = layouts[0]
             name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
             return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"
+        case RecomputeScan(stored=stored):
+            return f"recompute the body of the scan {stored.forward.name} for the gradient"
 
 
 def _copy_hint(context: LintContext, copy: Instruction) -> str | None:

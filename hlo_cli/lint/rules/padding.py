@@ -12,6 +12,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import layout_hint, padding_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
@@ -46,8 +47,9 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     for value in padded:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
+        name = context.user_name(value.instruction)
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {context.user_name(value.instruction)} is padding "
+            f"{format_percent(padding / taken)}% of {name}, {value.shape.to_string(layout=False)}, is padding "
             f"({format_bytes(padding)} of {format_bytes(taken)})",
             value.instruction,
             shape_span(module, value.instruction),
@@ -87,7 +89,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
         else:
             continue
         yield context.finding(
-            f"{context.user_name(copy)} is copied ({format_bytes(written.padded_bytes)}) to change {change}",
+            f"{context.user_name(copy)}, {sized(written)}, is copied to change {change}",
             copy,
             shape_span(context.module, copy),
             hint=layout_hint(context, copy, read, written),

@@ -1,0 +1,361 @@
+"""Statements about two modules: what an engineer changed is said first, every row is folded once, nothing is made up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from edits import Draft
+from hlo_cli import parse_module
+from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
+from hlo_cli.analysis.statements.statement import DimensionChange, Fold, LayerChange, Statement
+from hlo_cli.analysis.statements.statements import Statements, statements_of
+from hlo_cli.cli import main
+from hlo_cli.commands.diff.sentences import kind_of, sentence_of
+from hlo_cli.commands.diff.told import headline
+from hlo_cli.ir.module import Module
+from strategies import dump_text, dumps, name_of
+
+PROGRAMS = Path(__file__).parent / "changing_programs.py"
+
+
+def told(before: Module, after: Module) -> list[str]:
+    """The sentences, the most important first."""
+    return [sentence_of(each) for each in statements_of(diff(before, after)).told]
+
+
+def rows_of(fold: Fold) -> list[object]:
+    """What a fold holds, in its order."""
+    return [*(each.after for each in fold.changed), *fold.added, *fold.removed]
+
+
+def check_partition(comparison: ModuleDiff, found: Statements) -> None:
+    """Every row is in exactly one statement or left over."""
+    folded = [row for each in (*(s.fold for s in found.told), found.rest) for row in rows_of(each)]
+    everything = [*(each.after for each in comparison.changed), *comparison.added, *comparison.removed]
+    assert len(folded) == len(set(folded))
+    assert set(folded) == set(everything)
+
+
+def metadata(op_name: str) -> str:
+    return f'metadata={{op_name="{op_name}"}}'
+
+
+def model(
+    layers: int = 2,
+    hidden: int = 64,
+    batch: int = 8,
+    element_type: str = "f32",
+    *,
+    function: str = "tanh",
+    header: str = "",
+    extra: str = "",
+) -> Module:
+    """A hand-written model: in each layer a product with a weight, a bias, and a function."""
+    t, lines, last = element_type, [], "x"
+    lines.append(f"x = {t}[{batch},{hidden}]{{1,0}} parameter(0), {metadata('data')}")
+    for n in range(layers):
+        scope = f"jit(f)/layers_{n}"
+        weight, bias = (f"params['layers'][{n}]['{name}']" for name in "wb")
+        dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        result = f"{t}[{batch},{hidden}]{{1,0}}"
+        lines += [
+            f"w{n} = {t}[{hidden},{hidden}]{{1,0}} parameter({2 * n + 1}), {metadata(weight)}",
+            f"b{n} = {t}[{hidden}]{{0}} parameter({2 * n + 2}), {metadata(bias)}",
+            f"d{n} = {result} dot({last}, w{n}), {dot}, {metadata(f'{scope}/dot_general')}",
+            f"c{n} = {result} broadcast(b{n}), dimensions={{1}}, {metadata(f'{scope}/add')}",
+            f"a{n} = {result} add(d{n}, c{n}), {metadata(f'{scope}/add')}",
+            f"r{n} = {result} {function}(a{n}), {metadata(f'{scope}/{function}')}",
+        ]
+        last = f"r{n}"
+    lines.append(extra.format(last=last))
+    lines.append(f"ROOT out = ({t}[{batch},{hidden}]{{1,0}}) tuple({last})")
+    return parse_module(f"HloModule m{header}\nENTRY e {{\n" + "\n".join(lines) + "\n}")
+
+
+PAIRS = {
+    "hidden": (model(), model(hidden=96), "hidden size 64 → 96 in 13 shapes"),
+    "batch": (model(), model(batch=16), "batch size 8 → 16 in 9 shapes"),
+    "type": (model(), model(element_type="bf16"), "f32 → bf16 in 13 shapes"),
+    "layer": (model(), model(layers=3), "one layer added: layers_2 (6 instructions, like layers_1)"),
+    "layers": (model(layers=4), model(), "2 layers removed: layers_2, layers_3 (12 instructions, like layers_1)"),
+    "function": (model(layers=3), model(layers=3, function="sine"), "tanh → sine in 3 instructions"),
+    "donation": (
+        model(),
+        model(header=", input_output_alias={ {0}: (0, {}, may-alias) }"),
+        "1 argument donated: data (2 KiB)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_first_sentence_of_a_model(name: str) -> None:
+    before, after, sentence = PAIRS[name]
+    comparison = diff(before, after)
+    found = statements_of(comparison)
+    check_partition(comparison, found)
+    assert sentence_of(found.told[0]).startswith(sentence)
+    assert found.rest.rows == 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_other_way_round(name: str) -> None:
+    """What was added is removed, and sizes and types change back; the rows are the same."""
+    before, after, _ = PAIRS[name]
+    one, two = statements_of(diff(before, after)), statements_of(diff(after, before))
+    assert [_mirrored(each) for each in one.told] == [_facts(each) for each in two.told]
+
+
+def _facts(statement: Statement) -> tuple[object, ...]:
+    fold = statement.fold
+    counts = len(fold.changed), len(fold.added), len(fold.removed)
+    return kind_of(statement), counts, _arrow(sentence_of(statement))
+
+
+def _mirrored(statement: Statement) -> tuple[object, ...]:
+    kind, counts, words = _facts(statement)
+    assert isinstance(counts, tuple)
+    assert isinstance(words, tuple)
+    return kind, (counts[0], counts[2], counts[1]), words[::-1]
+
+
+def _arrow(sentence: str) -> tuple[str, str]:
+    """The words around the first arrow, else a word for what was added and one for what was removed."""
+    before, arrow, after = sentence.partition(" → ")
+    if arrow:
+        return before.split(" ")[-1], after.split(" ")[0]
+    is_new = "added" in sentence or (" donated" in sentence and "no longer" not in sentence)
+    return ("new", "old") if is_new else ("old", "new")
+
+
+def test_statements_are_the_same_every_time() -> None:
+    before, after = model(), model(layers=3, hidden=96)
+    assert told(before, after) == told(before, after)
+
+
+def test_two_causes_are_two_statements() -> None:
+    found = statements_of(diff(model(), model(layers=3, hidden=96)))
+    assert {type(each) for each in found.told} == {DimensionChange, LayerChange}
+    assert found.rest.rows == 0
+
+
+def test_names_need_labels() -> None:
+    """Without labels of arguments a size has no name."""
+    texts = [str(module.source.text) for module in (model(), model(hidden=96))]
+    bare = [parse_module("".join(_without_labels(text))) for text in texts]
+    assert told(*bare)[0].startswith("dimension 64 → 96")
+
+
+def _without_labels(text: str) -> str:
+    return "\n".join(line.partition(", metadata=")[0] if "parameter(" in line else line for line in text.splitlines())
+
+
+def test_an_argument_in_the_middle() -> None:
+    lines = ["a = f32[4]{0} parameter(0)", "b = f32[4]{0} parameter(1)", "ROOT s = f32[4]{0} add(a, b)"]
+    more = [
+        "a = f32[4]{0} parameter(0)",
+        f"k = f32[8,2]{{1,0}} parameter(1), {metadata('scale')}",
+        "b = f32[4]{0} parameter(2)",
+        "ROOT s = f32[4]{0} add(a, b)",
+    ]
+    before, after = (parse_module(f"ENTRY e {{ {' '.join(each)} }}") for each in (lines, more))
+    assert told(before, after) == ["argument added: scale f32[8,2] (64 B)"]
+
+
+def test_source_lines_alone() -> None:
+    text = str(model().source.text)
+    places = [f'source_file="m.py" source_line={number}}}' for number in (3, 8)]
+    before, after = (parse_module(text.replace('"}', f'" {place}')) for place in places)
+    assert told(before, after)[0].startswith("same program: only source lines moved (")
+
+
+def test_constants_that_follow_from_a_size() -> None:
+    """A mean over 64 is one over 96; a rate is no size."""
+
+    def module(size: int, mean: str, rate: str) -> Module:
+        lines = [f"p = f32[{size}]{{0}} parameter(0)", f"m = f32[] constant({mean})", f"r = f32[] constant({rate})"]
+        lines += [f"b = f32[{size}]{{0}} broadcast(m), dimensions={{}}", f"c = f32[{size}]{{0}} multiply(p, b)"]
+        lines += [f"d = f32[{size}]{{0}} broadcast(r), dimensions={{}}", f"ROOT e = f32[{size}]{{0}} add(c, d)"]
+        return parse_module(f"ENTRY e {{ {' '.join(lines)} }}")
+
+    before = module(64, "0.015625", "0.1")
+    found = statements_of(diff(before, module(96, "0.0104166670", "0.1")))
+    assert (len(found.told), found.rest.rows) == (1, 0)
+    found = statements_of(diff(before, module(96, "0.0104166670", "0.3")))
+    assert [each.after.name for each in found.rest.changed] == ["r"]
+
+
+def test_collectives() -> None:
+    one = "x.1 = f32[64]{0} all-reduce(p), replica_groups={{0,1}}, to_apply=add"
+    two = (
+        "s = f32[32]{0} reduce-scatter(p), replica_groups={{0,1}}, dimensions={0}, to_apply=add "
+        "x.1 = f32[64]{0} all-gather(s), replica_groups={{0,1}}, dimensions={0}"
+    )
+    add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+    before, after = (
+        parse_module(
+            f"HloModule m {add} ENTRY e {{ p = f32[64]{{0}} parameter(0) {body} ROOT n = f32[64]{{0}} negate(x.1) }}"
+        )
+        for body in (one, two)
+    )
+    sentence = "all-reduce ×1 (256 B) became reduce-scatter ×1 (128 B) + all-gather ×1 (256 B)"
+    assert told(before, after)[0] == sentence
+
+
+@pytest.mark.parametrize("path", dumps()[::3], ids=name_of)
+@pytest.mark.parametrize("edits", [1, 4])
+def test_random_edits_are_not_made_into_causes(path: Path, edits: int) -> None:
+    """A few edits are neither a size, a type, or a layer throughout, nor another compiler."""
+    module, random = parse_module(dump_text(path)), Random(f"{name_of(path)} {edits}")
+    draft = Draft(module)
+    for _ in range(edits):
+        draft.edit(random)
+    comparison = diff(module, parse_module(draft.text(draft.names(random))))
+    found = statements_of(comparison)
+    check_partition(comparison, found)
+    wrong = {"dimension", "type", "layers", "loops", "trip_count", "sharding", "rematerialization", "compilation"}
+    assert not wrong & {kind_of(each) for each in found.told}
+
+
+def write(folder: Path, *modules: Module) -> list[str]:
+    paths = [folder / f"{number}.hlo" for number in range(len(modules))]
+    for path, module in zip(paths, modules, strict=True):
+        path.write_text(str(module.source.text))
+    return list(map(str, paths))
+
+
+def test_the_screen_and_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write(tmp_path, model(), model(hidden=96))
+    assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Hidden size 64 → 96 in 13 shapes")
+    assert len(lines) <= 12
+    assert main(["diff", *paths, "--rows", "--format", "tsv"], standalone=False) == 0
+    rows = capsys.readouterr().out.splitlines()
+    comparison = diff(model(), model(hidden=96))
+    assert len(rows) == 1 + len(comparison.changed)
+    assert all(row.split("\t")[0] == "1" for row in rows[1:])
+
+
+def test_json_has_statements_and_all_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write(tmp_path, model(), model(layers=3))
+    assert main(["diff", *paths, "--format", "json"], standalone=False) == 0
+    found = json.loads(capsys.readouterr().out)
+    [statement] = found["answer"]["statements"]
+    assert (statement["kind"], sorted(statement["added"])) == ("layers", ["a2", "b2", "c2", "d2", "r2", "w2"])
+    assert found["tables"]["statements"]["rows"][0]["rows"] == statement["rows"]
+    assert {row["name"] for row in found["tables"]["changes"]["rows"]} >= set(statement["added"])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code", "words"),
+    [
+        ("", 1, "5 of 22 conditions failed"),
+        ("collectives", 0, "The condition holds"),
+        ("memory>200%,layouts", 0, "All 2 conditions hold"),
+        ("memory>2%,layouts", 1, "1 of 2 conditions failed"),
+        ("flops>1%", 1, "flops 132,096 → 296,448 (× 2.2)"),
+        ("flops>500%", 0, "The condition holds"),
+        ("memory>1KiB", 1, "memory>1KiB: peak main memory"),
+        ("memory>1GiB", 0, "The condition holds"),
+        ("shapes", 1, "13 instructions have other shapes"),
+    ],
+)
+def test_conditions(conditions: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write(tmp_path, model(), model(hidden=96))
+    given = ["--fail-on", conditions] if conditions else []
+    assert main(["diff", *paths, "--against-golden", *given, "--format", "screen"], standalone=False) == code
+    assert words in capsys.readouterr().out
+
+
+def test_a_golden_dump_that_was_normalized(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no metadata and no schedule, and is no failure against itself."""
+    [path] = write(tmp_path, model(header=", is_scheduled=true"))
+    assert main(["diff", path, "--normalize", "-o", str(tmp_path / "golden.hlo")], standalone=False) == 0
+    assert main(["diff", str(tmp_path / "golden.hlo"), path, "--against-golden"], standalone=False) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ("memmory", "unknown condition 'memmory' in --fail-on"),
+        ("layouts>3", "'layouts' in --fail-on has no limit"),
+        ("memory>2x", "unknown unit 'x' in --fail-on memory>2x"),
+        ("memory<2", "expected KIND or KIND>LIMIT in --fail-on, got 'memory<2'"),
+    ],
+)
+def test_errors_of_conditions(
+    conditions: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write(tmp_path, model(), model())
+    assert main(["diff", *paths, "--against-golden", "--fail-on", conditions], standalone=False) == 2
+    assert f"error: {message}\n" in capsys.readouterr().err
+
+
+def test_by_scope(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write(tmp_path, model(), model(layers=3))
+    assert main(["diff", *paths, "--by", "scope", "--format", "json"], standalone=False) == 0
+    rows = json.loads(capsys.readouterr().out)["tables"]["causes"]["rows"]
+    [row] = [row for row in rows if row["scope"] == "layers_*"]
+    assert (row["added"], row["removed"], row["before_kernels"], row["after_kernels"]) == (4, 0, 8, 12)
+    assert row["after_bytes"] == row["before_bytes"] * 3 // 2
+
+
+CHANGES = {
+    ("base", "hidden"): "hidden size 256 → 320 in ",
+    ("base", "batch"): "batch size 8 → 16 in ",
+    ("base", "sequence"): "sequence length 64 → 128 in ",
+    ("base", "layers"): "one layer added: layers_3 (",
+    ("base", "heads"): "dimensions 4 → 8 and 64 → 32 in ",
+    ("base", "bf16"): "f32 → bf16 in ",
+    ("base", "sigmoid"): "layers_*/attention: ",
+    ("base", "adam"): "52 arguments added: state['m'][…] ×26 and state['v'][…] ×26 (21.9 MiB), used by ",
+    ("base", "rate"): "constant 0.01 → 0.02 in ",
+    ("base", "remat"): "rematerialization added in layers_*/",
+    ("base", "donate"): "26 arguments donated: state['params'",
+    ("base", "mask"): "argument added: data['mask'] f32[8,64] (2 KiB), used by ",
+    ("base", "shifted"): "same program: only source lines moved (",
+    ("scan", "scan_layers"): "loop iterations 3 → 5 in ",
+    ("base", "scan"): "2 loops of 3 iterations added (",
+}
+PARALLEL = {
+    ("psum", "scatter"): "all-reduce ×",
+    ("mesh8", "mesh4x2"): ("mesh data=8 → data=4, model=2; 22 shardings", "22 shardings changed; sizes per device "),
+}
+
+
+@cache
+def compiled(folder: Path) -> Path:
+    """All programs that the tests compare, compiled for a CPU."""
+    names = sorted({name for pair in (*CHANGES, *PARALLEL) for name in pair})
+    subprocess.run([sys.executable, PROGRAMS, "cpu", folder, *names], check=True, timeout=1500)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.timeout(1800)
+def test_real_changes(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
+    pytest.importorskip("jaxlib")
+    folder = compiled(tmp_path_factory.mktemp("programs"))
+    for (one, two), words in {**CHANGES, **PARALLEL}.items():
+        for at, stage in enumerate(("before_optimizations", "cpu_after_optimizations")):
+            paths = [str(next((folder / name).glob(f"*.{stage}.txt"))) for name in (one, two)]
+            comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
+            found = statements_of(comparison)
+            check_partition(comparison, found)
+            sentence = words if isinstance(words, str) else words[at]
+            assert sentence_of(found.told[0]).startswith(sentence), (one, two, stage)
+            assert found.folded >= 0.9 * (found.folded + found.rest.rows), (one, two, stage)
+            assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[0].startswith(headline(found)[:60])
+            assert len(lines) <= 12, (one, two, stage)
