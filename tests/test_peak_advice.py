@@ -12,6 +12,8 @@ import pytest
 
 from hlo_cli import memory_analysis, parse_module
 from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.recomputation import stored_values
+from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios
 from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan, Suggestion, suggestions
 from peak_compiling import Compiled, compile_all
 
@@ -200,3 +202,56 @@ def test_temporary_values_get_no_order() -> None:
       ROOT r = f32[]{:T(128)} custom-call(v), custom_call_target="g"
     }"""
     assert advice(text) == []
+
+
+SCAN = """
+add { x = s32[] parameter(0)  y = s32[] parameter(1)  ROOT z = s32[] add(x, y) }
+body { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  c = f32[64,64]{1,0} get-tuple-element(p), index=1
+  s = f32[8,64,64]{2,1,0} get-tuple-element(p), index=2  t = f32[8,64,64]{2,1,0} get-tuple-element(p), index=3
+  one = s32[] constant(1)  zero = s32[] constant(0)  j = s32[] add(i, one)  d = f32[64,64]{1,0} tanh(c)
+  u = f32[1,64,64]{2,1,0} bitcast(c)  ss = f32[8,64,64]{2,1,0} dynamic-update-slice(s, u, i, zero, zero)
+  v = f32[1,64,64]{2,1,0} bitcast(d)  tt = f32[8,64,64]{2,1,0} dynamic-update-slice(t, v, i, zero, zero)
+  ROOT r = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(j, d, ss, tt) }
+more { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  n = s32[] constant(8)  ROOT l = pred[] compare(i, n), direction=LT }
+back { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  c = f32[64,64]{1,0} get-tuple-element(p), index=1
+  s = f32[8,64,64]{2,1,0} get-tuple-element(p), index=2  t = f32[8,64,64]{2,1,0} get-tuple-element(p), index=3
+  one = s32[] constant(1)  zero = s32[] constant(0)  j = s32[] add(i, one)
+  a = f32[1,64,64]{2,1,0} dynamic-slice(s, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  b = f32[1,64,64]{2,1,0} dynamic-slice(t, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  m = f32[1,64,64]{2,1,0} multiply(a, b)  q = f32[64,64]{1,0} bitcast(m)  d = f32[64,64]{1,0} add(c, q)
+  ROOT r = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(j, d, s, t) }
+ENTRY e {
+  x = f32[64,64]{1,0} parameter(0)  z = s32[] constant(0)  f = f32[] constant(0)  c = f32[64,64]{1,0} copy(x)
+  s = f32[8,64,64]{2,1,0} broadcast(f), dimensions={}  t = f32[8,64,64]{2,1,0} broadcast(f), dimensions={}
+  o = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(z, c, s, t)
+  w = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) while(o), condition=more, body=body,
+    metadata={op_name="jit(f)/jvp()/while"}, backend_config={"known_trip_count":{"n":"8"}}
+  s2 = f32[8,64,64]{2,1,0} get-tuple-element(w), index=2  t2 = f32[8,64,64]{2,1,0} get-tuple-element(w), index=3
+  c2 = f32[64,64]{1,0} get-tuple-element(w), index=1
+  o2 = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(z, c2, s2, t2)
+  w2 = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) while(o2), condition=more, body=back,
+    metadata={op_name="jit(f)/transpose(jvp())/while"}, backend_config={"known_trip_count":{"n":"8"}}
+  ROOT r = f32[64,64]{1,0} get-tuple-element(w2), index=1
+}"""
+
+
+def stored(text: str) -> list[tuple[int, int, int]]:
+    """What can be computed again: the arrays removed, those that stay, and the bytes of an iteration."""
+    memory = memory_analysis(parse_module("HloModule m, is_scheduled=true" + text), target="cpu")
+    return [
+        (len(each.removed), len(each.kept), each.iteration_bytes) for each in stored_values(MemoryScenarios(memory))
+    ]
+
+
+def test_of_what_a_scan_stores_only_the_carried_values_stay() -> None:
+    assert stored(SCAN) == [(1, 1, 4 * 64 * 64)]
+
+
+def test_what_others_read_is_not_computed_again() -> None:
+    read = SCAN.replace("ROOT r = f32[64,64]{1,0} get-tuple-element(w2), index=1", "n = f32[8,64,64]{2,1,0} negate(t2)")
+    assert stored(read.replace("n = f32[8,", "ROOT n = f32[8,")) == []
+    assert stored(SCAN.replace("transpose(jvp", "vmap(jvp")) == []
+    assert stored(SCAN.replace("jvp()/while", "jvp()/checkpoint/while")) == []

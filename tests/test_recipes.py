@@ -81,6 +81,6 @@ def test_recipes_hold_of_programs_compiled_now(names: list[str], tmp_path: Path)
     subprocess.run(
         [sys.executable, str(script), str(tmp_path), *names], check=True, env=environment, capture_output=True
     )
-    assert {
-        name: [verdict(tmp_path, name, kind).is_met for kind in ("meets", "violates")] for name in names
-    } == {name: [True, False] for name in names}
+    assert {name: [verdict(tmp_path, name, kind).is_met for kind in ("meets", "violates")] for name in names} == {
+        name: [True, False] for name in names
+    }
