@@ -168,7 +168,7 @@ def shorten_labels(labels: Sequence[str]) -> str:
     """A few names for many labels: the parts that they share, with how many share each.
 
     >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
-    "m[…] ×2 and v[…] ×2"
+    'm[…] ×2 and v[…] ×2'
     >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
     "layers[*]['b'] ×2"
     """
