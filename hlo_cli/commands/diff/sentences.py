@@ -265,6 +265,8 @@ def _short(change: Substitution) -> str:
 def _compilation(statement: CompilationChange) -> str:
     kernels = _list([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
     rows = format_count(statement.instructions, "instructions")
+    if statement.program == "stage":
+        return f"compiled: {kernels or rows}"
     if statement.program != "other":
         words = "same program" if statement.program == "same" else "nearly the same program"
         return f"{words}, other XLA version or flags: {kernels or f'{rows} in other fusions'}"
