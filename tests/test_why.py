@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dumps import FIXTURES
-from hlo_cli.__main__ import main
+from hlo_cli.cli import main
 
 SCAN = str(FIXTURES / "tpu/v5p_scan")
 PASSES = FIXTURES / "cpu/softmax"
