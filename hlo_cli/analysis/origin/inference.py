@@ -17,10 +17,10 @@ from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES, MATMULS, RUNNERS
+from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, DONES, MATMULS, RUNNERS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
 
-_MOVED_ONLY: Final = COLLECTIVES | {opcodes.PARAMETER}
+_MOVED_ONLY: Final = COLLECTIVES | ASYNCHRONOUS | DONES | {opcodes.COPY_START, opcodes.PARAMETER, opcodes.TUPLE}
 """Opcodes of instructions that are not recognized by others that are alike, but by what they move."""
 
 
