@@ -120,10 +120,16 @@ def sharded(target: Target) -> tuple[Program, Program]:
     return Program(lambda x, w: x @ w, (x, whole)), Program(lambda x, w: x @ w, (x, part))
 
 
-@edit("HLO401", "tpu")
+@edit("HLO402 scheduled", "tpu")
 def hidden(target: Target) -> tuple[Program, Program]:
     """A transfer that is independent of a product, without and with the scheduler that hides latency."""
-    return scheduled(target, {"xla_tpu_enable_latency_hiding_scheduler": "false"}, {})
+
+    def both(x: Any, w: Any) -> Any:
+        return lax.ppermute(x, "d", RING).sum(0, keepdims=True), jnp.tanh(w @ w.T) @ w
+
+    given, specs = [((2048, 512), "float32")] * 2, (ROWS, (ROWS, ROWS))
+    disabled = {"xla_tpu_enable_latency_hiding_scheduler": "false"}
+    return spread(target, both, given, specs, options=disabled), spread(target, both, given, specs)
 
 
 @edit("HLO402", "gpu")

@@ -208,6 +208,30 @@ def test_collectives() -> None:
     assert told(before, after)[0] == sentence
 
 
+def compiled_by(kernel: str, count: int, wrapped: str) -> Module:
+    """The same elementwise program as so many kernels of one kind, some steps in each."""
+    lines, functions, last = ["p = f32[64]{0} parameter(0)"], [], "p"
+    steps = 12 // count
+    for n in range(count):
+        inner, body = "q", ["q = f32[64]{0} parameter(0)"]
+        for step in range(steps):
+            root = "ROOT " if step == steps - 1 else ""
+            body.append(f"{root}s{n}.{step} = f32[64]{{0}} tanh({inner}), {metadata(f'jit(f)/block_{n}/tanh')}")
+            inner = f"s{n}.{step}"
+        functions.append(f"f{n} {{ {' '.join(body)} }}")
+        lines.append(f"k{n} = f32[64]{{0}} {kernel}({last}), {wrapped}=f{n}")
+        last = f"k{n}"
+    lines.append(f"ROOT out = f32[64]{{0}} negate({last}), {metadata('jit(f)/neg')}")
+    return parse_module(f"HloModule m, is_scheduled=true {' '.join(functions)} ENTRY e {{ {' '.join(lines)} }}")
+
+
+def test_another_compiler() -> None:
+    """The operations are the same, and only what a compiler made of them differs."""
+    before, after = compiled_by("call", 12, "to_apply"), compiled_by("fusion", 3, "kind=kLoop, calls")
+    [sentence, *_] = told(before, after)
+    assert sentence.startswith("same program, other XLA version or flags: tanh 12 → 0, fusion 0 → 3")
+
+
 @pytest.mark.parametrize("path", dumps()[::3], ids=name_of)
 @pytest.mark.parametrize("edits", [1, 4])
 def test_random_edits_are_not_made_into_causes(path: Path, edits: int) -> None:

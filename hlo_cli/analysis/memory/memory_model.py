@@ -42,7 +42,7 @@ class LiveValue:
     thread-local. `logical_bytes` excludes padding, `padded_bytes` includes it. Values of one `buffer` must alias.
     Values of one `slot` share an offset at different times. `allocation` indexes `MemoryAnalysis.allocations`;
     `offset` is in bytes from its start, None if unknown. `is_phi` marks values that merge several definitions, such
-    as loop carries.
+    as loop carries. `is_concatenated` if the value becomes a part of another one at its end, without being moved.
     """
 
     instruction: Instruction
@@ -59,6 +59,12 @@ class LiveValue:
     slot: int
     allocation: int
     offset: int | None
+    is_concatenated: bool = False
+
+    @property
+    def last(self) -> int:
+        """The last position at which the value counts: `end`, or the one before if a concatenation contains it then."""
+        return self.end - self.is_concatenated
 
     def __str__(self) -> str:
         return self.instruction.name + index_suffix(self.index)
@@ -130,7 +136,7 @@ class MemorySpaceUsage:
         from hlo_cli.analysis.memory.slot_occupancy import occupancies
 
         values = self.values
-        found = occupancies((value.start, value.end, value.padded_bytes, value.slot) for value in values)
+        found = occupancies((value.start, value.last, value.padded_bytes, value.slot) for value in values)
         for number, first, last, then in sorted(found, key=lambda each: (each.first, each.value)):
             yield values[number], first, last, None if then is None else values[then]
 
@@ -139,7 +145,7 @@ class MemorySpaceUsage:
         found: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
-            if value.start <= position <= value.end:
+            if value.start <= position <= value.last:
                 if value.padded_bytes:
                     found[value.slot] = value
                 else:

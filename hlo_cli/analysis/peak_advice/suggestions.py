@@ -8,6 +8,7 @@ compiled, only donation is suggested that needs no copies.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -128,23 +129,28 @@ class _Search:
             found.append(Suggestion(change, left.peak_bytes + offset, after.peak_bytes + offset, after.peak))
             left = after
             candidates = [each for each in candidates if not _touches(each, change)]
-        if donation is not None and len(found) < most and not any(_touches(each.change, donation) for each in found):
-            found += self._allocated_less(donation, base, left)
-        return found
+        return [*found, *self._allocated_less(candidates, base, left, most - len(found))]
 
-    def _allocated_less(self, donation: Donate, base: Scenario, left: Outcome) -> list[Suggestion]:
-        """Returns the donation if it lowers the total of all allocations, though not the peak."""
+    def _allocated_less(
+        self, candidates: list[Change], base: Scenario, left: Outcome, most: int
+    ) -> Iterator[Suggestion]:
+        """Yields changes that lower the total of all allocations by at least 5%, though not the peak."""
         space = self._memory.space(MemorySpace.MAIN)
         now = allocated_bytes(self._memory, space) if space is not None else None
-        after = self._outcome(self._with(base, donation))
-        is_free = all(pair.kind == "free" for pair in donation.pairs)
-        if now is None or left.allocated_bytes is None or after.allocated_bytes is None or not is_free:
-            return []
-        before = now - ((self._before.allocated_bytes or 0) - left.allocated_bytes)
-        saved = left.allocated_bytes - after.allocated_bytes
-        if saved < _MIN_SAVING * now or after.peak_bytes > left.peak_bytes:
-            return []
-        return [Suggestion(donation, before, before - saved, after.peak, is_allocated=True)]
+        candidates = [each for each in candidates if _has_known_allocations(each)]
+        while candidates and most > 0 and now is not None and left.allocated_bytes is not None:
+            tried = [self._outcome(self._with(base, change)) for change in candidates]
+            number = min(range(len(tried)), key=lambda n: tried[n].allocated_bytes or 0)
+            change, after = candidates.pop(number), tried[number]
+            saved = left.allocated_bytes - (after.allocated_bytes or 0)
+            if saved < _MIN_SAVING * now:
+                return
+            if after.peak_bytes > left.peak_bytes:
+                continue
+            before = now - ((self._before.allocated_bytes or 0) - left.allocated_bytes)
+            yield Suggestion(change, before, before - saved, after.peak, is_allocated=True)
+            base, left, most = self._with(base, change), after, most - 1
+            candidates = [each for each in candidates if not _touches(each, change)]
 
     def _outcome(self, scenario: Scenario) -> Outcome:
         found = next((outcome for known, outcome in self._known if known == scenario), None)
@@ -214,6 +220,17 @@ class _Search:
         removed = sum(map(self._scenarios.bytes_of, change.removed))
         array = change.array
         return removed + (self._scenarios.bytes_of(array.place) - change.size if isinstance(array, Argument) else 0)
+
+
+def _has_known_allocations(change: Change) -> bool:
+    """Returns whether the allocations after a change are certain: no copies, whose place in a heap is unknown."""
+    match change:
+        case Donate(pairs=pairs):
+            return all(pair.kind == "free" for pair in pairs)
+        case ChangeLayouts():
+            return True
+        case RecomputeScan():
+            return False
 
 
 def _touches(change: Change, other: Change) -> bool:

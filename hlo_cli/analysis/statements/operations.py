@@ -22,6 +22,12 @@ _MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _MIN_SHARE: Final = 0.05
 _FOLLOWING: Final = ("shape", "operands", "fusion", "computation", "layout", "tiling", "memory_space")
+_MOVING: Final = frozenset(
+    (
+        *(opcodes.BROADCAST, opcodes.FUSION, opcodes.BITCAST, opcodes.RESHAPE, opcodes.COPY, opcodes.TRANSPOSE),
+        *(opcodes.CONVERT, opcodes.SLICE, opcodes.CALL),
+    )
+)
 _CONVERSION: Final = "convert_element_type"
 
 Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
@@ -120,15 +126,20 @@ def _scope(scope: str) -> str:
 
 
 def tally(instructions: Iterable[Instruction]) -> tuple[tuple[str, int], ...]:
-    """How many there are of each opcode, most first, without plumbing; a custom call counts by its target.
+    """How many there are of each opcode, the most telling first, without plumbing; a custom call counts by its target.
 
     >>> from hlo_cli import parse_module
     >>> tally(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }").entry.instructions)
     (('negate', 1),)
     """
     counts = Counter(_word(each) for each in instructions if each.opcode not in _SILENT)
-    order = sorted(counts.items(), key=lambda item: (not item[0].startswith(opcodes.CUSTOM_CALL), -item[1], item[0]))
-    return tuple(order)
+    return tuple(sorted(counts.items(), key=_telling))
+
+
+def _telling(item: tuple[str, int]) -> tuple[bool, bool, int, str]:
+    """Custom calls first, then operations, then what only moves values or holds others."""
+    name, number = item
+    return not name.startswith(opcodes.CUSTOM_CALL), name in _MOVING, -number, name
 
 
 def _word(instruction: Instruction) -> str:

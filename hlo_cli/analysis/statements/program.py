@@ -47,11 +47,18 @@ class Program:
     """The operations of a module: their keys, and whether a compiler has made kernels of them."""
 
     def __init__(self, module: Module) -> None:
+        self._module = module
+        self._keys: frozenset[OperationKey] | None = None
         self._known: dict[str, OperationKey] = {}
-        names = {op_name_of(each) for each in module.instructions if each.opcode != opcodes.PARAMETER}
-        self.keys: frozenset[OperationKey] = frozenset(map(self.key, names - {""}))
-        self.operations = frozenset(name for _, name in self.keys)
         self.is_compiled = module.is_scheduled or any(each.opcode == opcodes.FUSION for each in module.instructions)
+
+    @property
+    def keys(self) -> frozenset[OperationKey]:
+        """The keys of all operations."""
+        if self._keys is None:
+            names = {op_name_of(each) for each in self._module.instructions if each.opcode != opcodes.PARAMETER}
+            self._keys = frozenset(map(self.key, names - {""}))
+        return self._keys
 
     def key(self, op_name: str) -> OperationKey:
         """The key of an op_name."""

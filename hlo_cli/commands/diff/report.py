@@ -62,7 +62,7 @@ def report_of_diff(
         comparison = without_form(comparison)
     differs = view.differs(comparison)
     fails = False
-    parts: tuple[Part, ...] = (change_table(comparison, view),)
+    parts: tuple[Part, ...] = () if differs else (change_table(comparison, view),)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else _nothing(comparison, view)
     if differs and view.name in ("statements", "rows"):
@@ -89,7 +89,7 @@ def report_of_diff(
             **metrics,
         },
         parts=parts,
-        next=_next(arguments, view) if differs else (),
+        next=_next(arguments, view, has_statements=bool(metrics.get("statements"))) if differs else (),
         notes=tuple(_notes(before.module, after.module, view)),
         input=facts,
     )
@@ -194,9 +194,9 @@ def _kind_table(comparison: ModuleDiff) -> Table:
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 
-def _next(arguments: Sequence[str], view: View) -> tuple[str, ...]:
+def _next(arguments: Sequence[str], view: View, *, has_statements: bool) -> tuple[str, ...]:
     if "-" in arguments or not arguments:
         return ()
     given = " ".join(arguments)
-    other = "--rows" if view.name == "statements" else "--text" if view.name != "text" else "--stat"
+    other = "--rows" if view.name == "statements" and has_statements else "--text" if view.name != "text" else "--stat"
     return (f"hlo diff {given} {other}",) if len(arguments) == 2 else ()

@@ -168,7 +168,7 @@ def shorten_labels(labels: Sequence[str]) -> str:
     """A few names for many labels: the parts that they share, with how many share each.
 
     >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
-    "m[…] ×2 and v[…] ×2"
+    'm[…] ×2 and v[…] ×2'
     >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
     "layers[*]['b'] ×2"
     """
@@ -265,6 +265,8 @@ def _short(change: Substitution) -> str:
 def _compilation(statement: CompilationChange) -> str:
     kernels = _list([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
     rows = format_count(statement.instructions, "instructions")
+    if statement.program == "stage":
+        return f"compiled: {kernels or rows}"
     if statement.program != "other":
         words = "same program" if statement.program == "same" else "nearly the same program"
         return f"{words}, other XLA version or flags: {kernels or f'{rows} in other fusions'}"

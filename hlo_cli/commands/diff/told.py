@@ -57,7 +57,7 @@ def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bo
     lines: list[str] = []
     further = told.told if with_first else told.told[1:]
     texts = [sentence_of(each) for each in further]
-    rest = _rest(told.rest.rows, moved, is_after=bool(told.told))
+    rest = _rest(told.rest.rows, moved)
     others = sum(len(wrap(plain_text(line_of(text)), _PROSE)) for text in (headline(told), *numbers.paragraphs))
     room = max(_SCREEN - _FRAME - others, _MIN_LINES) - bool(rest)
     for at, text in enumerate(texts):
@@ -69,12 +69,12 @@ def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bo
             break
         room -= needed
         lines.append(text)
-    lines += [rest] if rest else []
+    lines += [rest] if rest and told.told else []
     return Passage("statements_text", tuple(lines)) if lines else None
 
 
-def _rest(rows: int, moved: int, *, is_after: bool) -> str:
-    parts = [format_count(rows, "other rows" if is_after else "rows")] if rows else []
+def _rest(rows: int, moved: int) -> str:
+    parts = [format_count(rows, "other rows")] if rows else []
     parts += [f"{moved:,} moved"] if moved else []
     return "; ".join(parts)
 
@@ -147,7 +147,8 @@ def with_statements(told: Statements, changes: Table) -> Table:
     """The table of changes with a column for the number of the statement that explains each."""
     numbers = numbers_of_rows(told)
     rows = tuple((numbers.get(key), *row) for key, row in zip(_keys(changes), changes.rows, strict=True))
-    return replace(changes, columns=(_NUMBER, *changes.columns), rows=rows)
+    number = replace(_NUMBER, person=bool(told.told))
+    return replace(changes, columns=(number, *changes.columns), rows=rows)
 
 
 def left_over(told: Statements, changes: Table) -> Table:

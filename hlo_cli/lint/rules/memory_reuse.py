@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
@@ -15,7 +14,7 @@ from hlo_cli.ir.memory_space import MemorySpace, TpuMemorySpace, space_name
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import donation_hint
 from hlo_cli.lint.context import LintContext
-from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.donations import donations_of, has_kept_argument, needed_bytes
 from hlo_cli.lint.groups import Common
@@ -84,7 +83,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
         a = f32[512,1024]{1,0:T(8,128)} copy(x)
         b = f32[512,1024]{1,0:T(8,128)S(1)} copy(a)
 
-    Fix: Reduce the memory that is live at the same time (start with padding), or move the uses closer together.
+    Fix: Move the uses closer together: in JAX, compute the value where it is used, instead of keeping it meanwhile.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
@@ -118,7 +117,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
         a = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
         b = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
 
-    Fix: Move the uses closer together, or reduce the memory that is live in between.
+    Fix: Move the uses closer together in the program.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
@@ -130,12 +129,10 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
     for (source, shape, _), repeated in copies.items():
         if len(repeated) > 1 and _is_large(context, repeated[1]):
             name, space = context.user_name(source), space_name(repeated[1].to_space, "tpu")
-            once = waste_of_copy(source.shape, shape)
-            again = len(repeated) - 1
             yield context.finding(
                 f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
                 repeated[1].instruction,
-                waste=replace(once, bytes=once.bytes * again, moved_bytes=(once.moved_bytes or 0) * again),
+                waste=Waste(shape.padded_bytes * (len(repeated) - 1)),
                 subject=source,
                 common=Common(f"{name} is copied into {space} more than once"),
             )
@@ -153,7 +150,8 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[256,256]{1,0:T(8,128)} get-tuple-element(carried), index=1
 
-    Fix: Free fast memory inside the loop. xla_tpu_scoped_vmem_limit_kib limits the fast memory per kernel.
+    Fix: Lower xla_tpu_scoped_vmem_limit_kib if it is set: kernels reserve that much fast memory, which then cannot hold
+    the array.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --space 1`
     """
