@@ -39,7 +39,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         p = (f32[65536]) tuple(z)
         d = f32[65536] all-reduce-done(s)
 
-    Fix: `hlo schedule DUMP --reorder latency` shows what another order of the program would gain.
+    Fix: Look at `hlo schedule DUMP --reorder latency`, which shows what another order of the program would gain.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """
