@@ -7,6 +7,7 @@ their opcodes and the stems of their names are equal, and their operands and use
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,6 +16,7 @@ from hlo_cli.ir.instruction import Instruction
 
 _COPIED: Final = re.compile(r"\.\.?(?:clone|remat|sunk)")
 _NUMBER: Final = "0123456789."
+_MOST_LAYERS: Final = 64
 _ALL_TIERS: Final = slice(0, None)
 
 
@@ -56,7 +58,7 @@ class Likeness:
         self._known: dict[str, list[Instruction]] = {}
         for each in known:
             self._known.setdefault(each.opcode, []).append(each)
-        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction]] | None] = {}
+        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction], Counter[str]] | None] = {}
 
     def find(
         self,
@@ -66,17 +68,18 @@ class Likeness:
         surroundings: Callable[[Instruction], Surroundings],
         tiers: slice = _ALL_TIERS,
     ) -> Mapping[str, Instruction]:
-        """A known instruction like this one of each layer, if all that are alike come from one place."""
+        """A known instruction like this one of each layer, the most frequent first, if all come from one place."""
         for known in self._known.pop(instruction.opcode, ()):
             for key in filter(None, _keys(known, surroundings(known))):
-                first = self._found.setdefault(key, (place(known), {}))
+                first = self._found.setdefault(key, (place(known), {}, Counter()))
                 if first is not None and first[0] == place(known):
                     first[1].setdefault(layer(known), known)
+                    first[2][layer(known)] += 1
                 else:
                     self._found[key] = None  # alike, and yet from two places
         for key in _keys(instruction, surroundings(instruction))[tiers]:
             if key is not None and (found := self._found.get(key)) is not None:
-                return found[1]
+                return {layer: found[1][layer] for layer, _ in found[2].most_common(_MOST_LAYERS)}
         return {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.compilation import find_compilation
+from hlo_cli.analysis.statements.compilation import find_compilation, find_stage
 from hlo_cli.analysis.statements.entry import find_arguments, find_donation
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import find_layers
@@ -81,7 +81,10 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     find_loops(evidence, old, new)
     find_arguments(evidence)
     find_donation(evidence)
-    find_operations(evidence, old, new, has_types=bool(types))
+    if old.is_compiled == new.is_compiled:
+        find_operations(evidence, old, new, has_types=bool(types))
+    else:
+        find_stage(evidence)
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, _MAX_RANK))
     _claim_used(evidence)
