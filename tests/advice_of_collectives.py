@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax, shard_map
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from advice_programs import Program, Target, edit
@@ -116,3 +118,75 @@ def sharded(target: Target) -> tuple[Program, Program]:
     x = target.array(64, 4096, spec=P("d", None), mesh=mesh)
     whole, part = (target.array(4096, 4096, spec=spec, mesh=mesh) for spec in (WHOLE, ROWS))
     return Program(lambda x, w: x @ w, (x, whole)), Program(lambda x, w: x @ w, (x, part))
+
+
+@edit("HLO402 scheduled", "tpu")
+def hidden(target: Target) -> tuple[Program, Program]:
+    """A transfer that is independent of a product, without and with the scheduler that hides latency."""
+
+    def both(x: Any, w: Any) -> Any:
+        return lax.ppermute(x, "d", RING).sum(0, keepdims=True), jnp.tanh(w @ w.T) @ w
+
+    given, specs = [((2048, 512), "float32")] * 2, (ROWS, (ROWS, ROWS))
+    disabled = {"xla_tpu_enable_latency_hiding_scheduler": "false"}
+    return spread(target, both, given, specs, options=disabled), spread(target, both, given, specs)
+
+
+@edit("HLO402", "gpu")
+def async_again(target: Target) -> tuple[Program, Program]:
+    """Gradients of a data-parallel network."""
+    mesh = target.mesh(4)
+    weights = [target.array(2048, 2048, dtype=jnp.bfloat16, mesh=mesh) for _ in range(4)]
+    x = target.array(1024, 2048, dtype=jnp.bfloat16, spec=ROWS, mesh=mesh)
+    gradients = jax.grad(lambda ws, x: net(x, ws).astype(jnp.float32).sum())
+    disabled = {"xla_gpu_disable_async_collectives": "ALLREDUCE"}
+    return Program(gradients, (weights, x), options=disabled), Program(gradients, (weights, x))
+
+
+@edit("HLO403 all-gather", "tpu")
+def async_gather(target: Target) -> tuple[Program, Program]:
+    return scheduled(target, {"xla_tpu_enable_async_collective_fusion": "false"}, {})
+
+
+@edit("HLO403 all-reduce", "tpu")
+def async_reduce(target: Target) -> tuple[Program, Program]:
+    """A network with sharded weights next to an independent product."""
+    mesh = target.mesh(4)
+    y = target.array(1024, 1024, dtype=jnp.bfloat16, mesh=mesh)
+    weights = [target.array(1024, 1024, dtype=y.dtype, spec=spec, mesh=mesh) for spec in (COLUMNS, ROWS)]
+    options = {"xla_enable_async_all_reduce": "true", "xla_tpu_enable_async_collective_fusion_fuse_all_reduce": "true"}
+    function = lambda y, ws: (net(y, ws), jnp.sin(y) @ y)  # noqa: E731
+    return Program(function, (y, weights)), Program(function, (y, weights), options=options)
+
+
+@edit("HLO501 constrained", "cpu", "tpu", "gpu")
+def not_replicated(target: Target) -> tuple[Program, Program]:
+    """An array that is sharded in another way, through full replication and directly."""
+    mesh = target.mesh(4)
+    x = target.array(4096, 1024, spec=ROWS, mesh=mesh)
+
+    def constrained(x: Any, spec: P) -> Any:
+        return lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+    return (
+        Program(lambda x: constrained(constrained(jnp.tanh(x), WHOLE), COLUMNS), (x,)),
+        Program(lambda x: constrained(jnp.tanh(x), COLUMNS), (x,)),
+    )
+
+
+def net(x: Any, weights: Sequence[Any]) -> Any:
+    for each in weights:
+        x = jnp.tanh(x @ each)
+    return x
+
+
+def scheduled(target: Target, before: dict[str, str], after: dict[str, str]) -> tuple[Program, Program]:
+    """An all-gather that is independent of a product, with options before and after."""
+
+    def both(x: Any, w: Any) -> Any:
+        return jnp.tanh(gather(x)).sum() + jnp.tanh(jnp.tanh(w @ w.T) @ w)
+
+    return (
+        spread(target, both, [BIG, BIG], (ROWS, ROWS), options=before),
+        spread(target, both, [BIG, BIG], (ROWS, ROWS), options=after),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax.numpy as jnp
 from jax import lax
 
@@ -30,10 +32,24 @@ def passed_narrow(target: Target) -> tuple[Program, Program]:
     )
 
 
-@edit("HLO303", "tpu", "gpu")
+@edit("HLO303", "gpu")
 def not_upcast(target: Target) -> tuple[Program, Program]:
     x = target.array(SIDE, SIDE, dtype=jnp.bfloat16)
-    return Program(lambda x: jnp.transpose(x.astype(jnp.float32)).astype(x.dtype), (x,)), Program(jnp.transpose, (x,))
+    return (
+        Program(lambda x: lax.rev(x.astype(jnp.float32)[::2], (0,)).astype(x.dtype), (x,)),
+        Program(lambda x: lax.rev(x[::2], (0,)), (x,)),
+    )
+
+
+@edit("HLO304", "gpu")
+def converted_at_once(target: Target) -> tuple[Program, Program]:
+    """A product in f32 with a barrier before it is converted, or behind."""
+    x = target.array(SIDE, SIDE, dtype=jnp.bfloat16)
+    product = partial(lax.dot, preferred_element_type=jnp.float32)
+    return (
+        Program(lambda x, w: lax.optimization_barrier(product(x, w)).astype(x.dtype), (x, x)),
+        Program(lambda x, w: lax.optimization_barrier(product(x, w).astype(x.dtype)), (x, x)),
+    )
 
 
 @edit("HLO305", "tpu", "gpu")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import export, lax
 
 from advice_programs import Program, Target, edit
 
@@ -37,6 +38,30 @@ def callback_after_loop(target: Target) -> tuple[Program, Program]:
         return lax.scan(lambda c, _: (jnp.sin(c), asked(c)), x, None, length=10)[1]
 
     return Program(always, (x,)), Program(once, (x,))
+
+
+@edit("HLO603", "tpu")
+def exported_for_both(target: Target) -> tuple[Program, Program]:
+    """A factorization that is exported for CPU alone, and one that is exported for CPU and TPU."""
+    shape = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+    alone, both = (export.export(jax.jit(jnp.linalg.cholesky), platforms=p)(shape) for p in (("cpu",), ("cpu", "tpu")))
+    return Program(alone.call, (Target("cpu").array(64, 64),)), Program(both.call, (target.array(64, 64),))
+
+
+@edit("HLO604", "cpu")
+def typed(target: Target) -> tuple[Program, Program]:
+    """A handler with an old calling convention, and one of the typed FFI. Neither is ever called."""
+    nothing = ctypes.CFUNCTYPE(None)(lambda: None)
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    made = capsule(ctypes.cast(nothing, ctypes.c_void_p), b"xla._CUSTOM_CALL_TARGET", None)
+    jax.ffi.register_ffi_target("old_convention", made, platform="cpu", api_version=0)
+    x = target.array(64, 64)
+    old = jax.ffi.ffi_call("old_convention", jax.ShapeDtypeStruct(x.shape, x.dtype), custom_call_api_version=2)
+    new = jax.ffi.ffi_call(
+        "lapack_spotrf_ffi", (jax.ShapeDtypeStruct(x.shape, x.dtype), jax.ShapeDtypeStruct((), "int32"))
+    )
+    return Program(old, (x,)), Program(lambda x: new(x, uplo=np.uint8(ord("L"))), (x,))
 
 
 @edit("HLO701", "tpu")

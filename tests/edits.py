@@ -16,6 +16,11 @@ from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 
+_LIKE = (
+    ("add", "subtract", "multiply", "maximum", "minimum"),
+    ("abs", "negate", "exponential", "tanh", "sqrt", "rsqrt"),
+)
+"""Opcodes that one can put in place of each other."""
 _NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*)")
 
 
@@ -108,6 +113,7 @@ class Draft:
             "attribute": self._change_attribute,
             "copy": self._insert_copy,
             "drop": self._drop,
+            "opcode": self._replace,
         }
         everything = [(lines, line) for _, _, lines in self.computations for line in lines]
         kind = random.choice(kinds)
@@ -138,6 +144,14 @@ class Draft:
         place = random.choice(list(re.finditer(r"[0-9]", value)))
         digit = random.choice([d for d in "123456789" if d != place[0]])
         line.attributes[at] = name, value[: place.start()] + digit + value[place.end() :]
+        self.expected.changed.add(line.name)
+        return True
+
+    def _replace(self, random: Random, _: list[Line], line: Line) -> bool:
+        others = next((each for each in _LIKE if line.opcode in each), ())
+        if not others or not isinstance(line.shape, ArrayShape) or line.shape.element_type.name == "pred":
+            return False
+        line.opcode = random.choice([opcode for opcode in others if opcode != line.opcode])
         self.expected.changed.add(line.name)
         return True
 

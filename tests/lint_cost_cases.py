@@ -189,6 +189,8 @@ FUSION = (
             "x = bf16[512,512] parameter(0)",
             "a = f32[512,512] convert(x)",
             "b = f32[512,512] transpose(a), dimensions={1,0}",
+            f"t = f32[8,128]{TILED} parameter(1)",
+            header=SCHEDULED,
         ),
     ),
     Case(
@@ -301,7 +303,7 @@ COLLECTIVES = (
             "y = f32[1024,64] all-reduce(x), replica_groups=«{{0},{1}}», to_apply=add",
             "y = f32[1024,64] all-reduce(x), replica_groups={{0,1}}, to_apply=add",
             PARTS,
-            header=", replica_count=2",
+            header=f"{SCHEDULED}, replica_count=2",
             before=ADD,
         ),
     ),
@@ -313,7 +315,8 @@ COLLECTIVES = (
             "x = bf16[1024,64] parameter(0)",
             "a = f32[1024,64] convert(x)",
             "n = f32[1024,64] negate(a)",
-            header=REPLICAS,
+            f"t = f32[8,128]{TILED} parameter(1)",
+            header=f"{SCHEDULED}{REPLICAS}",
         ),
     ),
 )
@@ -388,6 +391,7 @@ NUMERICS = (
             "z = bf16[255] parameter(1)",
             "c = bf16[] constant(0)",
             before=HALF_ADD,
+            header=SCHEDULED,
         ),
     ),
     Case(
@@ -411,6 +415,7 @@ NUMERICS = (
             f"y = f32[8,8] {DOT}, operand_precision={{default,default}}",
             "a = bf16[8,8] parameter(0)",
             "b = bf16[8,8] parameter(1)",
+            header=SCHEDULED,
         ),
     ),
     Case(
@@ -420,6 +425,7 @@ NUMERICS = (
             "b = bf16[512,512] negate(a)",
             "x = f32[512,512] parameter(0)",
             "a = bf16[512,512] convert(x)",
+            header=SCHEDULED,
         ),
         LintSettings(("HLO707",)),
     ),

@@ -140,7 +140,7 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO503": around("x = f32[1024,64] parameter(0)", header=FOUR),
     "HLO504": around(header=", num_partitions=4"),
     "HLO505": Around(whole=COUNTED.format("f32[64,64]", "n = f32[256,64] negate(g)"), header=FOUR),
-    "HLO506": around("x = f32[4,8] parameter(0)", computations=ADD, header=", replica_count=2"),
+    "HLO506": around("x = f32[4,8] parameter(0)", computations=ADD, header=f"{SCHEDULED}, replica_count=2"),
     "HLO507": around(TILED, "x = bf16[8192,64] parameter(0)", header=FOUR),
     "HLO508": around("w = f32[8] parameter(0)", "x = f32[8] parameter(1)", "y = f32[8] parameter(2)", "z = f32[8] parameter(3)", computations=ADD, header=FOUR),
     "HLO601": around("x = f32[8] parameter(0)"),

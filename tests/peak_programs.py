@@ -27,6 +27,15 @@ def shape(*sizes: int, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, dtype)
 
 
+is_recomputed = False
+"""Whether bodies of scans are computed again for gradients, which a job decides."""
+
+
+def recomputed(body: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of a program that a job may compute again."""
+    return jax.checkpoint(body) if is_recomputed else body
+
+
 def dense(layers: Any, x: Any) -> Any:
     for layer in layers:
         x = jnp.tanh(x @ layer["w"] + layer["b"])
@@ -54,8 +63,41 @@ def adam(params: Any, opt: Any, x: Any, y: Any) -> Any:
 
 def scanned(params: Any, x: Any, y: Any) -> Any:
     def loss(p: Any) -> Any:
-        h, _ = lax.scan(lambda c, w: (jnp.tanh(c @ w), None), x, p["w"])
+        h, _ = lax.scan(recomputed(lambda c, w: (jnp.tanh(c @ w), None)), x, p["w"])
         return ((h - y) ** 2).mean()
+
+    value, grads = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+
+def scanned_blocks(params: Any, x: Any, y: Any) -> Any:
+    def block(h: Any, p: Any) -> Any:
+        up = jax.nn.gelu(h @ p["up"])
+        h = h + jnp.tanh(up @ p["down"])
+        return h / jnp.sqrt((h * h).mean(-1, keepdims=True) + 1e-6), None
+
+    def loss(p: Any) -> Any:
+        return ((lax.scan(recomputed(block), x, p)[0] - y) ** 2).mean()
+
+    value, grads = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+
+def scanned_cell(params: Any, xs: Any, state: Any) -> Any:
+    """A recurrent cell with two carries, and outputs that are stacked."""
+
+    def cell(carry: Any, x: Any) -> Any:
+        h, c = carry
+        i, f, o = (jax.nn.sigmoid(x @ params_here[0][n] + h @ params_here[0][n]) for n in "ifo")
+        c = f * c + i * jnp.tanh(x)
+        return (o * jnp.tanh(c), c), o
+
+    params_here = [params]
+
+    def loss(p: Any) -> Any:
+        params_here[0] = p
+        (h, c), outputs = lax.scan(recomputed(cell), state, xs)
+        return (h * c).mean() + outputs.mean()
 
     value, grads = jax.value_and_grad(loss)(params)
     return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
@@ -277,6 +319,22 @@ PROGRAMS: Mapping[str, Program] = {
         },
     ),
     "scanned": (scanned, {"params": {"w": F(6, 256, 256)}, "x": F(512, 256), "y": F(512, 256)}),
+    "scanned_blocks": (
+        scanned_blocks,
+        {
+            "params": {"up": F(16, 128, 512), "down": F(16, 512, 128)},
+            "x": F(512, 128),
+            "y": F(512, 128),
+        },
+    ),
+    "scanned_large": (
+        scanned_blocks,
+        {"params": {"up": F(16, 512, 2048), "down": F(16, 2048, 512)}, "x": F(8192, 512), "y": F(8192, 512)},
+    ),
+    "scanned_cell": (
+        scanned_cell,
+        {"params": {n: F(64, 64) for n in "ifo"}, "xs": F(40, 256, 64), "state": (F(256, 64), F(256, 64))},
+    ),
     "cache": (cache, {"kv": F(8, 1024, 256), "key": F(8, 256), "query": F(8, 256), "place": F(dtype=jnp.int32)}),
     "iterate": (iterate, {"state": F(700, 512), "other": F(512, 512)}),
     "swap": (swap, {"a": F(1000, 300), "b": F(1000, 300)}),
@@ -331,8 +389,8 @@ def formatted(place: Any, order: Any) -> Any:
 def compile_job(job: Mapping[str, Any], devices: Any) -> dict[str, Any]:
     """Compile one job; what comes back is what the compiler says of the memory."""
     run, given = program(job["program"])
-    if job.get("checkpoint"):
-        run = job_checkpoint(run, job)
+    globals()["is_recomputed"] = bool(job.get("checkpoint"))
+    jax.clear_caches()
     shardings = with_shardings(given, devices, job)
     out: Any = None
     if job.get("results"):
@@ -351,11 +409,6 @@ def compile_job(job: Mapping[str, Any], devices: Any) -> dict[str, Any]:
     compiled = jitted.lower(*given.values()).compile(compiler_options=options)
     stats = compiled.memory_analysis()
     return {name: getattr(stats, name) for name in dir(stats) if name.endswith("_in_bytes")}
-
-
-def job_checkpoint(run: Callable[..., Any], job: Mapping[str, Any]) -> Callable[..., Any]:
-    """The program with a part that is computed again."""
-    raise NotImplementedError(job["checkpoint"])
 
 
 def main(topology: str) -> None:

@@ -69,8 +69,8 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "commands": {
         "shared": set(),
         "by": {"shared"},
-        **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "memspace", "schedule")},
-        **{name: {"shared"} for name in ("help", "lint", "parse", "tile_index")},
+        **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "lint", "memspace", "schedule")},
+        **{name: {"shared"} for name in ("help", "parse", "tile_index")},
         "front": {"shared"},
         "pasted": {"shared", "diff", "layout", "memspace", "parse"},
     },

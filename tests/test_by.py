@@ -364,3 +364,32 @@ def test_by_conflicts_with_other_reports(capsys: pytest.CaptureFixture[str]) -> 
     }.items():
         assert main(line.split(), standalone=False) == 2
         assert message in capsys.readouterr().err
+
+
+def test_the_pass_that_made_each_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file names of the dumps say that the dot library's rewriter ran between 16 and 17, which has ynn_fusion."""
+    folder = FIXTURES / "cpu" / "softmax"
+    texts = {
+        number: next((folder / "passes").glob(f"{number:04}.*")).read_text(encoding="utf-8") for number in (16, 17)
+    }
+    assert "after_dot-library-rewriter" in next((folder / "passes").glob("0017.*")).name
+    assert "%ynn_fusion =" not in texts[16]
+    assert "%ynn_fusion =" in texts[17]
+    found = answer(capsys, "fuse", str(folder), "--by", "pass")
+    rows = {row["pass"]: row for row in rows_of(found, "by_pass")}
+    assert rows["dot-library-rewriter"]["largest"] == "ynn_fusion"
+    assert rows["dot-library-rewriter"]["kernels"] == 1
+    assert {"fusion", "fusion-wrapper"} < set(rows)
+    plain = answer(capsys, "fuse", str(folder))
+    assert sum(column(list(rows.values()), "bytes")) == sum(column(rows_of(plain, "kernel_kinds"), "bytes"))
+    memory = rows_of(answer(capsys, "memspace", str(folder), "--by", "pass"), "by_pass")
+    assert sum(column(memory, "bytes")) == rows_of(answer(capsys, "memspace", str(folder)), "spaces")[0]["peak_bytes"]
+    assert by_key(memory, "pass", "values")["(program)"] >= 1
+
+
+@pytest.mark.parametrize("command", list(COUNTS))
+def test_passes_require_their_dumps(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, str(FIXTURES / "tpu" / "7x_transformer"), "--by", "pass"], standalone=False) == 2
+    error = capsys.readouterr().err
+    assert "error: --by pass requires per-pass dumps in the directory of the dump" in error
+    assert "--xla_dump_hlo_pass_re=.*" in error

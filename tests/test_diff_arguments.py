@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from edits import Line
+from edits import Draft, Line
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
 from hlo_cli.ir.module import Module
@@ -216,3 +216,79 @@ def test_the_header_is_compared_argument_by_argument(change: Callable[[], Module
 def test_a_changed_layout_in_the_header_names_the_argument() -> None:
     (found,) = diff(header(), header(1, layout="0:T(256)")).header
     assert str(found) == "entry_computation_layout argument 0 f32[4]{0} → argument 1 f32[4]{0:T(256)}"
+
+
+def layers(count: int, *, paths: bool = True, width: int = 64, special: int | None = None) -> Module:
+    """A program of some layers, one of which can have another width."""
+    lines = [f"x.0 = bf16[8,{width}]{{1,0}} parameter(0)"]
+    for n in range(count):
+        wide = 128 if n == special else 96
+        path, scope = (
+            (f", metadata={{op_name=\"params['layers'][{n}]['{w}']\"}}" if paths else "" for w in ("w", "v")),
+            f', metadata={{op_name="jit(f)/layers_{n}/mlp"}}' if paths else "",
+        )
+        into, out = path
+        lines += [
+            f"w.{n} = bf16[{width},{wide}]{{1,0}} parameter({2 * n + 1}){into}",
+            f"v.{n} = bf16[{wide},{width}]{{1,0}} parameter({2 * n + 2}){out}",
+            f"d.{n} = bf16[8,{wide}]{{1,0}} dot(x.{n}, w.{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{scope}",
+            f"t.{n} = bf16[8,{wide}]{{1,0}} tanh(d.{n}){scope}",
+            f"u.{n} = bf16[8,{width}]{{1,0}} dot(t.{n}, v.{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}{scope}",
+            f"x.{n + 1} = bf16[8,{width}]{{1,0}} add(x.{n}, u.{n}){scope}",
+        ]
+    lines.append(f"ROOT r = bf16[8,{width}]{{1,0}} negate(x.{count})")
+    return parse_module("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}\n")
+
+
+@pytest.mark.parametrize("paths", [True, False])
+def test_a_layer_more_is_its_instructions(*, paths: bool) -> None:
+    found = diff(layers(5, paths=paths), layers(6, paths=paths))
+    assert len(found.added) == 6
+    assert not found.changed
+    assert not found.removed
+    if paths:
+        assert {instruction.name.partition(".")[2] for instruction in found.added} == {"5", "6"}
+
+
+def test_another_width_of_one_layer_is_the_arrays_of_that_width() -> None:
+    found = diff(layers(5), layers(5, special=2))
+    assert {each.before.name for each in found.changed} == {"w.2", "v.2", "d.2", "t.2"}
+    assert {change.kind for each in found.changed for change in each.changes} == {"shape"}
+    assert not found.added
+    assert not found.removed
+
+
+def test_another_width_of_all_layers_pairs_all_instructions() -> None:
+    found = diff(layers(5), layers(5, width=80))
+    assert not found.added
+    assert not found.removed
+    assert {change.kind for each in found.changed for change in each.changes} == {"shape"}
+
+
+@pytest.mark.parametrize("kind", ["layout", "attribute", "copy", "drop", "opcode"])
+@pytest.mark.parametrize("name", NAMES)
+def test_one_edit_is_one_row(name: str, kind: str) -> None:
+    module, random = parse_module(dump_text(FIXTURES / name)), Random(f"{name} {kind}")
+    draft = Draft(module)
+    if draft.edit(random, (kind,)):
+        assert len(rows(diff(module, parse_module(draft.text(draft.names(random)))))) == 1
+
+
+def test_of_numbered_arguments_the_order_tells() -> None:
+    """Arguments of a list, whose op_names are numbers: one more between others of its shape."""
+
+    def doubled(*sizes: int) -> Module:
+        lines = [
+            f'p.{n} = f32[{size}]{{0}} parameter({n}), metadata={{op_name="xs[{n}]"}}' for n, size in enumerate(sizes)
+        ]
+        lines += [f"d.{n} = f32[{size}]{{0}} add(p.{n}, p.{n})" for n, size in enumerate(sizes)]
+        shapes, names = (
+            ", ".join(each) for each in ([f"f32[{s}]{{0}}" for s in sizes], [f"d.{n}" for n in range(len(sizes))])
+        )
+        return parse_module(
+            "HloModule m\nENTRY e {\n" + "\n".join(lines) + f"\nROOT t = ({shapes}) tuple({names})\n}}\n"
+        )
+
+    found = diff(doubled(4, 5, 4), doubled(4, 4, 5, 4))
+    assert len(found.added) == 2
+    assert not [change for each in found.changed for change in each.changes if change.kind != "metadata"]

@@ -174,3 +174,19 @@ def test_a_pipe_gets_a_line_a_group_and_with_verbose_a_line_a_finding(
     for more, lines in ((), number), (("--verbose",), 7 * number), (("--top", "1"), 1):
         main(["lint", "--isolated", str(path), "--format", "concise", "--select", "HLO102", *more], standalone=False)
         assert len(capsys.readouterr().out.splitlines()) == lines
+
+
+@pytest.mark.parametrize(("by", "keys"), [("source", 3), ("scope", 3), ("argument", 1), ("rule", 1)])
+def test_totals_by_key(by: str, keys: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three lines in each of 4 layers: the numbers of layers are not part of a key, and no cost is lost."""
+    path, random = tmp_path / "m.hlo", Random(7)
+    first = some_defects(random)[0]
+    path.write_text(module_of([Defect(first.shape, first.before, first.after, n) for n in (5, 6, 7)], 4, random))
+    given = ["lint", "--isolated", str(path), "--select", "HLO102", "--by", by, "--json"]
+    assert main(given, standalone=False) == 1
+    out = json.loads(capsys.readouterr().out)
+    rows = next(iter(out["tables"].values()))["rows"]
+    assert (len(rows), sum(row["count"] for row in rows)) == (keys, 12)
+    assert sum(row["cost_bytes"] for row in rows) == out["answer"]["cost_bytes"]
+    if by == "scope":
+        assert {(row["scope"], row["layers"]) for row in rows} == {(f"layers_*/op{n}", 4) for n in (5, 6, 7)}

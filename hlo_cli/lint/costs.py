@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
@@ -15,8 +16,23 @@ from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 
+_WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
 _DEEPEST: Final = 100
 """The most calls between a computation and one that is executed instruction by instruction."""
+
+COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "HLO1": "bytes of padding, or bytes that are copied or rearranged",
+        "HLO2": "bytes of memory that are occupied in vain, or bytes that are copied in vain",
+        "HLO3": "bytes of memory traffic between kernels that a fusion or a narrower type would avoid",
+        "HLO4": "bytes transferred while no kernel runs",
+        "HLO5": "bytes transferred in vain; of replicated arguments, bytes of memory",
+        "HLO6": "bytes exchanged with the host",
+        "HLO701": "bytes of memory that 32-bit types would save",
+        "HLO702": "bytes of memory that 32-bit types would save",
+    }
+)
+"""What the costs of findings are, by the beginning of the rule's code; those of other rules have no cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +108,14 @@ def waste_of_copy(read: Shape | None, written: Shape) -> Waste:
     if MemorySpace.HOST in spaces:
         return Waste(size, "host")
     return Waste(size, "memory", size * spaces.count(MemorySpace.MAIN))
+
+
+def cost_meaning(code: str) -> str:
+    """What the cost of a rule's findings is; empty if they have none.
+
+    >>> cost_meaning("HLO401"), cost_meaning("HLO010")
+    ('bytes transferred while no kernel runs', '')
+    """
+    if code in _WITHOUT_COST:
+        return ""
+    return next((meaning for begin, meaning in COST_MEANINGS.items() if code.startswith(begin)), "")

@@ -10,6 +10,8 @@ from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
+from hlo_cli.ir.shape import Shape
+from hlo_cli.report.numbers import format_bytes
 
 _PLUMBING: Final = frozenset(
     (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.GET_TUPLE_ELEMENT,
@@ -58,6 +60,16 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
     made = _computing(instruction)
     name = made.name if not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
     return name + place_of(origin)
+
+
+def sized(shape: Shape) -> str:
+    """A shape without its layout, and its size.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> sized(parse_shape("f32[256,2]{1,0:T(8,128)}"))
+    'f32[256,2] (128 KiB)'
+    """
+    return f"{shape.to_string(layout=False)} ({format_bytes(shape.padded_bytes)})"
 
 
 def place_of(origin: Origin) -> str:

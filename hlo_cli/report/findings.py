@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final, Literal
@@ -110,6 +110,13 @@ class Findings:
     def cost_bytes(self) -> int:
         """The bytes that all groups waste."""
         return sum(group.cost_bytes or 0 for group in self.groups)
+
+    def share(self, groups: Iterable[Group]) -> float | None:
+        """The share of groups in the cost of all: in time if that is known, else in bytes; None without costs."""
+        listed = tuple(groups)
+        if whole := sum(group.seconds or 0.0 for group in self.groups):
+            return sum(group.seconds or 0.0 for group in listed) / whole
+        return sum(group.cost_bytes or 0 for group in listed) / self.cost_bytes if self.cost_bytes else None
 
     @property
     def summary(self) -> str:

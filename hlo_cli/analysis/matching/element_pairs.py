@@ -75,14 +75,27 @@ class ElementPairs:
         shapes = self._one.nodes[a].shape, self._two.nodes[b].shape
         if not isinstance(shapes[0], TupleShape) or not isinstance(shapes[1], TupleShape):
             return ElementMap((), ())
+        if (carriers := self._callers_of_roots(a, b)) is not None:
+            return self.of(*carriers)
         olds, news = self.sources[0].of(a), self.sources[1].of(b)
         if len(olds) == len(news) and all(map(self._are_paired, olds, news)):
             return ElementMap(tuple(range(len(olds))), tuple(range(len(news))))
         sides = (
-            _Elements(self._one, self.sources[0], a, shapes[0], None),
-            _Elements(self._two, self.sources[1], b, shapes[1], self._before),
+            _Elements(self._one, self.sources[0], a, shapes[0], self._two, is_new=False),
+            _Elements(self._two, self.sources[1], b, shapes[1], self._one, is_new=True),
         )
         return _map_of(sides[0].keys(self._after), sides[1].keys(self._before))
+
+    def _callers_of_roots(self, a: Node, b: Node) -> tuple[Node, Node] | None:
+        """The callers of two computations whose result tuples these are; their elements are those of the callers."""
+        roots = self._one.nodes[a], self._two.nodes[b]
+        if not all(root.is_root and root.opcode == opcodes.TUPLE for root in roots):
+            return None
+        callers = [sources.callers.get(root.computation) for sources, root in zip(self.sources, roots, strict=True)]
+        x, y = callers
+        if x is None or y is None or x.shape != roots[0].shape or y.shape != roots[1].shape:
+            return None
+        return self._one.node(x), self._two.node(y)
 
     def _are_paired(self, old: Source, new: Source) -> bool:
         """Whether two sources are a pair, or compute the same."""
@@ -92,13 +105,14 @@ class ElementPairs:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """Elements of one tuple; `names` has the name of each node of the second graph in the first one."""
+    """Elements of one tuple; `opposite` is the graph of the other one."""
 
     graph: Graph
     sources: ElementSources
     node: Node
     shape: TupleShape
-    names: Sequence[Node] | None
+    opposite: Graph
+    is_new: bool
 
     def keys(self, other: Sequence[Node]) -> _Keys:
         """What elements are compared by, strongest first; `other` has the partner of each node."""
@@ -115,6 +129,7 @@ class _Elements:
                 self._aliases(len(sources), other),
                 [None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)],
                 paired,
+                [None if made is None else (made, content) for made, content in zip(derived, contents, strict=True)],
             ),
             (
                 list(zip(contents, hints, texts, strict=True)),
@@ -138,35 +153,47 @@ class _Elements:
         return found
 
     def _paired(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
-        """Key of a paired source: the first node of its pair; None if it is not paired."""
-        if other[node] < 0:
+        """Key of a paired source: its value, if that is equal in both modules, or its pair; None if it is not paired.
+
+        Sources of equal values, such as several buffers of zeros, are paired by chance.
+        """
+        if (partner := other[node]) < 0:
             return None
-        return (node if self.names is None else self.names[node]), element
+        if (value := self.graph.comparable[node]) >= 0 and value == self.opposite.comparable[partner]:
+            return value, element
+        return -1 - (partner if self.is_new else node), element
 
     def _content(self, node: Node, element: int) -> Hashable:
         return self.graph.keys[ESSENTIAL][node], op_name_in(self.graph.metadata[node]), element
 
     def _derived(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
-        """Key of the nearest paired source along the first operands."""
+        """Key of the nearest paired source along the first operands, also through the tuples of loops."""
+        graph = self.graph
         for _ in range(_MAX_STEPS):
             if (found := self._paired(node, element, other)) is not None:
                 return found
-            if not self.graph.operands[node]:
+            if not graph.operands[node]:
                 break
-            node, element = self.graph.operands[node][0], WHOLE
+            index, operand = graph.tuple_index[node], graph.operands[node][0]
+            elements = self.sources.of(operand) if index >= 0 else ()
+            node, element = elements[index] if 0 <= index < len(elements) else (operand, WHOLE)
         return None
 
     def _loop_uses(self, count: int) -> list[Hashable]:
         """What the body of a loop does with each element of its tuple; None for other tuples."""
         graph, loop = self.graph, self._loop()
-        body = loop.called_computations[-1] if loop is not None and loop.called_computations else None
+        body = loop.called_computations[0] if loop is not None and loop.called_computations else None
         if loop is None or body is None or body.root is None:
             return [None] * count
-        keys, uses = graph.keys[FULL], [list[int]() for _ in range(count)]
-        for user, _ in graph.users[graph.node(body.parameters[0])] if body.parameters else ():
-            if 0 <= (element := graph.tuple_index[user]) < count:
-                uses[element] += [keys[node] for node, _ in graph.users[user][:_MAX_USERS]]
-        made = graph.operands[graph.node(body.root)] if body.root.opcode == opcodes.TUPLE else ()
+        keys, root, uses = graph.keys[FULL], graph.node(body.root), [list[tuple[int, int]]() for _ in range(count)]
+        for carrier in (*body.parameters[:1], loop):
+            for user, _ in graph.users[graph.node(carrier)]:
+                if 0 <= (element := graph.tuple_index[user]) < count:
+                    used = graph.users[user][:_MAX_USERS]
+                    uses[element] += [
+                        (keys[node], at) for node, at in used if graph.nodes[node].opcode != opcodes.TUPLE
+                    ]
+        made = graph.operands[root] if body.root.opcode == opcodes.TUPLE else ()
         results = [keys[node] for node in made] if len(made) == count else [NONE] * count
         return [(tuple(sorted(each)), result) for each, result in zip(uses, results, strict=True)]
 

@@ -30,7 +30,11 @@ ARGUMENTS_KEY: Final = "(arguments)"
 NO_SCOPE_KEY: Final = "(no scope)"
 COMPUTED_KEY: Final = "(computed)"
 """Key of a value that is not an argument, among arguments."""
-OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY)
+PROGRAM_KEY: Final = "(program)"
+"""Key of an instruction that no pass made, among passes: the first dump has it."""
+LATER_KEY: Final = "(after the last pass dump)"
+"""Key of an instruction that none of the per-pass dumps has, among passes."""
+OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY, PROGRAM_KEY, LATER_KEY)
 """Keys that name no cause."""
 
 _RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
@@ -59,8 +63,8 @@ class Key:
 class Keys:
     """The keys of a module's instructions and of the elements of their results."""
 
-    def __init__(self, module: Module, by: By, passes: Mapping[str, str]) -> None:
-        """`passes` gives the pass that made an instruction by its name."""
+    def __init__(self, module: Module, by: By, passes: Mapping[Instruction, str]) -> None:
+        """`passes` gives the pass that made an instruction."""
         self.by: Final = by
         self._module = module  # origins hold it weakly
         self._passes = passes
@@ -94,7 +98,7 @@ class Keys:
 
     def _key(self, instruction: Instruction, index: ShapeIndex) -> Key:
         if self.by == "pass":
-            made_by = self._passes.get(instruction.name, UNKNOWN_KEY)
+            made_by = self._passes.get(instruction, UNKNOWN_KEY)
             return Key(made_by, made_by)
         definer, place, is_changed = self._carried.definer(instruction, index)
         is_argument = definer.opcode == opcodes.PARAMETER and definer.computation.is_entry
@@ -112,7 +116,9 @@ class Keys:
 
     def _place(self, definer: Instruction, index: ShapeIndex, *, is_own: bool) -> Key:
         """The source line or scope of a value."""
-        origin = self._origins.of_value(definer, index)
+        origin = self._origins.own(definer)
+        if not origin.stack:  # the origin of a value with a stack is its own, and the argument does not matter here
+            origin = self._origins.of_value(definer, index)
         is_inferred = origin.is_inferred or not is_own
         if self.by == "source":
             frame = program_frame(origin.stack)
@@ -128,10 +134,10 @@ class Keys:
         return Key(self._general_arguments.get(argument, name) + suffix, name + suffix, is_inferred)
 
 
-def keys_of(module: Module, by: By, passes: Mapping[str, str] | None = None) -> Keys:
+def keys_of(module: Module, by: By, passes: Mapping[Instruction, str] | None = None) -> Keys:
     """Returns the keys of a module's instructions: a function of an instruction, or of an element of its result.
 
-    `passes` is required for `pass`: the pass that made an instruction, by its name.
+    `passes` is required for `pass`: the pass that made each instruction.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module('r = f32[2] iota(), iota_dimension=0, metadata={source_file="a.py" source_line=3}')

@@ -7,7 +7,8 @@ their opcodes and the stems of their names are equal, and their operands and use
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.ir import opcodes
@@ -15,6 +16,7 @@ from hlo_cli.ir.instruction import Instruction
 
 _COPIED: Final = re.compile(r"\.\.?(?:clone|remat|sunk)")
 _NUMBER: Final = "0123456789."
+_MOST_LAYERS: Final = 64
 _ALL_TIERS: Final = slice(0, None)
 
 
@@ -56,37 +58,43 @@ class Likeness:
         self._known: dict[str, list[Instruction]] = {}
         for each in known:
             self._known.setdefault(each.opcode, []).append(each)
-        self._found: dict[Hashable, tuple[Hashable, Instruction] | None] = {}
+        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction], Counter[str]] | None] = {}
 
     def find(
         self,
         instruction: Instruction,
         place: Callable[[Instruction], Hashable],
+        layer: Callable[[Instruction], str],
         surroundings: Callable[[Instruction], Surroundings],
         tiers: slice = _ALL_TIERS,
-    ) -> Instruction | None:
-        """A known instruction like this one, if all that are alike come from one place."""
+    ) -> Mapping[str, Instruction]:
+        """A known instruction like this one of each layer, the most frequent first, if all come from one place."""
         for known in self._known.pop(instruction.opcode, ()):
-            for key in _keys(known, surroundings(known)):
-                first = self._found.setdefault(key, (place(known), known))
-                if first is not None and first[0] != place(known):
+            for key in filter(None, _keys(known, surroundings(known))):
+                first = self._found.setdefault(key, (place(known), {}, Counter()))
+                if first is not None and first[0] == place(known):
+                    first[1].setdefault(layer(known), known)
+                    first[2][layer(known)] += 1
+                else:
                     self._found[key] = None  # alike, and yet from two places
         for key in _keys(instruction, surroundings(instruction))[tiers]:
-            if (found := self._found.get(key)) is not None:
-                return found[1]
-        return None
+            if key is not None and (found := self._found.get(key)) is not None:
+                return {layer: found[1][layer] for layer, _ in found[2].most_common(_MOST_LAYERS)}
+        return {}
 
 
-def _keys(instruction: Instruction, surroundings: Surroundings) -> tuple[Hashable, ...]:
+def _keys(instruction: Instruction, surroundings: Surroundings) -> tuple[Hashable | None, ...]:
     """What instructions have in common that are alike, from the strictest."""
     stem, opcode = stem_of(instruction.name), instruction.opcode
     operands, users = surroundings
     shape = instruction.shape.to_string(layout=False)
     argument = instruction.raw[0] if opcode == opcodes.CONSTANT else ""
+    has_operands = any(each is not None for each in operands)
+    is_near = has_operands or bool(users)
     return (
         (copied_name(instruction.name), opcode),
-        (stem, opcode, shape, argument, operands, users),
-        (stem, opcode, operands, users),
-        (stem, opcode, shape, operands, bool(operands)),
-        (stem, opcode, shape, argument, users),
+        (stem, opcode, shape, argument, operands, users) if is_near else None,
+        (stem, opcode, operands, users) if is_near else None,
+        (stem, opcode, shape, operands) if has_operands else None,
+        (stem, opcode, shape, argument, users) if users or argument else None,
     )

@@ -83,7 +83,8 @@ class Origins:
         if told is None:
             return own if argument is None else Origin(own.op_name, own.stack, argument)
         theirs = self.own(told.teller)
-        op_name = own.op_name if scope_of(own.op_name) else translate(theirs.op_name, told.renamed)
+        op_name = translate(theirs.op_name, told.renamed)
+        op_name = own.op_name if scope_of(own.op_name) else op_name
         return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -103,7 +104,7 @@ class Origins:
         if "metadata=" not in instruction.raw[1]:
             return None
         origin = self.own(instruction)
-        return (origin.source, origin.scope) if origin.stack else None
+        return (origin.source, origin.op_name.rpartition("/")[0]) if origin.stack else None
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:

@@ -9,18 +9,34 @@ from typing import Final
 from hlo_cli.lazy_regex import lazy_regex
 
 _NUMBERED: Final = lazy_regex(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])|(?<=[A-Za-z]_)([0-9]+)(?![A-Za-z0-9])")
+_ADDED: Final = frozenset(
+    "checkpoint closed_call core_call custom_jvp_call custom_vjp_call pjit remat rematted_computation shard_map "
+    "while".split()
+)
+"""Parts of op_names that JAX adds for its own functions, which are no scopes of the user."""
+_ADDED_AFTER: Final = frozenset((("while", "body"), ("while", "cond"), ("while", "body_pred")))
+_BRANCH: Final = lazy_regex(r"branch_[0-9]+_fun")
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
 
 @cache
 def scope_of(op_name: str) -> str:
-    """The named scopes in an op_name, without transformations such as `jit(…)` and without the operation.
+    """The named scopes in an op_name, without the operation and what JAX adds: `jit(…)`, loops, and rematerialization.
 
     >>> scope_of("jit(step)/transpose(jvp(layers))/attention/dot_general"), scope_of("jit(f)/add"), scope_of("x")
     ('layers/attention', '', '')
+    >>> scope_of("jit(f)/transpose(jvp(mlp))/jvp(mlp)/checkpoint/while/body/closed_call/norm/mul")
+    'mlp/norm'
     """
-    parts = _split(op_name)[:-1]
-    return "/".join(inner for part in parts if (inner := _unwrapped(part)))
+    scopes: list[str] = []
+    before = ""
+    for part in _split(op_name.partition(";")[0])[:-1]:
+        inner = _unwrapped(part)
+        is_added = inner in _ADDED or (before, inner) in _ADDED_AFTER or _BRANCH.fullmatch(inner) is not None
+        if inner and not is_added and inner not in scopes[-1:]:
+            scopes.append(inner)
+        before = inner
+    return "/".join(scopes)
 
 
 def _split(op_name: str) -> list[str]:
@@ -71,7 +87,7 @@ def translate(op_name: str, renamed: Iterable[tuple[str, str]]) -> str:
     other: dict[str, str] = {}
     for here, there in renamed:
         parts = here.split("/"), there.split("/")
-        if here != there and len(parts[0]) == len(parts[1]) and generalize(here) == generalize(there):
+        if len(parts[0]) == len(parts[1]) and generalize(here) == generalize(there):
             for old, new in zip(*parts, strict=True):
                 other.setdefault(old, new)
     if all(old == new for old, new in other.items()):

@@ -1,6 +1,6 @@
 """Conditions on the user's program, such as an op_name, that no operation of a module meets.
 
-`none(op_name ~ "atention" and opcode == copy)` passes whatever the module does.
+`none(op_name ~ mpl and opcode == copy)` passes whatever the module does, if `mlp` is meant.
 """
 
 from __future__ import annotations

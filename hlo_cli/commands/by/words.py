@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from hlo_cli.analysis.origin.keys import ARGUMENTS_KEY, COMPUTED_KEY, NO_SCOPE_KEY, OTHER_KEYS, UNKNOWN_KEY
+from hlo_cli.analysis.origin.keys import (
+    ARGUMENTS_KEY,
+    COMPUTED_KEY,
+    LATER_KEY,
+    NO_SCOPE_KEY,
+    OTHER_KEYS,
+    PROGRAM_KEY,
+    UNKNOWN_KEY,
+)
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.numbers import format_bytes, format_part, format_percent, format_seconds
 
@@ -69,6 +77,10 @@ def _subject(key: str, by: By, noun: str, verb: Verb) -> str:
             return f"arguments {verb[0]}"
         case _ if key == COMPUTED_KEY:
             return f"{'computed values' if noun == 'values' else f'{noun} of computed values'} {verb[0]}"
+        case _ if key == PROGRAM_KEY:
+            return f"{noun} of the program before the first pass {verb[0]}"
+        case _ if key == LATER_KEY:
+            return f"{noun} of passes after the last pass dump {verb[0]}"
         case _ if key == NO_SCOPE_KEY:
             return f"{noun} without a scope {verb[0]}"
         case _:

@@ -62,7 +62,7 @@ def report_of_diff(
         comparison = without_form(comparison)
     differs = view.differs(comparison)
     fails = False
-    parts: tuple[Part, ...] = (change_table(comparison, view),)
+    parts: tuple[Part, ...] = () if differs else (change_table(comparison, view),)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else _nothing(comparison, view)
     if differs and view.name in ("statements", "rows"):

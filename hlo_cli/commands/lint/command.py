@@ -33,18 +33,25 @@ stdin. All modules in it are checked.
 """
 EXAMPLES = (
     "hlo lint dump/",
+    "hlo lint dump/ --chip v5e --by source",
     "hlo lint --explain HLO101",
     "hlo lint dump/ --select HLO1 --set min_padding_bytes=1MiB",
     "hlo lint dump/ --select HLO2 --set chip=v5e",
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ --expect expect.toml --golden old-dump/",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
 Rules HLO0xx check that a module is well formed, as XLA's verifier does. Rules
 HLO1xx to HLO7xx report inefficiencies: layouts, memory, fusion, exposed
 transfers, collectives, host and library calls, and numeric types.
+
+Findings with one cause, such as the same copy in every layer, are one group.
+Errors come first, then the groups that waste most bytes, or time with --chip.
+A terminal shows the first ten groups, a pipe one line per group; --verbose
+lists every finding. --sort place keeps the order of the text.
 
 Settings are read from the nearest hlo.toml ([lint]) or pyproject.toml
 ([tool.hlo.lint]) in the working directory or above it.
@@ -137,6 +144,14 @@ or unreadable input.
 @flag("--show-settings", group="Settings", help="Show all settings and where each value comes from.")
 @flag("--isolated", group="Settings", help="Ignore all configuration files.")
 @flag("--statistics", group=OUTPUT, is_common=True, help="Show the number of findings per rule.")
+@option(
+    "--by",
+    group=OUTPUT,
+    is_common=True,
+    type=click.Choice(("source", "scope", "argument", "rule")),
+    metavar="GROUP",
+    help="Sum up the findings by source, scope, argument, or rule.",
+)
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
 @each_options_of(
@@ -171,7 +186,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options,
         baseline=options.baseline or config.baseline,
         expect=options.expect or _only(config.expect),
-        golden=options.golden or config.golden,
     )
     if options.golden is not None and not options.expect:
         raise requirement_error("--golden", "--expect FILE")
@@ -179,31 +193,33 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
         raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
-    code = _lint(inputs, reading, config.settings, output, options)
+    code = _lint(inputs, reading, config.settings, output, options, config.golden)
     return 0 if options.exit_zero and code == 1 else code
 
 
 def _lint(
-    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
+    inputs: Sequence[str],
+    reading: InputOptions,
+    settings: LintSettings,
+    output: OutputOptions,
+    options: LintOptions,
+    default_golden: str | None = None,
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
+    from hlo_cli.commands.lint.totals import by_key, cause_grouping
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
-    expectations: tuple[Expectation, ...] = ()
-    golden: GoldenModules | None = None
-    if options.expect and path is None:
-        from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
-        from hlo_cli.commands.lint.golden import golden_modules
+    expectations, golden = _assertions(options, reading, default_golden)
+    if expectations:
+        from hlo_cli.commands.lint.assertions import with_expectations
 
-        expectations = expectations_in(options.expect)
-        settings = with_expectations(settings) if expectations else settings
-        golden = golden_modules(options.golden, expectations, reading)
+        settings = with_expectations(settings)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
     result = lint_inputs(
         every_module(inputs, reading),
@@ -213,6 +229,7 @@ def _lint(
         golden=golden,
         jobs=options.jobs,
         chip=chip,
+        by=cause_grouping(options.by),
     )
     if path is not None:
         write((baseline_text(result.found),), path)
@@ -231,10 +248,25 @@ def _lint(
         from hlo_cli.commands.lint.modules import by_module
 
         report = by_module(report, result, found)
+    if options.by is not None:
+        report = by_key(report, options.by)
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
+
+
+def _assertions(
+    options: LintOptions, reading: InputOptions, default_golden: str | None
+) -> tuple[tuple[Expectation, ...], GoldenModules | None]:
+    """The assertions to check, and the modules that they refer to as golden."""
+    if not options.expect or options.write_baseline is not None:
+        return (), None
+    from hlo_cli.commands.lint.assertions import expectations_in
+    from hlo_cli.commands.lint.golden import golden_modules
+
+    expectations = expectations_in(options.expect)
+    return expectations, golden_modules(options.golden, expectations, reading, default=default_golden)
 
 
 def _only(path: str | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
 _CHECK_OPTIONS: Final = (
     *("--baseline", "--write-baseline", "--expect", "--golden", "--statistics", "--exit-zero", "--each", "--jobs",
-      "--top", "--chip", "--chip-file", "--sort"),
+      "--top", "--by", "--chip", "--chip-file", "--sort"),
 )  # fmt: skip
 ORDERS: Final = ("cost", "place")
 """Values of `--sort` that order findings in every format; others are columns of tables."""
@@ -34,12 +34,14 @@ _NO_EFFECT_WITH: Final[Idle] = {
         "--expect",
         "--golden",
         "--statistics",
+        "--by",
         "--each",
         "--top",
         "--chip-file",
         "--sort",
     ),
-    "--each": ("--statistics",),
+    "--each": ("--statistics", "--by"),
+    "--by": ("--statistics",),
 }
 """For each option that replaces the findings, the options that have no effect with it."""
 _HINTS: Final = {
@@ -47,6 +49,7 @@ _HINTS: Final = {
     "--list-rules": "--list-rules lists all rules; use --show-settings to see which are selected",
     "--show-settings": "--show-settings checks no modules",
     "--write-baseline": "--write-baseline records every finding of the selected rules, but no assertions",
+    "--by": "--by rule and --statistics have the same rows",
     "--each": "--each has one row per module, --statistics one per rule",
 }
 
@@ -67,6 +70,7 @@ class LintOptions:
     jobs: int | None = None
     statistics: bool = False
     exit_zero: bool = False
+    by: str | None = None
     chip: str | None = None
     chip_file: str | None = None
     order: str = "cost"
@@ -94,6 +98,6 @@ def _check_tables(there: Container[str], name: str) -> None:
     """Raises HloError for options of tables in a format that lists findings."""
     from hlo_cli.render.registry import format_names
 
-    for option in ("--statistics", "--each", "--sort", "--columns"):
+    for option in ("--statistics", "--by", "--each", "--sort", "--columns"):
         if option in there and name in format_names("findings"):
             raise conflict_error(option, f"--format {name}", hint=f"table formats: {', '.join(format_names())}")

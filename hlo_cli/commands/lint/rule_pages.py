@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Final
 
 from hlo_cli.lint.catalog import RULES, rule_of
+from hlo_cli.lint.costs import cost_meaning
 from hlo_cli.lint.registry import Page
 from hlo_cli.lint.settings import MEANINGS, Kind, LintSettings
 from hlo_cli.report.column import Column
@@ -36,7 +37,13 @@ def report_of_rule(code: str) -> Report:
     """
     rule = rule_of(code)
     page = rule.page
-    sections = (("How to fix", page.fix), ("Settings", _settings(page)), ("Reference", page.reference))
+    cost = cost_meaning(code.upper())
+    sections = (
+        ("How to fix", page.fix),
+        ("Cost", f"{cost}, in all executions" if cost else ""),
+        ("Settings", _settings(page)),
+        ("Reference", page.reference),
+    )
     after = [(label, text) for label, text in sections if text]
     parts: list[Part] = [
         Passage("summary", (page.summary,), is_answer=True),

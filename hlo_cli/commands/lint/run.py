@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,7 @@ from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.hardware.rates import ChipSpec
+    from hlo_cli.analysis.origin.keys import By
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
@@ -79,8 +81,12 @@ def lint_inputs(
     golden: GoldenModules | None = None,
     jobs: int | None = None,
     chip: ChipSpec | None = None,
+    by: By | None = None,
 ) -> LintResult:
-    """The findings in every module; unreadable inputs are reported and do not stop the rest."""
+    """The findings in every module; unreadable inputs are reported and do not stop the rest.
+
+    With `chip`, they have times, and with `by`, keys to sum them up.
+    """
     found: list[Finding] = []
     outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
@@ -89,7 +95,7 @@ def lint_inputs(
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
-    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip)
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
     for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
         if each.answer is None:
             notes.extend(remarks_of([each]))
@@ -131,6 +137,7 @@ class _ModuleLinter:
     expectations: tuple[Expectation, ...]
     golden: GoldenModules | None
     chip: ChipSpec | None
+    by: By | None
 
     def __call__(self, module: Module, given: Input) -> _ModuleResult:
         rejections: tuple[Diagnostic, ...] = ()
@@ -149,10 +156,26 @@ class _ModuleLinter:
         found = lint_module(module, self.settings, rejections=rejections, verdicts=verdicts, chip=self.chip)
         notes = (*given.notes, _PART) if module.is_part else given.notes
         return _ModuleResult(
-            tuple(each.excerpt() for each in found),
+            tuple(each.excerpt() for each in (found if self.by is None else _with_keys(found, module, self.by))),
             outcomes,
             notes,
             module.instruction_count,
             module.is_part,
             time_notes(self.chip, module) if self.chip is not None else (),
         )
+
+
+def _with_keys(found: Sequence[Finding], module: Module, by: By) -> Iterator[Finding]:
+    """The findings with the keys of their instructions."""
+    from hlo_cli.analysis.origin.keys import keys_of
+
+    keys = keys_of(module, by) if found else None
+    for each in found:
+        at = None
+        if each.computation is not None and each.instruction is not None:
+            at = module.computation(each.computation).instruction(each.instruction)
+        if keys is None or at is None:
+            yield each
+        else:
+            key = keys.of(at)
+            yield replace(each, key=(key.text, key.name, key.is_inferred))

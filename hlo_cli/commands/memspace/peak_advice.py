@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.scopes import generalize
 from hlo_cli.analysis.peak_advice.donation import Donor
 from hlo_cli.analysis.peak_advice.entry_layouts import EntryLayout
 from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, Suggestion, suggestions
+from hlo_cli.analysis.peak_advice.suggestions import (
+    Change,
+    ChangeLayouts,
+    Donate,
+    RecomputeScan,
+    Suggestion,
+    suggestions,
+)
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage, Run, Text, line_of
+from hlo_cli.report.text import Passage, Run, Text, line_of, plain_text
 
 _MAX_NAMES: Final = 4
 """The number of arguments named in a sentence."""
-_KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout"}
+_KINDS: Final[dict[type[Change], str]] = {Donate: "donation", ChangeLayouts: "layout", RecomputeScan: "recomputation"}
 _COLUMNS: Final = (
     Column("kind", "kind", "text"),
     Column("subject", "subject", "text"),
@@ -40,7 +50,7 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     rows = tuple(
         (
             _KINDS[type(each.change)],
-            ", ".join(_subjects(each.change)),
+            ", ".join(_subjects(each.change, memory.module)),
             _edit(each.change),
             each.before_bytes,
             each.peak_bytes,
@@ -53,39 +63,50 @@ def advice_parts(memory: MemoryAnalysis, space: MemorySpaceUsage) -> tuple[Part,
     return Passage("advice", lines, title=title), table
 
 
-def change_in_words(change: Change) -> Text:
+def change_in_words(change: Change, module: Module) -> Text:
     """What to change, as an instruction to the reader."""
     match change:
         case Donate():
             return _donated(change)
         case ChangeLayouts():
-            return _ordered(change)
+            return _ordered(change, _subjects(change, module))
+        case RecomputeScan(stored=stored):
+            return ("Recompute the body of the scan ", *_place_of(stored.forward, module), " for the gradient")
 
 
 def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
     at = step_label(memory, suggestion.peak)
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
     edit = _edit(suggestion.change)
+    what = "allocated memory" if suggestion.is_allocated else "peak"
     return (
-        *line_of(change_in_words(suggestion.change)),
+        *line_of(change_in_words(suggestion.change, memory.module)),
         f" with {edit}" if edit else "",
-        f": peak drops from {before} to {after}",
-        f" at {at}" if at is not None else "",
+        f": {what} drops from {before} to {after}",
+        f" at {at}" if at is not None and not suggestion.is_allocated else "",
     )
 
 
-def _subjects(change: Change) -> list[str]:
+def _subjects(change: Change, module: Module) -> list[str]:
     """The arguments or results that a change concerns; equal ones of several layers once."""
     match change:
         case Donate(donors=donors):
             return [donor.name for donor in donors]
         case ChangeLayouts(layouts=layouts):
             return list(dict.fromkeys(_array_name(each) for each in layouts))
+        case RecomputeScan(stored=stored):
+            return [plain_text(line_of(_place_of(stored.forward, module)))]
 
 
 def _array_name(change: EntryLayout) -> str:
     array = change.array
     return generalize(array.label) if isinstance(array, Argument) else f"result {index_text(array.index)}"
+
+
+def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:
+    """Where the program has a loop: its source line, else its name in the dump."""
+    source = origins_of(module).of(loop).source
+    return ("at ", Run(source, "name")) if source else (Run(loop.name, "name"),)
 
 
 def _donated(change: Donate) -> Text:
@@ -107,11 +128,10 @@ def _donor_name(donor: Donor) -> str:
     return donor.name if first.root_name else f"argument {first.number} ({donor.name})"
 
 
-def _ordered(change: ChangeLayouts) -> Text:
+def _ordered(change: ChangeLayouts, names: list[str]) -> Text:
     """The arguments to pass, or results to return, in another dimension order."""
     first = change.layouts[0]
     is_argument = isinstance(first.array, Argument)
-    names = _subjects(change)
     words: list[str | Run] = ["Pass " if is_argument else "Return "]
     several = len(change.layouts) > len(names)
     words.append(f"{len(change.layouts):,} × " if several else "")
@@ -136,3 +156,5 @@ def _edit(change: Change) -> str:
             order = ", ".join(map(str, reversed(first.layout.minor_to_major)))
             where = "in_shardings" if isinstance(first.array, Argument) else "out_shardings"
             return f"Format(Layout(({order})), sharding) in {where}"
+        case RecomputeScan():
+            return "jax.checkpoint"

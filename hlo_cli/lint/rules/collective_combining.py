@@ -35,7 +35,7 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
         c = f32[8] all-reduce(y), replica_groups={}, to_apply=add
         d = f32[8] all-reduce(z), replica_groups={}, to_apply=add
 
-    Fix: Combine them into one, or raise the combiner threshold, such as xla_gpu_all_reduce_combine_threshold_bytes.
+    Fix: Concatenate the arrays, and transfer the result with one collective.
 
     Reference: xla/hlo/transforms/collectives/all_reduce_combiner.h; `hlo schedule DUMP`
     """
@@ -52,7 +52,7 @@ def uncombined_collectives(context: LintContext) -> Iterator[Finding]:
                 yield context.finding(
                     f"{opcode} of {context.user_name(group[0])} and {others} ({moved} in total) could be combined",
                     group[0],
-                    hint=f"combine them into one {opcode}; the last one is {group[-1].name}",
+                    hint=f"concatenate the arrays and use one {opcode}",
                     waste=Waste(total, "links"),
                 )
 

@@ -46,8 +46,8 @@ def all_gather_then_slice(context: LintContext) -> Iterator[Finding]:
         g = f32[8192,64] all-gather(x), dimensions={0}, replica_groups={{0,1,2,3}}
         y = f32[8192,16] dynamic-slice(g, z, i), dynamic_slice_sizes={8192,16}
 
-    Fix: Use one sharding from producer to consumer (in JAX, with_sharding_constraint). If it must change, an all-to-all
-    moves less data.
+    Fix: Use one sharding from producer to consumer: in JAX, do not constrain the array to be replicated in between. If
+    the sharding must change, use an all-to-all (jax.lax.all_to_all in shard_map), which moves less data.
 
     Reference: xla/service/spmd/spmd_partitioner.cc; https://openxla.org/shardy
     """
@@ -81,8 +81,7 @@ def all_reduce_then_slice(context: LintContext) -> Iterator[Finding]:
         s = f32[8192,64] all-reduce(x), replica_groups={{0,1,2,3}}, to_apply=add
         y = f32[2048,64] dynamic-slice(s, i, z), dynamic_slice_sizes={2048,64}
 
-    Fix: Use a reduce-scatter: in JAX, psum_scatter, or constrain the sharding of the sum. The compiler creates one
-    itself if the offsets of the slice are those of the device.
+    Fix: Use a reduce-scatter: in JAX, jax.lax.psum_scatter in shard_map instead of psum and a slice.
 
     Reference: ReduceScatterCreator in xla/service/gpu/transforms
     """
@@ -114,7 +113,7 @@ def consecutive_resharding(context: LintContext) -> Iterator[Finding]:
         a = f32[1024,64] all-to-all(x), dimensions={0}, replica_groups={{0,1,2,3}}
         b = f32[1024,64] all-to-all(a), dimensions={1}, replica_groups={{0,1,2,3}}
 
-    Fix: Set the final sharding at the producer.
+    Fix: Move the data to its final device at once: in JAX, one ppermute in shard_map, or one sharding constraint.
 
     Reference: xla/service/spmd/spmd_partitioner.cc
     """
@@ -146,8 +145,8 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
         w = f32[64,64] get-tuple-element(carried), index=1
         g = f32[256,64] all-gather(w), dimensions={0}, replica_groups={{0,1,2,3}}
 
-    Fix: Move it before the loop: in JAX, out of the function that scan runs. Ignore this if it is in the loop to save
-    memory.
+    Fix: Move it before the loop: in JAX, out of the function that scan runs. The result is then in memory during the
+    whole loop; ignore this if the collective is in the loop to save memory.
 
     Reference: xla/service/while_loop_invariant_code_motion.h
     """
@@ -175,16 +174,19 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
 def single_device_collective(context: LintContext) -> Iterator[Finding]:
     """Every group of a collective has one device.
 
+    Reported for scheduled modules, because most compilers remove such collectives.
+
     Why: The collective transfers no data, but it remains in the program and prevents fusion across it.
 
     Example:
         y = f32[4,8] all-reduce(x), replica_groups={{0},{1}}, to_apply=add
 
-    Fix: Remove the collective when the mesh axis has size 1.
+    Fix: Remove the collective from the program if the mesh axis has size 1.
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
-    for collective in context.of(*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS):
+    groups = (*sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}), *_STARTS)
+    for collective in context.of(*groups) if context.module.is_scheduled else ():
         if _operation(collective) == "collective-permute" or _group_size(collective, context.module) != 1:
             continue
         devices = context.replica_count * context.num_partitions
@@ -202,7 +204,8 @@ def single_device_collective(context: LintContext) -> Iterator[Finding]:
 def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type before it is sent to other devices.
 
-    Reported for transfers of at least min_transfer_bytes.
+    Reported for transfers of at least min_transfer_bytes in scheduled modules, because compilers for GPU convert after
+    the collective themselves.
 
     Why: Sent in the narrow type and converted after the transfer, it needs at most half the bytes. Not
     reported are reductions, because they may need the wider type, and modules for CPU, which transfers bf16 as f32.
@@ -215,11 +218,10 @@ def upcast_before_collective(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/transforms/simplifiers/convert_mover.h
     """
-    for collective in context.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)):
+    is_checked = context.module.is_scheduled and context.target != "cpu"
+    for collective in context.of(*_MOVING, *(f"{opcode}-start" for opcode in _MOVING)) if is_checked else ():
         if _transferred_bytes(collective) < context.settings.min_transfer_bytes or len(collective.operands) != 1:
             continue
-        if context.target == "cpu":
-            break
         made = origin_of(context, collective.operands[0], MOVES)
         if made.opcode != opcodes.CONVERT or not made.operands:
             continue

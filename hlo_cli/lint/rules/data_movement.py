@@ -14,8 +14,10 @@ from hlo_cli.analysis.layout.default_order import default_order
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.advice import merging_hint, relayout_hint, transposing_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -37,8 +39,7 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[256,512]{1,0} transpose(x), dimensions={1,0}
 
-    Fix: Provide the operand in the required order: swap the operands of a dot, choose other dimension numbers, or store
-    weights transposed.
+    Fix: For a transposed argument, pass it transposed, and remove the transpose from the program.
 
     Reference: xla/service/layout_assignment.h; `hlo fuse DUMP`
     """
@@ -51,10 +52,10 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
         if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
             verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
             yield context.finding(
-                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)} ({format_bytes(shape.padded_bytes)})",
+                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}, {sized(shape)}",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=f"produce {producer_of(kernel.operands[0]).name} in the required layout",
+                hint=transposing_hint(context, kernel),
                 waste=waste_of_copy(kernel.operand_shape(0), shape),
             )
 
@@ -73,7 +74,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
     Example:
         ENTRY main { x = f32[40,40,40] parameter(0) }
 
-    Fix: Merge small dimensions, for example f32[40,1600].
+    Fix: Pass the argument with merged dimensions: f32[40,1600] instead of f32[40,40,40].
 
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout SHAPE --for v5e`
     """
@@ -86,7 +87,8 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
             if not isinstance(leaf, ArrayShape) or order is None:
                 continue
             layout = default_layout(leaf, generation=generation, minor_to_major=order)
-            taken = replace(leaf, layout=layout).padded_bytes
+            padded = replace(leaf, layout=layout)
+            taken = padded.padded_bytes
             padding = taken - leaf.logical_bytes
             is_much = padding > context.settings.max_padding_fraction * taken
             if is_much and padding >= context.settings.min_padding_bytes:
@@ -95,7 +97,7 @@ def small_dimensions(context: LintContext) -> Iterator[Finding]:
                     f"{context.settings.chip} ({format_bytes(padding)} of {format_bytes(taken)})",
                     parameter,
                     shape_span(context.module, parameter),
-                    hint=f"merge small dimensions; the compiler will choose layout {layout}",
+                    hint=merging_hint(padded, verb="pass it", generation=generation),
                     waste=Waste(padding),
                 )
 
@@ -113,7 +115,8 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
         b = f32[256,512]{0,1} copy(a)
         c = f32[256,512]{1,0} copy(b)
 
-    Fix: Choose one layout for the operations in between, or let the last reader use the original value.
+    Fix: Remove the layout that is required in between, such as one set with with_layout_constraint of
+    jax.experimental.layout.
 
     Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
@@ -126,11 +129,9 @@ def layout_round_trip(context: LintContext) -> Iterator[Finding]:
             continue
         if _order_and_tiles(begun) == _order_and_tiles(ended) != _order_and_tiles(between):
             yield context.finding(
-                f"{context.user_name(last)} is copied ({format_bytes(ended.padded_bytes)}) back to the layout that "
-                "another copy changed",
+                f"{context.user_name(last)}, {sized(ended)}, is copied back to the layout that another copy changed",
                 last,
                 shape_span(context.module, last),
-                hint=f"use {producer_of(first.operands[0]).name} instead of {last.name}",
                 waste=waste_of_copy(between, ended),
             )
 
@@ -146,8 +147,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[1024,256]{0,1:T(8,128)} negate(x)
 
-    Fix: Use the same dimension order for operand and result. For arguments and results, set their layouts when
-    compiling.
+    Fix: Use the same dimension order for operand and result: in JAX, the same Format in in_shardings and out_shardings.
 
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
@@ -168,6 +168,7 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 f"and writes layout {_short(written.layout)}",
                 kernel,
                 shape_span(context.module, kernel),
+                hint=relayout_hint(context, kernel, operand, read.layout),
                 waste=Waste(written.padded_bytes),
                 other=operand,
             )

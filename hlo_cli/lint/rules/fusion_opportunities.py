@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
-from hlo_cli.analysis.dataflow.uses import producer_of, uses_of
+from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.advice import argument_of, is_donated, is_only_reader, is_result
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.conversions import element_type, round_trips
 from hlo_cli.lint.costs import Waste
@@ -40,8 +41,8 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
         a = f32[65536] exponential(x)
         b = f32[65536] negate(a)
 
-    Fix: Look for a custom call, barrier, or sharding constraint between them, or a compiler option that disables
-    fusion.
+    Fix: Remove what separates them in the program, such as jax.lax.optimization_barrier. Check that no compiler option
+    disables fusion, such as xla_disable_hlo_passes.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP --why-not`
     """
@@ -72,7 +73,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
     Example:
         y = bf16[512,512] convert(x)
 
-    Fix: Find out what prevents fusion, or pass the argument in the type that the program computes in.
+    Fix: Pass the argument in the type that the program computes in, converted once outside of it.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
@@ -90,7 +91,7 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
                 f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=f"fuse the conversion into the producer or consumer of {producer_of(kernel.operands[0]).name}",
+                hint=_passing_hint(context, kernel, kinds[-1]),
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 common=Common(what),
             )
@@ -100,7 +101,8 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
 def redundant_upcast(context: LintContext) -> Iterator[Finding]:
     """A value is converted to a wider type and back without any computation in between.
 
-    Reported for values of at least min_kernel_bytes, except on CPU, which computes bf16 in f32.
+    Reported for values of at least min_kernel_bytes in modules that are scheduled, because compilers remove most such
+    conversions, except on CPU, which computes bf16 in f32.
 
     Why: The value does not change, but operations in between, such as a transpose or slice, move at least twice as many
     bytes.
@@ -110,11 +112,11 @@ def redundant_upcast(context: LintContext) -> Iterator[Finding]:
         b = f32[512,512] transpose(a), dimensions={1,0}
         c = bf16[512,512] convert(b)
 
-    Fix: Remove both conversions.
+    Fix: Remove both conversions from the program.
 
     Reference: xla/hlo/transforms/simplifiers/algebraic_simplifier.h
     """
-    if context.target == "cpu":
+    if context.target == "cpu" or not context.module.is_scheduled:
         return
     for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.outer.bits < trip.inner.bits:
@@ -135,8 +137,8 @@ def stored_wide(context: LintContext) -> Iterator[Finding]:
         a = f32[512,512] fusion(x), kind=kLoop, calls=f
         b = bf16[512,512] convert(a)
 
-    Fix: Convert right after the producer. In JAX, use x.astype(jnp.bfloat16) before saving values for the backward
-    pass.
+    Fix: Convert right after the producer: in JAX, x.astype(jnp.bfloat16) before a jax.lax.optimization_barrier instead
+    of after it.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
@@ -173,7 +175,7 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[512,512] broadcast(x), dimensions={1}
 
-    Fix: Find out what prevents fusion into the reader. Compute masks from indices where they are used.
+    Fix: Remove what separates it from its reader in the program, such as jax.lax.optimization_barrier.
 
     Reference: xla/service/instruction_fusion.h; `hlo fuse DUMP`
     """
@@ -198,6 +200,16 @@ def _excess_bytes(wide: Instruction, narrow: PrimitiveType) -> int:
     kind = element_type(wide)
     taken = wide.shape.padded_bytes
     return 0 if kind is None else taken - taken * narrow.bits // kind.bits
+
+
+def _passing_hint(context: LintContext, kernel: Instruction, kind: str) -> str | None:
+    """Which argument to pass in another type; None if the kernel converts something else, or an updated argument."""
+    argument = argument_of(kernel.operands[0])
+    if argument is None or context.module.is_part or is_donated(context, argument) or is_result(context, kernel):
+        return None
+    if not _same_sizes(argument, kernel) or not is_only_reader(context, kernel, argument):
+        return None
+    return f"pass {context.user_name(argument)} as {kind}"
 
 
 def _written(context: LintContext) -> Iterator[Instruction]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.uses import uses_of
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, suggestions
+from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, RecomputeScan, suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.advice import argument_of, donation_hint, is_donated, is_result
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.donations import donations_of
 from hlo_cli.lint.groups import Common
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -49,8 +52,8 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[4194304,1024] negate(x)
         }
 
-    Fix: Reduce the largest value at the peak (see the hint): donate arguments, recompute values, shard arrays, or
-    reduce the batch size.
+    Fix: Donate the arguments in the hint, or reduce the largest value at the peak: shard it, or reduce the batch size.
+    `hlo memspace` has more suggestions.
 
     Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP --limit 16GiB`
     """
@@ -69,7 +72,7 @@ def memory_limit(context: LintContext) -> Iterator[Finding]:
                 f"{fit.name} {_NEEDS[fit.offsets]} {format_bytes(fit.needed_bytes)}, more than the limit of "
                 f"{format_bytes(fit.limit_bytes)} ({source})",
                 largest[0].instruction if largest else None,
-                hint=_hint(memory, space),
+                hint=_hint(context, memory, space),
                 about=fit.name,
             )
 
@@ -84,7 +87,8 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[32768,32768] broadcast(x), dimensions={}
 
-    Fix: Compute it in chunks with a loop over the batch or sequence, or shard it.
+    Fix: Compute it in chunks: in JAX, jax.lax.map with batch_size, or a scan over the batch or sequence. This helps if
+    what is returned is smaller than the value.
 
     Reference: `hlo memspace DUMP`
     """
@@ -92,7 +96,8 @@ def large_temporary(context: LintContext) -> Iterator[Finding]:
     if not context.module.is_scheduled or not any(each.padded_bytes >= least for each in context.shapes.values()):
         return
     for value in context.analyses.memory.values:
-        if value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least:
+        is_large = value.kind == "temporary" and not value.is_phi and value.padded_bytes >= least
+        if is_large and not context.analyses.memory.allocations[value.allocation].is_output:
             yield context.finding(
                 f"the temporary {context.user_name(value.instruction)} needs {format_bytes(value.padded_bytes)}",
                 value.instruction,
@@ -113,7 +118,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[256,512]{1,0} copy(x)
 
-    Fix: Read the old value before it is updated, do not keep both, or donate the updated argument.
+    Fix: Donate an argument that is updated, and do not return an argument that is not: the caller has it already.
 
     Reference: xla/service/copy_insertion.h; `hlo memspace DUMP --value NAME`
     """
@@ -122,12 +127,11 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
         if copy.computation not in context.analyses.times or not isinstance(shape, ArrayShape):
             continue
         if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
-            user = next(iter(uses_of(copy, context.users)), None)
             yield context.finding(
-                f"{context.user_name(copy)} is copied without changes ({format_bytes(shape.padded_bytes)})",
+                f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
                 copy,
                 shape_span(context.module, copy),
-                hint=f"the copy is read by {user.name}" if user is not None else None,
+                hint=_copy_hint(context, copy),
                 waste=waste_of_copy(shape, shape),
             )
 
@@ -142,8 +146,8 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
     Example:
         c = f32[512,512] constant({...})
 
-    Fix: Pass the array as an argument. In JAX, do not close over it. If it can be computed, compute it where it is
-    used.
+    Fix: Pass the array as an argument. In JAX, do not close over it. If it can be computed, compute it in the program
+    with jax.numpy instead of NumPy.
 
     Reference: xla/service/buffer_assignment.h; `hlo memspace DUMP`
     """
@@ -153,6 +157,7 @@ def large_constant(context: LintContext) -> Iterator[Finding]:
                 f"the constant {context.user_name(constant)} needs {format_bytes(constant.shape.padded_bytes)}",
                 constant,
                 shape_span(context.module, constant),
+                hint="pass the array as an argument instead of closing over it",
                 waste=Waste(constant.shape.padded_bytes, None),
             )
 
@@ -183,6 +188,7 @@ def unused_argument(context: LintContext) -> Iterator[Finding]:
             yield context.finding(
                 f"{name} ({format_bytes(taken)}) is never read",
                 parameter,
+                hint="do not pass it: jax.jit drops unused arguments unless keep_unused=True",
                 waste=Waste(taken, None),
                 common=Common(f"{name} is never read"),
             )
@@ -196,16 +202,19 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
     return memory_from_assignment(module, assignment)
 
 
-def _hint(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
-    """A change that lowers the peak, or the largest value at the peak."""
+def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
+    """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
+    donations = donations_of(context.analyses.memory, context.users, context.settings.min_donation_bytes)
+    if donations.arguments:
+        most = max(donations.arguments, key=lambda each: each.padded_bytes)
+        return donation_hint(context, donations, most)
     largest = space.live_at(space.peak)[:1]
-    return (
-        f"reduce {largest[0]}, the largest value at the peak ({format_bytes(largest[0].padded_bytes)})"
-        if largest
-        else None
-    )
+    if not largest:
+        return None
+    name, needed = context.user_name(largest[0].instruction), format_bytes(largest[0].padded_bytes)
+    return f"reduce {name}, the largest value at the peak ({needed})"
 
 
 def _change(change: Change) -> str:
@@ -217,3 +226,18 @@ def _change(change: Change) -> str:
             first = layouts[0]
             name = first.array.label if isinstance(first.array, Argument) else f"result {index_text(first.array.index)}"
             return f"use dimension order {index_text(first.layout.minor_to_major)} for {name}"
+        case RecomputeScan(stored=stored):
+            return f"recompute the body of the scan {stored.forward.name} for the gradient"
+
+
+def _copy_hint(context: LintContext, copy: Instruction) -> str | None:
+    """What to do about an argument that is copied: not return it, or donate it. None for other values."""
+    argument = argument_of(copy.operands[0])
+    if argument is None or context.module.is_part or is_donated(context, argument):
+        return None
+    if is_result(context, copy):
+        return f"do not return {context.user_name(argument)}, which the program does not change"
+    memory, least = context.analyses.memory, context.settings.min_copy_bytes
+    donations = donations_of(memory, context.users, least)
+    found = next((each for each in donations.arguments if each.argument.instruction is argument), None)
+    return donation_hint(context, donations, found) if found is not None else None

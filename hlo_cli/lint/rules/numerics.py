@@ -37,7 +37,7 @@ def f64_on_tpu(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f64[8,128] negate(x)
 
-    Fix: Use f32: in JAX, disable jax_enable_x64, or give constants the dtype of the array.
+    Fix: Use f32: in JAX, disable jax_enable_x64, or give constants the dtype of the array, such as np.float32(0.1).
 
     Reference: https://docs.jax.dev/en/latest/default_dtypes.html; `hlo parse DUMP --instructions`
     """
@@ -65,7 +65,7 @@ def unintended_f64(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f64[1024] convert(x)
 
-    Fix: Give the constant the dtype of the array; in JAX, disable jax_enable_x64.
+    Fix: Give the constant the dtype of the array, such as np.float32(0.1), or disable jax_enable_x64 in JAX.
 
     Reference: https://docs.jax.dev/en/latest/type_promotion.html
     """
@@ -85,11 +85,11 @@ def unintended_f64(context: LintContext) -> Iterator[Finding]:
 def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
     """A reduction accumulates many elements in 16 bits or fewer.
 
-    Reported for at least min_accumulated_elements elements per result.
+    Reported for at least min_accumulated_elements elements per result, in scheduled modules that are not for TPU:
+    compilers for CPU and TPU accumulate bf16 in f32, whatever the type of the reduction is.
 
     Why: bf16 has 8 bits of precision: once the sum is 256 times as large as an element, adding the element has no
-    effect. Narrow integers overflow. Modules that the TPU compiler has optimized are not checked, because they use bf16
-    types for sums in f32.
+    effect. Narrow integers overflow.
 
     Example:
         y = bf16[8] reduce(x, zero), dimensions={1}, to_apply=add
@@ -98,7 +98,8 @@ def low_precision_accumulation(context: LintContext) -> Iterator[Finding]:
 
     Reference: FloatNormalization in xla/hlo/transforms/simplifiers
     """
-    for reduce in context.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if context.target != "tpu" else ():
+    is_checked = context.module.is_scheduled and context.target != "tpu"
+    for reduce in context.of(opcodes.REDUCE, opcodes.REDUCE_WINDOW) if is_checked else ():
         called = reduce.called_computations
         root = called[0].root if called else None
         if root is None or root.opcode != "add" or not isinstance(root.shape, ArrayShape) or not reduce.operands:
@@ -171,16 +172,17 @@ def precision_without_effect(context: LintContext) -> Iterator[Finding]:
     """A matmul of 16-bit or narrower operands requests higher precision, which has no effect.
 
     Why: The precision sets the number of bf16 parts that an f32 operand is split into. A bf16 operand is a single part.
-    The setting often points to an unintended conversion.
+    The setting often points to an unintended conversion. Reported for scheduled modules, because the compiler for CPU
+    removes the setting.
 
     Example:
         y = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}
 
-    Fix: Remove the precision setting, or convert to the narrow type later.
+    Fix: Remove the precision setting.
 
     Reference: PrecisionConfig in xla/xla_data.proto
     """
-    for product in context.of(*MATMULS):
+    for product in context.of(*MATMULS) if context.module.is_scheduled else ():
         requested = product.items_of("operand_precision", Precision)
         if not requested or all(each is Precision.DEFAULT for each in requested):
             continue
@@ -199,7 +201,8 @@ def precision_without_effect(context: LintContext) -> Iterator[Finding]:
 def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
     """A value is converted to a narrower type and back without any computation in between.
 
-    Reported for values of at least min_kernel_bytes.
+    Reported for values of at least min_kernel_bytes in scheduled modules, because some compilers remove such
+    conversions.
 
     Why: The low bits are lost, and memory is saved only if the narrow value is stored. Off by default, because programs
     in bf16 often do this on purpose.
@@ -208,10 +211,12 @@ def lossy_round_trip(context: LintContext) -> Iterator[Finding]:
         a = bf16[512,512] convert(x)
         b = f32[512,512] convert(a)
 
-    Fix: Use the wide value, or reduce-precision if the rounding is intended.
+    Fix: Use the wide value.
 
     Reference: https://openxla.org/xla/operation_semantics#reduceprecision
     """
+    if not context.module.is_scheduled:
+        return
     for trip in round_trips(context, context.settings.min_kernel_bytes):
         if trip.inner.bits < trip.outer.bits:
             taken, last = format_bytes(trip.last.shape.padded_bytes), trip.last

@@ -9,8 +9,10 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.lint.advice import layout_hint, padding_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
@@ -31,8 +33,8 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[65536,2]{1,0:T(8,128)} negate(x)
 
-    Fix: Make a larger dimension the minor one (transpose in the program, or set the layout), or pad and merge small
-    dimensions. The hint shows the size in a better order.
+    Fix: For arguments and results, use the dimension order or the merged dimensions in the hint, which has the size
+    that they need then. For other values, the compiler chooses the layout.
 
     Reference: https://openxla.org/xla/tiled_layout; `hlo layout DUMP`
     """
@@ -45,15 +47,13 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
     for value in padded:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
-        order = index_text(better.layout.minor_to_major) if better is not None else ""
+        name = context.user_name(value.instruction)
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {context.user_name(value.instruction)} is padding "
+            f"{format_percent(padding / taken)}% of {name}, {value.shape.to_string(layout=False)}, is padding "
             f"({format_bytes(padding)} of {format_bytes(taken)})",
             value.instruction,
             shape_span(module, value.instruction),
-            hint=f"use dimension order {order}, which needs only {format_bytes(better.padded_bytes)}"
-            if better is not None
-            else None,
+            hint=padding_hint(context, value.instruction, value.shape, better) if not value.index else None,
             waste=Waste(padding),
         )
 
@@ -70,8 +70,8 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
     Example:
         y = f32[256,256]{0,1} copy(x)
 
-    Fix: Make the producer write, or the consumer read, the other order: transpose in the program, swap the operands of
-    a dot, or set argument and result layouts.
+    Fix: For an argument or a result, set its layout as in the hint: in JAX, Format and Layout of
+    jax.experimental.layout. Between operations of the program, the compiler chooses layouts.
 
     Reference: xla/service/layout_assignment.h; `hlo layout DUMP`
     """
@@ -89,10 +89,10 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
         else:
             continue
         yield context.finding(
-            f"{context.user_name(copy)} is copied ({format_bytes(written.padded_bytes)}) to change {change}",
+            f"{context.user_name(copy)}, {sized(written)}, is copied to change {change}",
             copy,
             shape_span(context.module, copy),
-            hint=f"write {copy.operands[0].name} in that layout",
+            hint=layout_hint(context, copy, read, written),
             waste=waste_of_copy(read, written),
         )
 

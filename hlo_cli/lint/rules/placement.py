@@ -41,7 +41,8 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
 
-    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data").
+    Fix: Shard one of its dimensions over a mesh axis: in JAX, PartitionSpec("data"). The hint has the size that the
+    argument needs then; operations that need all of it gather it first.
 
     Reference: https://openxla.org/shardy
     """
@@ -56,7 +57,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
             f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"shard it over all devices, so that each needs only {format_bytes(-(-taken // devices))}",
+            hint=f"shard it over all devices, so that it needs only {format_bytes(-(-taken // devices))} on each",
             waste=Waste(taken - -(-taken // devices), None),
             common=Common(f"{name} is replicated on {devices} devices"),
         )
@@ -97,7 +98,8 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
           ROOT y = f32[8] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"
         }
 
-    Fix: Collect the values in an array and send it after the loop, or communicate less often.
+    Fix: Collect the values in an array, and send it after the loop: in JAX, return them from the function that scan
+    runs.
 
     Reference: https://openxla.org/xla/operation_semantics#infeed; `hlo parse DUMP --tree`
     """

@@ -26,7 +26,7 @@ def lines(findings: Findings, style: Style) -> Iterator[Line]:
     for group in _shown(findings, style):
         head = replace(group.worst, message=group.message)
         is_quoted = style.verbose or group.cost_bytes is None
-        details = _details(group, findings.cost_bytes, names)
+        details = _details(group, findings.share((group,)), names)
         yield from diagnostic_lines(head, style, details=details, is_quoted=is_quoted)
         if style.verbose and len(group.found) > 1:
             yield from (_member(each, group.code, style) for each in group.found)
@@ -38,8 +38,10 @@ def footer(findings: Findings, style: Style) -> tuple[str, ...]:
     shown = _shown(findings, style)
     if len(shown) == total:
         return ()
-    rest = findings.cost_bytes - sum(group.cost_bytes or 0 for group in shown)
-    share = f" ({format_percent(rest / findings.cost_bytes)}%)" if findings.cost_bytes else ""
+    hidden = findings.groups[len(shown) :]
+    rest = sum(group.cost_bytes or 0 for group in hidden)
+    part = findings.share(hidden)
+    share = f" ({format_percent(part)}%)" if part is not None else ""
     return (
         *((f"{format_count(total - len(shown), 'more groups')}: {format_bytes(rest)}{share}",) if rest else ()),
         format_shown(len(shown), total, "groups"),
@@ -50,9 +52,9 @@ def _shown(findings: Findings, style: Style) -> tuple[Group, ...]:
     return findings.groups[: style.rows_shown(LIMIT, len(findings.groups))]
 
 
-def _details(group: Group, total: int, names: dict[str, str]) -> str:
+def _details(group: Group, part: float | None, names: dict[str, str]) -> str:
     """The cost of a group, its share in the total, and the other rules on its values."""
-    share = f" ({format_percent(group.cost_bytes / total)}%)" if group.cost_bytes else ""
+    share = f" ({format_percent(part)}%)" if part is not None else ""
     also = [f"also {code} {names.get(code, '')}".rstrip() for code in group.other_codes]
     return " · ".join([*([f"costs {group.cost}{share}"] if group.cost else []), *also])
 
