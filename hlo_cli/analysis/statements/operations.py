@@ -48,7 +48,9 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
         _add_scopes(evidence, groups, old, new)
     _claim_users_of_arguments(evidence, groups)
     least = _MIN_ROWS if is_first or not is_compiled else max(_MIN_ROWS, _MIN_SHARE * _rows(evidence))
-    for scope, sides in sorted(groups.items(), key=lambda each: -len(each[1][0]) - len(each[1][1])):
+    for scope, sides in sorted(groups.items(), key=lambda each: (not each[0], -len(each[1][0]) - len(each[1][1]))):
+        if not scope:
+            _claim_called(evidence, sides)
         instructions = [each for side in sides for each in side if each not in evidence.owner]
         if len(instructions) >= least:
             evidence.claim(evidence.draft(OPERATIONS, OperationChange(scope)), instructions)
@@ -64,6 +66,16 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
 
 def _rows(evidence: Evidence) -> int:
     return len(evidence.diff.changed) + len(evidence.diff.added) + len(evidence.diff.removed)
+
+
+def _claim_called(evidence: Evidence, sides: tuple[list[Instruction], list[Instruction]]) -> None:
+    """Operations without a scope belong to what calls them, or to their neighbors, in the scopes told before."""
+    for side, is_added in enumerate((False, True)):
+        ours = frozenset(sides[side])
+        for draft in evidence.drafts:
+            if draft.rank == OPERATIONS:
+                seeds = [each for each in evidence.alone(is_added=is_added) if evidence.owner.get(each) is draft]
+                evidence.claim(draft, evidence.connected(seeds, ours.__contains__, is_added=is_added))
 
 
 def _claim_changed(evidence: Evidence, scope: str, old: Program, new: Program) -> None:

@@ -28,6 +28,7 @@ from hlo_cli.analysis.statements.statement import (
     MetadataChange,
     ShardingChange,
     Statement,
+    Substitution,
     TripCountChange,
     TypeChange,
     ValueChange,
@@ -168,7 +169,9 @@ def _importance(statement: Statement) -> tuple[int, int]:
         case ValueChange():
             order = 3 if statement.kind in ("constant", "opcode") else 4
         case CompilationChange():
-            order = 5 if statement.program == "other" else -1
+            order = 5 if statement.program == "other" else -2
+        case MetadataChange(change=Substitution()):
+            order = -1
         case MetadataChange() | HeaderChange():
             order = 6
         case ArgumentChange():

@@ -224,6 +224,8 @@ def _sharding(statement: ShardingChange) -> str:
 def _operations(statement: OperationChange) -> str:
     place = f"{statement.scope}: " if statement.scope else ""
     removed, added = statement.fold.removed, statement.fold.added
+    if removed and added and tally(removed) == tally(added):
+        return f"{place}{_some(added)} rearranged"
     if removed and added:
         return f"{place}{_some(removed)} became {_some(added)}"
     if removed or added:

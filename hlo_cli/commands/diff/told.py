@@ -44,7 +44,8 @@ def headline(told: Statements) -> str:
     if not told.told:
         return ""
     text = sentence_of(told.told[0])
-    return text if kind_of(told.told[0]) in _BEGIN_WITH_CODE else text[:1].upper() + text[1:]
+    is_code = kind_of(told.told[0]) in _BEGIN_WITH_CODE or text.startswith("op_name")
+    return text if is_code else text[:1].upper() + text[1:]
 
 
 def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bool = False) -> Passage | None:
