@@ -120,10 +120,16 @@ def sharded(target: Target) -> tuple[Program, Program]:
     return Program(lambda x, w: x @ w, (x, whole)), Program(lambda x, w: x @ w, (x, part))
 
 
-@edit("HLO401", "tpu")
+@edit("HLO402 scheduled", "tpu")
 def hidden(target: Target) -> tuple[Program, Program]:
     """A transfer that is independent of a product, without and with the scheduler that hides latency."""
-    return scheduled(target, {"xla_tpu_enable_latency_hiding_scheduler": "false"}, {})
+
+    def both(x: Any, w: Any) -> Any:
+        return lax.ppermute(x, "d", RING).sum(0, keepdims=True), jnp.tanh(w @ w.T) @ w
+
+    given, specs = [((2048, 512), "float32")] * 2, (ROWS, (ROWS, ROWS))
+    disabled = {"xla_tpu_enable_latency_hiding_scheduler": "false"}
+    return spread(target, both, given, specs, options=disabled), spread(target, both, given, specs)
 
 
 @edit("HLO402", "gpu")
@@ -146,8 +152,8 @@ def async_gather(target: Target) -> tuple[Program, Program]:
 def async_reduce(target: Target) -> tuple[Program, Program]:
     """A network with sharded weights next to an independent product."""
     mesh = target.mesh(4)
-    y = target.array(2048, 2048, dtype=jnp.bfloat16, mesh=mesh)
-    weights = [target.array(2048, 2048, dtype=y.dtype, spec=spec, mesh=mesh) for spec in (COLUMNS, ROWS)]
+    y = target.array(1024, 1024, dtype=jnp.bfloat16, mesh=mesh)
+    weights = [target.array(1024, 1024, dtype=y.dtype, spec=spec, mesh=mesh) for spec in (COLUMNS, ROWS)]
     options = {"xla_enable_async_all_reduce": "true", "xla_tpu_enable_async_collective_fusion_fuse_all_reduce": "true"}
     function = lambda y, ws: (net(y, ws), jnp.sin(y) @ y)  # noqa: E731
     return Program(function, (y, weights)), Program(function, (y, weights), options=options)

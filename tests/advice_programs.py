@@ -105,11 +105,12 @@ def main(target: str) -> None:
     """Compiles every edit of a target."""
     for family in FAMILIES:
         importlib.import_module(family)
-    found = {}
-    for name, make in EDITS[target].items():
-        before, after = make(Target(target))
-        found[name] = {"before": compiled(before, target), "after": compiled(after, target)}
-    print(json.dumps(found))
+    found: dict[Edit, dict[str, dict[str, Any]]] = {}
+    for make in EDITS[target].values():
+        if make not in found:
+            before, after = make(Target(target))
+            found[make] = {"before": compiled(before, target), "after": compiled(after, target)}
+    print(json.dumps({name: found[make] for name, make in EDITS[target].items()}))
 
 
 if __name__ == "__main__":

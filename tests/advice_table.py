@@ -22,7 +22,7 @@ class Advice:
     hint: str = ""
     fix: str = ""
     less: bool = False
-    only: Literal["", "argument", "output"] = ""
+    only: Literal["", "argument", "output", "total"] = ""
     stage: Literal["before", "after"] = "after"
     settings: LintSettings = field(default_factory=LintSettings)
 
@@ -42,7 +42,8 @@ ADVICE: Final = (
     Advice("HLO101 returned", "tpu", hint=f"return it in dimension order {{0,1}}: in JAX, {RETURNED}", only="output"),
     Advice("HLO102 passed", "tpu", hint=f"pass x in dimension order {{0,1}}: in JAX, {PASSED}"),
     Advice("HLO102 returned", "tpu", hint=f"return it in dimension order {{0,1}}: in JAX, {RETURNED}"),
-    Advice("HLO103", "cpu gpu", hint="pass x transposed, and remove the transpose"),
+    Advice("HLO103", "cpu", hint="pass x transposed, and remove the transpose"),
+    Advice("HLO103", "gpu", fix="pass it transposed, and remove the transpose"),
     Advice(
         "HLO104",
         "tpu",
@@ -57,27 +58,38 @@ ADVICE: Final = (
         "cpu",
         hint="return it in dimension order {1,0}: in JAX, out_shardings=Format(Layout((0, 1)), sharding)",
     ),
-    Advice("HLO201", "cpu tpu gpu", hint=DONATE, less=True, settings=LintSettings(max_peak_bytes=6 << 20)),
+    Advice(
+        "HLO201",
+        "cpu gpu",
+        hint="donate x to lower the peak to",
+        only="total",
+        settings=LintSettings(max_peak_bytes=6 << 20),
+    ),
+    Advice("HLO201", "tpu", hint=DONATE, less=True, settings=LintSettings(max_peak_bytes=6 << 20)),
     Advice("HLO202", "cpu", fix="jax.lax.map with batch_size"),
     Advice("HLO203", "cpu tpu gpu", hint=DONATE, less=True),
     Advice("HLO204 in a loop", "cpu gpu", hint=DONATE, less=True),
     Advice("HLO204 returned", "cpu", hint="do not return x"),
+    Advice("HLO204 returned", "gpu", fix="do not return an argument that is not"),
     Advice("HLO204 updated", "cpu tpu gpu", hint=DONATE, less=True),
     Advice("HLO205", "cpu tpu gpu", hint="pass the array as an argument"),
     Advice("HLO205 computed", "cpu tpu gpu", fix="compute it in the program with jax.numpy instead of NumPy"),
     Advice("HLO206", "cpu tpu gpu", hint="do not pass it: jax.jit drops unused arguments unless keep_unused=True"),
+    Advice("HLO207", "tpu", fix="compute the value where it is used"),
     Advice("HLO208", "tpu", fix="Move the uses closer together"),
     Advice("HLO209", "tpu", fix="xla_tpu_scoped_vmem_limit_kib"),
     Advice("HLO301", "tpu gpu", fix=BARRIER),
-    Advice("HLO302", "tpu gpu", hint="pass w as bf16"),
+    Advice("HLO302", "tpu", hint="pass w as bf16"),
+    Advice("HLO302", "gpu", fix="Pass the argument in the type that the program computes in"),
     Advice("HLO303", "gpu", fix="Remove both conversions from the program"),
     Advice("HLO304", "gpu", fix="before a jax.lax.optimization_barrier instead of after it"),
     Advice("HLO305", "tpu gpu", fix=BARRIER),
     Advice("HLO402", "gpu", fix="xla_gpu_disable_async_collectives"),
+    Advice("HLO402 scheduled", "tpu", fix="xla_tpu_enable_latency_hiding_scheduler=false"),
     Advice("HLO403 all-gather", "tpu", fix="asynchronous unless xla_tpu_enable_async_collective_fusion"),
     Advice("HLO403 all-reduce", "tpu", fix="xla_enable_async_all_reduce=true and"),
     Advice("HLO501", "cpu tpu gpu", fix="use an all-to-all (jax.lax.all_to_all in shard_map)"),
-    Advice("HLO501 constrained", "cpu", fix="do not constrain the array to be replicated in between"),
+    Advice("HLO501 constrained", "tpu", fix="do not constrain the array to be replicated in between"),
     Advice("HLO502", "cpu tpu gpu", fix="jax.lax.psum_scatter in shard_map instead of psum and a slice"),
     Advice("HLO503", "cpu tpu gpu", fix="one ppermute in shard_map"),
     Advice("HLO504", "cpu tpu gpu", hint="shard it over all devices", only="argument", stage="before"),
@@ -112,7 +124,6 @@ MENDED: Final = (
 """Programs that a compiler mends, or for which an edit gains nothing: these are not found at any stage."""
 
 ADVICELESS: Final = {
-    "HLO207": "compilers place values in fast memory by rules of their own",
     "HLO401": "no program was found whose only exposed transfer an edit hides",
 }
 """The rules about efficiency that no compiled program proves anything of: their findings have no hint that promises."""

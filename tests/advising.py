@@ -24,7 +24,7 @@ SETTINGS: Final = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 DEVICES: Final = "--xla_force_host_platform_device_count=4"
-SECONDS: Final = 600
+SECONDS: Final = 800
 """What all programs of a target may take together, on a busy machine."""
 
 

@@ -284,7 +284,7 @@ def flash(c: Choices, q: Any, k: Any, v: Any) -> Any:
 
     shape = jax.ShapeDtypeStruct(q.shape, q.dtype)
 
-    @jax.custom_vjp
+    @jax.custom_vjp  # type: ignore[untyped-decorator]
     def call(q: Any, k: Any, v: Any) -> Any:
         return jax.ffi.ffi_call("my_flash_attention", shape)(q, k, v)
 

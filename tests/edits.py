@@ -16,7 +16,10 @@ from hlo_cli.ir.layout import Tile
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 
-_LIKE = (("add", "subtract", "multiply", "maximum", "minimum"), ("abs", "negate", "exponential", "tanh", "sqrt", "rsqrt"))
+_LIKE = (
+    ("add", "subtract", "multiply", "maximum", "minimum"),
+    ("abs", "negate", "exponential", "tanh", "sqrt", "rsqrt"),
+)
 """Opcodes that one can put in place of each other."""
 _NAME = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.\-]*)")
 

@@ -78,7 +78,8 @@ def recover(text: str, choose: Callable[[list[Instruction]], list[Instruction]],
     for here, there in zip(module.computations, bare.computations, strict=True):
         for each in (each for each in chosen if each.computation is here):
             blind = there.instructions[each.index]
-            assert blind.name == each.name and not found.own(blind).op_name, f"{each.name} still has metadata"
+            assert blind.name == each.name
+            assert not found.own(blind).op_name, f"{each.name} still has metadata"
             score.add(truth.own(each), found.of(blind))
 
 

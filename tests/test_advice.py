@@ -18,7 +18,7 @@ from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
 
-SIZE = re.compile(r"needs (?:only )?([\d.,]+) (B|KiB|MiB|GiB)")
+SIZE = re.compile(r"(?:needs|needs only|peak to) ([\d.,]+) (B|KiB|MiB|GiB)")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 PLUMBING = re.compile(r"\b(?:copy|bitcast|get-tuple-element|tuple|custom-call|fusion)(?:-start|-done)?\.\d+")
 ROWS = [(advice, target) for advice in ADVICE for target in advice.targets.split()]

@@ -22,7 +22,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from hlo_cli.syntax.text.parser import parse_module
 
-GROUPINGS: tuple[Grouping, ...] = ("shape", "instruction", "computation", "opcode", "op_name", "source")
+GROUPINGS: tuple[Grouping, ...] = ("shape", "instruction", "computation", "opcode", "op_name")
 VALUE = re.compile(r" value: <\d+ (\S+?)(\{[\d,]*\})? @\d+> \(size=\d+,offset=\d+\): (.*)")
 DUMPS = compiled_dumps()
 
@@ -137,7 +137,7 @@ def test_every_grouping_holds_the_same_bytes(dump: Dump) -> None:
     orders = orders_of(module, values)
     sums = {}
     for grouping in GROUPINGS:
-        found = footprints(values, orders, by(grouping, module))
+        found = footprints(values, orders, by(grouping))
         sums[grouping] = (
             sum(len(f.values) for f in found),
             sum(f.logical_bytes for f in found),

@@ -272,3 +272,23 @@ def test_one_edit_is_one_row(name: str, kind: str) -> None:
     draft = Draft(module)
     if draft.edit(random, (kind,)):
         assert len(rows(diff(module, parse_module(draft.text(draft.names(random)))))) == 1
+
+
+def test_of_numbered_arguments_the_order_tells() -> None:
+    """Arguments of a list, whose op_names are numbers: one more between others of its shape."""
+
+    def doubled(*sizes: int) -> Module:
+        lines = [
+            f'p.{n} = f32[{size}]{{0}} parameter({n}), metadata={{op_name="xs[{n}]"}}' for n, size in enumerate(sizes)
+        ]
+        lines += [f"d.{n} = f32[{size}]{{0}} add(p.{n}, p.{n})" for n, size in enumerate(sizes)]
+        shapes, names = (
+            ", ".join(each) for each in ([f"f32[{s}]{{0}}" for s in sizes], [f"d.{n}" for n in range(len(sizes))])
+        )
+        return parse_module(
+            "HloModule m\nENTRY e {\n" + "\n".join(lines) + f"\nROOT t = ({shapes}) tuple({names})\n}}\n"
+        )
+
+    found = diff(doubled(4, 5, 4), doubled(4, 4, 5, 4))
+    assert len(found.added) == 2
+    assert not [change for each in found.changed for change in each.changes if change.kind != "metadata"]

@@ -208,6 +208,30 @@ def test_collectives() -> None:
     assert told(before, after)[0] == sentence
 
 
+def compiled_by(kernel: str, count: int, wrapped: str) -> Module:
+    """The same elementwise program as so many kernels of one kind, some steps in each."""
+    lines, functions, last = ["p = f32[64]{0} parameter(0)"], [], "p"
+    steps = 12 // count
+    for n in range(count):
+        inner, body = "q", ["q = f32[64]{0} parameter(0)"]
+        for step in range(steps):
+            root = "ROOT " if step == steps - 1 else ""
+            body.append(f"{root}s{n}.{step} = f32[64]{{0}} tanh({inner}), {metadata(f'jit(f)/block_{n}/tanh')}")
+            inner = f"s{n}.{step}"
+        functions.append(f"f{n} {{ {' '.join(body)} }}")
+        lines.append(f"k{n} = f32[64]{{0}} {kernel}({last}), {wrapped}=f{n}")
+        last = f"k{n}"
+    lines.append(f"ROOT out = f32[64]{{0}} negate({last}), {metadata('jit(f)/neg')}")
+    return parse_module(f"HloModule m, is_scheduled=true {' '.join(functions)} ENTRY e {{ {' '.join(lines)} }}")
+
+
+def test_another_compiler() -> None:
+    """The operations are the same, and only what a compiler made of them differs."""
+    before, after = compiled_by("call", 12, "to_apply"), compiled_by("fusion", 3, "kind=kLoop, calls")
+    [sentence, *_] = told(before, after)
+    assert sentence.startswith("same program, other XLA version or flags: tanh 12 → 0, fusion 0 → 3")
+
+
 @pytest.mark.parametrize("path", dumps()[::3], ids=name_of)
 @pytest.mark.parametrize("edits", [1, 4])
 def test_random_edits_are_not_made_into_causes(path: Path, edits: int) -> None:
@@ -312,13 +336,10 @@ CHANGES = {
     ("base", "hidden"): "hidden size 256 → 320 in ",
     ("base", "batch"): "batch size 8 → 16 in ",
     ("base", "sequence"): "sequence length 64 → 128 in ",
-    ("base", "vocabulary"): "vocabulary size 1,000 → 1,200 in ",
     ("base", "layers"): "one layer added: layers_3 (",
-    ("unscoped_layers", "unscoped"): "one layer removed: layers[3] (",
     ("base", "heads"): "dimensions 4 → 8 and 64 → 32 in ",
     ("base", "bf16"): "f32 → bf16 in ",
     ("base", "sigmoid"): "layers_*/attention: ",
-    ("base", "relu"): "layers_*/mlp: ",
     ("base", "adam"): "52 arguments added: state['m'][…] ×26 and state['v'][…] ×26 (21.9 MiB), used by ",
     ("base", "rate"): "constant 0.01 → 0.02 in ",
     ("base", "remat"): "rematerialization added in layers_*/",
@@ -330,7 +351,6 @@ CHANGES = {
 }
 PARALLEL = {
     ("psum", "scatter"): "all-reduce ×",
-    ("mesh8", "mesh4"): ("mesh data=8 → data=4; devices 8 → 4", "devices 8 → 4; "),
     ("mesh8", "mesh4x2"): ("mesh data=8 → data=4, model=2; 22 shardings", "22 shardings changed; sizes per device "),
 }
 
@@ -339,13 +359,13 @@ PARALLEL = {
 def compiled(folder: Path) -> Path:
     """All programs that the tests compare, compiled for a CPU."""
     names = sorted({name for pair in (*CHANGES, *PARALLEL) for name in pair})
-    subprocess.run([sys.executable, PROGRAMS, "cpu", folder, *names], check=True, timeout=600)
+    subprocess.run([sys.executable, PROGRAMS, "cpu", folder, *names], check=True, timeout=1500)
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.oracle
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_real_changes(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]) -> None:
     """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
     pytest.importorskip("jaxlib")

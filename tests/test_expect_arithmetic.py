@@ -149,6 +149,33 @@ def test_random_quantities_are_what_python_says(seed: int) -> None:
             assert result.is_met is (result.found < 7)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_said_to_never_fail_does_not(seed: int) -> None:
+    """And conditions that are said to be always or never true are."""
+    random = Random(seed)
+    measure, number = _numeric(random, 0, 2).text, random.choice((-3, -1, 0, 0, 1, 2, 100))
+    condition = f"({measure}) * 1 {random.choice(list(ORDERS))} {number}"
+    other = random.choice(
+        ("rank >= 0", "padding > 1%", "operands < 0", "fused", "not fused", "rank == 1 and rank == 2")
+    )
+    whole = f"{condition} {random.choice(('and', 'or'))} {other}"
+    lines = (
+        f"none({whole})",
+        f"exists({whole})",
+        f"count({whole}) >= {number}",
+        f"count({whole}) - count({other}) < 1",
+    )
+    for module in _modules():
+        number_of_operations = judged(module, "count(operands >= 0) < 0")[0].found
+        for result in judged(module, *lines):
+            for caution in result.cautions:
+                assert result.is_met is not False or not caution.cannot_fail, (result.expectation, caution)
+                if caution.message == f"{condition} is never true":
+                    assert judged(module, f"count({condition}) < 0")[0].found == 0
+                if caution.message == f"{condition} is always true":
+                    assert judged(module, f"count({condition}) < 0")[0].found == number_of_operations
+
+
 _operands: st.SearchStrategy[str] = st.recursive(
     st.sampled_from(("bytes", "dims[0]", "trips", "3", "2.5", "1KiB", "10%")),
     lambda parts: st.builds(lambda a, b, c: f"({a}) {b} ({c})", parts, st.sampled_from("+-*/"), parts),

@@ -146,6 +146,10 @@ def test_settings_can_name_the_golden_dump(capsys: Capture, elsewhere: Path) -> 
     (elsewhere / "old.hlo").write_text(SMALL.format(name="m", n=64))
     (elsewhere / "hlo.toml").write_text('[lint]\nexpect = "expect.toml"\ngolden = "old.hlo"\n')
     assert lint("old.hlo") == 0
+    _expect("none(dtype == f64)")
+    assert lint("old.hlo") == 0
+    (elsewhere / "hlo.toml").write_text('[lint]\ngolden = "lost.hlo"\n')
+    assert main(["lint", "old.hlo", "--exit-zero"], standalone=False) == 0
 
 
 TILED = "f32[128,128]{1,0:T(8,128)}"

@@ -94,6 +94,58 @@ def test_meanings_have_known_answers(expression: str, names: list[str]) -> None:
     assert chosen(expression, parse_module(MEANINGS)) == names
 
 
+CARRIED = """HloModule m, is_scheduled=true
+sl { q = f32[64,8]{1,0} parameter(0)  ROOT s = f32[8,8]{1,0} slice(q), slice={[0:8],[0:8]} }
+mul { a = f32[8,8]{1,0} parameter(0)  ROOT m = f32[8,8]{1,0} multiply(a, a) }
+body {
+  t = (s32[], f32[64,8]{1,0}, f32[8,8]{1,0}) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  w = f32[64,8]{1,0} get-tuple-element(t), index=1
+  x = f32[8,8]{1,0} get-tuple-element(t), index=2
+  z = s32[] constant(0)
+  ds = f32[8,8]{1,0} dynamic-slice(w, i, z), dynamic_slice_sizes={8,8}
+  y = f32[8,8]{1,0} multiply(x, ds)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT u = (s32[], f32[64,8]{1,0}, f32[8,8]{1,0}) tuple(j, w, y)
+}
+test {
+  c = (s32[], f32[64,8]{1,0}, f32[8,8]{1,0}) parameter(0)
+  k = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(8)
+  ROOT l = pred[] compare(k, n), direction=LT
+}
+ENTRY e {
+  p = f32[32,8]{1,0} parameter(0), metadata={op_name="params['layers']['w']"}
+  o = f32[8,8]{1,0} parameter(1), metadata={op_name="batch"}
+  cs = (f32[32,8]{1,0}, f32[32,8]{1,0}, u32[]) copy-start(p)
+  cd = f32[32,8]{1,0} copy-done(cs)
+  bc = f32[32,8]{1,0} bitcast(cd)
+  ag = f32[64,8]{1,0} all-gather(bc), dimensions={0}, replica_groups={{0,1}}
+  sf = f32[8,8]{1,0} fusion(ag), kind=kLoop, calls=sl
+  tr = f32[8,8]{0,1} transpose(sf), dimensions={1,0}
+  mf = f32[8,8]{1,0} fusion(sf), kind=kLoop, calls=mul
+  zero = s32[] constant(0)
+  in = (s32[], f32[64,8]{1,0}, f32[8,8]{1,0}) tuple(zero, ag, o)
+  lo = (s32[], f32[64,8]{1,0}, f32[8,8]{1,0}) while(in), condition=test, body=body
+  r = f32[8,8]{1,0} get-tuple-element(lo), index=2
+  w2 = f32[64,8]{1,0} get-tuple-element(lo), index=1
+  ROOT ad = f32[8,8]{1,0} add(r, mf)
+}
+"""
+
+
+def test_an_argument_is_followed_until_it_is_computed_with() -> None:
+    """Through a prefetch, a bitcast, a gather, slices in fusions and loops, and a loop carry; not into a product."""
+    module = parse_module(CARRIED)
+    moved = ["q", "s", "a", "w", "ds", "p", "cs", "cd", "bc", "ag", "sf", "tr", "w2"]
+    for pattern in ('~"params"', "~layers", "p", "~w"):
+        assert chosen(f"of_argument({pattern})", module) == moved
+    assert chosen("of_argument(batch)", module) == ["o"]
+    [result] = judged(module, "sum(padded_bytes * trips, of_argument(~params) and opcode == dynamic-slice) == 2KiB")
+    assert result.is_met
+
+
 def test_a_window_that_slides_is_a_convolution_and_one_that_does_not_is_a_matmul() -> None:
     """Dots as the TPU compiler writes them: with batch, contracted, and free dimensions as spatial ones."""
     forms = {

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from hlo_cli import memory_analysis, parse_module
+from hlo_cli.analysis.peak_advice.entry_layouts import entry_layouts, scenario_of
 from hlo_cli.analysis.peak_advice.interface import Argument
+from hlo_cli.analysis.peak_advice.recomputation import stored_values
+from hlo_cli.analysis.peak_advice.scenario import MemoryScenarios, Scenario
 from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan, Suggestion, suggestions
 from peak_compiling import Compiled, compile_all
 
@@ -24,7 +27,7 @@ WITH_ADVICE = (
 ).split()  # fmt: skip
 RANDOM_PROGRAMS = 24
 ON_TPU = "momentum adam cache iterate embed looked_up convolved_and_sorted scanned_large attention".split()
-LARGE_PROGRAMS = 6
+LARGE = "large3 large7 large21 large26 large27 convolved_and_sorted".split()
 TOLERANCE = 0.05
 """The largest difference between promise and compiler, as a share of the peak before."""
 
@@ -71,6 +74,9 @@ def _differences(before: int, found: tuple[Suggestion, ...], compiled: Compiled)
     if "refused" in compiled.said:
         return [compiled.said["refused"]]
     last = found[-1]
+    if last.is_allocated:
+        more = compiled.allocated_bytes - last.peak_bytes
+        return [f"{last} allocates {more} more"] if abs(more) > TOLERANCE * last.before_bytes else []
     if found[0].before_bytes != before:
         return [f"peak of {found[0].before_bytes}, compiler {before}"]
     if abs(compiled.peak_bytes - last.peak_bytes) > TOLERANCE * before:
@@ -113,10 +119,11 @@ def test_changes_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @needs_libtpu
-def test_changes_of_large_random_programs_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
-    first = int(os.environ.get("PEAK_SEED", "0"))
-    count = int(os.environ.get("PEAK_PROGRAMS", str(LARGE_PROGRAMS)))
-    check("v5e:2x2", [f"large{seed}" for seed in range(first, first + count)], tmp_path)
+def test_changes_of_large_programs_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
+    """Of random programs those with changes, and a convolution before a sort: in another order it needs a third more."""
+    chosen = os.environ.get("PEAK_LARGE", "").split()
+    kinds = check("v5e:2x2", chosen or LARGE, tmp_path)
+    assert chosen or kinds["ChangeLayouts"] >= 4
 
 
 def advice(text: str) -> list[tuple[str, int, int]]:
@@ -188,6 +195,34 @@ def test_a_result_that_is_only_copied_is_returned_in_the_order_of_the_value() ->
     assert advice(text.replace(":T(8,128)", "")) == []
 
 
+CONVOLVED_AND_SORTED = """
+ENTRY e {
+  x = bf16[48,225,113,5]{3,0,2,1:T(8,128)(2,1)} parameter(0)
+  v = bf16[48,225,113,5]{3,0,2,1:T(8,128)(2,1)} custom-call(x), custom_call_target="convolution"
+  i = s32[48,225,113,5]{3,0,2,1:T(8,128)} custom-call(), custom_call_target="iota"
+  s = (bf16[48,225,113,5]{3,0,2,1:T(8,128)(2,1)}, s32[48,225,113,5]{3,0,2,1:T(8,128)}) sort(v, i), dimensions={0},
+    to_apply=less
+  g = bf16[48,225,113,5]{3,0,2,1:T(8,128)(2,1)} get-tuple-element(s), index=0
+  ROOT c = bf16[48,225,113,5]{2,0,3,1:T(8,128)(2,1)} copy(g)
+}"""
+
+
+def test_an_order_that_raises_the_peak_is_not_suggested() -> None:
+    """A sort of a convolution overwrites its operand; were it returned as it is, both would be live.
+
+    Witness: libtpu, for a jax program like this one, needed 1,269 MB instead of 957 MB. Its first result is the sort.
+    """
+    less = """
+    less { a = bf16[] parameter(0)  b = bf16[] parameter(1)  c = s32[] parameter(2)  d = s32[] parameter(3)
+      ROOT l = pred[] compare(a, b), direction=LT }"""
+    memory = memory_analysis(parse_module("HloModule m, is_scheduled=true" + less + CONVOLVED_AND_SORTED))
+    scenarios = MemoryScenarios(memory)
+    [returned] = entry_layouts(scenarios)
+    after = scenarios.outcome(scenario_of(scenarios, (returned,), Scenario()))
+    assert after.peak_bytes > 1.15 * memory.spaces[0].peak_bytes
+    assert suggestions(memory) == ()
+
+
 def test_temporary_values_get_no_order() -> None:
     """Padding of 10 times in a value that the compiler lays out: nobody can choose its order."""
     text = """
@@ -197,3 +232,56 @@ def test_temporary_values_get_no_order() -> None:
       ROOT r = f32[]{:T(128)} custom-call(v), custom_call_target="g"
     }"""
     assert advice(text) == []
+
+
+SCAN = """
+add { x = s32[] parameter(0)  y = s32[] parameter(1)  ROOT z = s32[] add(x, y) }
+body { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  c = f32[64,64]{1,0} get-tuple-element(p), index=1
+  s = f32[8,64,64]{2,1,0} get-tuple-element(p), index=2  t = f32[8,64,64]{2,1,0} get-tuple-element(p), index=3
+  one = s32[] constant(1)  zero = s32[] constant(0)  j = s32[] add(i, one)  d = f32[64,64]{1,0} tanh(c)
+  u = f32[1,64,64]{2,1,0} bitcast(c)  ss = f32[8,64,64]{2,1,0} dynamic-update-slice(s, u, i, zero, zero)
+  v = f32[1,64,64]{2,1,0} bitcast(d)  tt = f32[8,64,64]{2,1,0} dynamic-update-slice(t, v, i, zero, zero)
+  ROOT r = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(j, d, ss, tt) }
+more { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  n = s32[] constant(8)  ROOT l = pred[] compare(i, n), direction=LT }
+back { p = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) parameter(0)
+  i = s32[] get-tuple-element(p), index=0  c = f32[64,64]{1,0} get-tuple-element(p), index=1
+  s = f32[8,64,64]{2,1,0} get-tuple-element(p), index=2  t = f32[8,64,64]{2,1,0} get-tuple-element(p), index=3
+  one = s32[] constant(1)  zero = s32[] constant(0)  j = s32[] add(i, one)
+  a = f32[1,64,64]{2,1,0} dynamic-slice(s, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  b = f32[1,64,64]{2,1,0} dynamic-slice(t, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  m = f32[1,64,64]{2,1,0} multiply(a, b)  q = f32[64,64]{1,0} bitcast(m)  d = f32[64,64]{1,0} add(c, q)
+  ROOT r = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(j, d, s, t) }
+ENTRY e {
+  x = f32[64,64]{1,0} parameter(0)  z = s32[] constant(0)  f = f32[] constant(0)  c = f32[64,64]{1,0} copy(x)
+  s = f32[8,64,64]{2,1,0} broadcast(f), dimensions={}  t = f32[8,64,64]{2,1,0} broadcast(f), dimensions={}
+  o = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(z, c, s, t)
+  w = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) while(o), condition=more, body=body,
+    metadata={op_name="jit(f)/jvp()/while"}, backend_config={"known_trip_count":{"n":"8"}}
+  s2 = f32[8,64,64]{2,1,0} get-tuple-element(w), index=2  t2 = f32[8,64,64]{2,1,0} get-tuple-element(w), index=3
+  c2 = f32[64,64]{1,0} get-tuple-element(w), index=1
+  o2 = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) tuple(z, c2, s2, t2)
+  w2 = (s32[], f32[64,64]{1,0}, f32[8,64,64]{2,1,0}, f32[8,64,64]{2,1,0}) while(o2), condition=more, body=back,
+    metadata={op_name="jit(f)/transpose(jvp())/while"}, backend_config={"known_trip_count":{"n":"8"}}
+  ROOT r = f32[64,64]{1,0} get-tuple-element(w2), index=1
+}"""
+
+
+def stored(text: str) -> list[tuple[int, int, int]]:
+    """What can be computed again: the arrays removed, those that stay, and the bytes of an iteration."""
+    memory = memory_analysis(parse_module("HloModule m, is_scheduled=true" + text), target="cpu")
+    return [
+        (len(each.removed), len(each.kept), each.iteration_bytes) for each in stored_values(MemoryScenarios(memory))
+    ]
+
+
+def test_of_what_a_scan_stores_only_the_carried_values_stay() -> None:
+    assert stored(SCAN) == [(1, 1, 4 * 64 * 64)]
+
+
+def test_what_others_read_is_not_computed_again() -> None:
+    read = SCAN.replace("ROOT r = f32[64,64]{1,0} get-tuple-element(w2), index=1", "n = f32[8,64,64]{2,1,0} negate(t2)")
+    assert stored(read.replace("n = f32[8,", "ROOT n = f32[8,")) == []
+    assert stored(SCAN.replace("transpose(jvp", "vmap(jvp")) == []
+    assert stored(SCAN.replace("jvp()/while", "jvp()/checkpoint/while")) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from expecting import stated
+from expecting import judged, stated
 from hlo_cli import load, memory_analysis
 from hlo_cli.analysis.query.assertions import AssertionResult, check_assertions, golden_values
 from hlo_cli.commands.help.catalog import source_of
@@ -81,6 +81,19 @@ def test_recipes_hold_of_programs_compiled_now(names: list[str], tmp_path: Path)
     subprocess.run(
         [sys.executable, str(script), str(tmp_path), *names], check=True, env=environment, capture_output=True
     )
-    assert {
-        name: [verdict(tmp_path, name, kind).is_met for kind in ("meets", "violates")] for name in names
-    } == {name: [True, False] for name in names}
+    assert {name: [verdict(tmp_path, name, kind).is_met for kind in ("meets", "violates")] for name in names} == {
+        name: [True, False] for name in names
+    }
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("seed", range(2))
+def test_random_products_are_as_many_in_every_form(platform: str, seed: int, tmp_path: Path) -> None:
+    """Dots with any dimensions, which are convolutions on TPU, and convolutions with any window."""
+    script = ROOT / "fixtures" / "random_products.py"
+    arguments = [platform, str(seed), "16", "6", str(tmp_path)]
+    subprocess.run([sys.executable, str(script), *arguments], check=True, capture_output=True)
+    for stage in ("before", "after"):
+        results = judged(load(tmp_path / f"{stage}.txt"), "count(products) == 22", "count(convolutions) == 6")
+        assert [each.found for each in results] == [22, 6], stage

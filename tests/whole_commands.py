@@ -49,6 +49,7 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("--by", "op_name"),
         ("--by", "source"),
         ("--by", "computation"),
+        ("--by", "argument"),
         ("--each",),
     ),
     "memspace": (
@@ -60,6 +61,7 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("--at", "NAME"),
         ("--by", "scope"),
         ("--by", "op_name"),
+        ("--by", "argument"),
         ("--traffic",),
         ("--compare",),
         ("--space", "0"),
@@ -67,6 +69,8 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "schedule": (
         (),
         ("--sequence",),
+        ("--by", "scope"),
+        ("--by", "source", "--chip", "CHIP"),
         ("--chip", "CHIP"),
         ("--critical-path", "bytes"),
         ("--critical-path", "flops"),
@@ -85,6 +89,8 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("--cost", "--as-xla"),
         ("--cost", "--chip", "CHIP"),
         ("--dots",),
+        ("--by", "source"),
+        ("--by", "argument", "--chip", "CHIP"),
         ("--custom-calls",),
         ("--c-signature",),
         ("--why-not",),

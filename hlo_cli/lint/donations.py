@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import FORWARDING, producer_of, uses_of
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
@@ -226,6 +227,8 @@ def _sharing(memory: MemoryAnalysis) -> Sharing:
     def may_share(operand: Instruction, kernel: Instruction, result: LiveValue) -> bool:
         if kernel.opcode == opcodes.SORT or result.instruction is not kernel:
             return False
+        if memory.target == "tpu" and is_elementwise_on(kernel, kernel.operands.index(operand)):
+            return True  # lists in the dump do not have arguments that are not donated
         return operands.may_share(facts.places.first_of(operand), kernel, result.index)
 
     return may_share

@@ -194,20 +194,24 @@ def format_ratio(factor: float) -> str:
     return f"× {format_scaled(factor, decimals=1)}"
 
 
+_MANY: Final = 1000
+"""From here on, the fraction of a number is not shown."""
+
+
 def format_amount(number: int | float, kind: str) -> str:
     """The value of a field for a sentence: bytes as a size, a share in percent, other kinds as a number.
 
     >>> format_amount(2048, "bytes"), format_amount(0.5, "share"), format_amount(1200, "count")
     ('2 KiB', '50%', '1,200')
-    >>> format_amount(1 / 3, "count"), format_amount(0.001, "share")
-    ('0.3333', '<1%')
+    >>> format_amount(1 / 3, "count"), format_amount(0.001, "share"), format_amount(1.868e10, "count")
+    ('0.3333', '<1%', '18,680,000,000')
     """
     match kind:
         case "bytes":
             return format_bytes(round(number))
         case "share":
             return f"{format_percent(number)}%"
-    return f"{number:,.4g}" if isinstance(number, float) else f"{number:,}"
+    return f"{number:,.4g}" if isinstance(number, float) and abs(number) < _MANY else f"{number:,.0f}"
 
 
 def _unit(value: int | float, limit: float) -> int:

@@ -121,11 +121,19 @@ def _align(
     twos: Sequence[Instruction],
     key_of: Callable[[Graph, Instruction], Hashable],
 ) -> None:
-    """Pairs unpaired parameters of one key, in their order."""
-    ones = [x for x in ones if pairs.after[pairs.one.node(x)] < 0]
-    twos = [y for y in twos if pairs.before[pairs.two.node(y)] < 0]
-    for i, j in aligned([key_of(pairs.one, x) for x in ones], [key_of(pairs.two, y) for y in twos]):
-        pairs.add(pairs.one.node(ones[i]), pairs.two.node(twos[j]))
+    """Pairs unpaired parameters of one key, in their order, between those that are paired."""
+    old: list[Hashable] = []
+    for x in ones:
+        a = pairs.one.node(x)
+        old.append((None, a) if pairs.after[a] >= 0 else key_of(pairs.one, x))
+    new: list[Hashable] = []
+    for y in twos:
+        a = pairs.before[pairs.two.node(y)]
+        new.append((None, a) if a >= 0 else key_of(pairs.two, y))
+    for i, j in aligned(old, new):
+        a, b = pairs.one.node(ones[i]), pairs.two.node(twos[j])
+        if pairs.are_free(a, b):
+            pairs.add(a, b)
 
 
 def _sizes_and_uses(graph: Graph, parameter: Instruction) -> Hashable:

@@ -17,6 +17,8 @@ from hlo_cli.ir.instruction import Computation
 
 _MAX_AFFECTED: Final = 100
 """Maximum number of nodes that are compared again for one new pair, in addition to the nodes that it pairs."""
+_OPERANDS_PER_COMPARISON: Final = 16
+"""Number of operands, as of wide tuples, whose comparison counts as one of two instructions."""
 _MAX_REPAIRED: Final = 200
 """Maximum number of nodes that one new pair can pair again, including those of called computations."""
 
@@ -209,7 +211,7 @@ class IncrementalDiffCost:
 
     def _compare(self, a: Node) -> None:
         b = self._pairs.after[a]
-        self.comparisons += 1
+        self.comparisons += 1 + len(self._pairs.one.operands[a]) // _OPERANDS_PER_COMPARISON
         changes = self._instruction_diff.changes(a, b) if b >= 0 else ()
         old = self.changes.get(a, ())
         if changes != old:

@@ -75,6 +75,8 @@ class ElementPairs:
         shapes = self._one.nodes[a].shape, self._two.nodes[b].shape
         if not isinstance(shapes[0], TupleShape) or not isinstance(shapes[1], TupleShape):
             return ElementMap((), ())
+        if (carriers := self._callers_of_roots(a, b)) is not None:
+            return self.of(*carriers)
         olds, news = self.sources[0].of(a), self.sources[1].of(b)
         if len(olds) == len(news) and all(map(self._are_paired, olds, news)):
             return ElementMap(tuple(range(len(olds))), tuple(range(len(news))))
@@ -83,6 +85,17 @@ class ElementPairs:
             _Elements(self._two, self.sources[1], b, shapes[1], self._one, is_new=True),
         )
         return _map_of(sides[0].keys(self._after), sides[1].keys(self._before))
+
+    def _callers_of_roots(self, a: Node, b: Node) -> tuple[Node, Node] | None:
+        """The callers of two computations whose result tuples these are; their elements are those of the callers."""
+        roots = self._one.nodes[a], self._two.nodes[b]
+        if not all(root.is_root and root.opcode == opcodes.TUPLE for root in roots):
+            return None
+        callers = [sources.callers.get(root.computation) for sources, root in zip(self.sources, roots, strict=True)]
+        x, y = callers
+        if x is None or y is None or x.shape != roots[0].shape or y.shape != roots[1].shape:
+            return None
+        return self._one.node(x), self._two.node(y)
 
     def _are_paired(self, old: Source, new: Source) -> bool:
         """Whether two sources are a pair, or compute the same."""
@@ -116,6 +129,7 @@ class _Elements:
                 self._aliases(len(sources), other),
                 [None if known is None else (known, hint) for known, hint in zip(paired, hints, strict=True)],
                 paired,
+                [None if made is None else (made, content) for made, content in zip(derived, contents, strict=True)],
             ),
             (
                 list(zip(contents, hints, texts, strict=True)),
@@ -153,13 +167,16 @@ class _Elements:
         return self.graph.keys[ESSENTIAL][node], op_name_in(self.graph.metadata[node]), element
 
     def _derived(self, node: Node, element: int, other: Sequence[Node]) -> Hashable:
-        """Key of the nearest paired source along the first operands."""
+        """Key of the nearest paired source along the first operands, also through the tuples of loops."""
+        graph = self.graph
         for _ in range(_MAX_STEPS):
             if (found := self._paired(node, element, other)) is not None:
                 return found
-            if not self.graph.operands[node]:
+            if not graph.operands[node]:
                 break
-            node, element = self.graph.operands[node][0], WHOLE
+            index, operand = graph.tuple_index[node], graph.operands[node][0]
+            elements = self.sources.of(operand) if index >= 0 else ()
+            node, element = elements[index] if 0 <= index < len(elements) else (operand, WHOLE)
         return None
 
     def _loop_uses(self, count: int) -> list[Hashable]:

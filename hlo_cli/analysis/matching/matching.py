@@ -239,6 +239,8 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     pair_by_callees(pairs, one.nodes, two.nodes)
     pair_by_number(pairs, one.computation, two.computation)
+    pairs.elements.forget()
+    pair_results(pairs, one.computation, two.computation)
     for level in range(ESSENTIAL, LEVELS):
         anchor(pairs, one.nodes, two.nodes, level, numbers)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
@@ -248,7 +250,6 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
     if root is not None and other is not None:
         propagation.add_candidate(pairs.one.node(root), pairs.two.node(other))
     propagation.propagate()
-    pair_results(pairs, one.computation, two.computation)
     pair_by_origin(pairs, one.nodes, two.nodes)
     propagation.propagate()
 

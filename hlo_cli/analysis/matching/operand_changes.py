@@ -97,20 +97,20 @@ class OperandDiff:
         elements, is_carried = self._elements(one, two)
         places = [j for j in elements.after if j >= 0]
         stays = longest_increasing(places) if not is_carried and not elements.is_identity else range(len(places))
-        place = 0
-        for i, j in enumerate(elements.after):
-            if i >= len(one.operands) or j >= len(two.operands):
+        nodes, others = (g.operands[g.node(each)] for g, each in zip(pairs.plain, (one, two), strict=True))
+        place = -1
+        for i, j in enumerate(elements.after[: len(nodes)]):
+            if j >= len(others):
                 continue
-            x, y = one.operands[i], two.operands[j] if j >= 0 else None
-            if y is None:
-                if pairs.after[pairs.one.node(x)] >= 0:
-                    yield Change("operands", f"operand {i}", x.name, "")
+            if j < 0:
+                if pairs.after[nodes[i]] >= 0:
+                    yield Change("operands", f"operand {i}", one.operands[i].name, "")
                 continue
-            if not self._are_same_value(x, y):
-                yield Change("operands", f"operand {i}", x.name, y.name)
-            elif place not in stays:
-                yield Change("operands", x.name, f"operand {i}", f"operand {j}")
             place += 1
+            if pairs.after[nodes[i]] != others[j] and not self._are_same_value(one.operands[i], two.operands[j]):
+                yield Change("operands", f"operand {i}", one.operands[i].name, two.operands[j].name)
+            elif place not in stays:
+                yield Change("operands", one.operands[i].name, f"operand {i}", f"operand {j}")
         for j, i in enumerate(elements.before):
             if i < 0 and j < len(two.operands) and pairs.before[pairs.two.node(two.operands[j])] >= 0:
                 yield Change("operands", f"operand {j}", "", two.operands[j].name)
@@ -121,16 +121,7 @@ class OperandDiff:
         x, y = (graph.node(instruction) for graph, instruction in zip(pairs.plain, (one, two), strict=True))
         if not (one.is_root and two.is_root):
             return pairs.elements.of(x, y), is_passed_on(pairs.plain[0], x) and is_passed_on(pairs.plain[1], y)
-        callers = [
-            sources.callers.get(instruction.computation)
-            for sources, instruction in zip(pairs.elements.sources, (one, two), strict=True)
-        ]
-        if callers[0] is not None and callers[1] is not None:
-            a, b = pairs.plain[0].node(callers[0]), pairs.plain[1].node(callers[1])
-            elements = pairs.elements.of(a, b)
-            if (len(elements.after), len(elements.before)) == (len(one.operands), len(two.operands)):
-                return elements, True
-        return pairs.elements.of(x, y), False
+        return pairs.elements.of(x, y), not one.computation.is_entry
 
     def _operands_by_parameter(
         self, one: Instruction, two: Instruction

@@ -18,7 +18,7 @@ from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.interference import Release
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges
 from hlo_cli.analysis.memory.memory_model import (
     Allocation,
     Kind,
@@ -85,6 +85,8 @@ def memory_analysis(
         assignment.strategy,
         facts.is_generation_known,
         assignment.limit,
+        facts=facts,
+        ranges=ranges,
     )
 
 
@@ -118,6 +120,7 @@ def _allocations(
     aliased_or_donated = {(alias.parameter_number, alias.parameter_index) for alias in module.input_output_alias}
     aliased_or_donated |= {(donor.parameter_number, donor.parameter_index) for donor in module.buffer_donor}
     numbers = {parameter: number for number, parameter in enumerate(module.entry.parameters)}
+    concatenated = concatenated_values(dataflow, ranges)
     for index, allocation in enumerate(assigned):
         values: list[LiveValue] = []
         for number, slot, offset in zip(allocation.buffers, allocation.slots, allocation.offsets, strict=True):
@@ -140,6 +143,7 @@ def _allocations(
                         slot,
                         index,
                         offset,
+                        value in concatenated,
                     )
                 )
         parameter: tuple[int, ShapeIndex] | None = None
@@ -212,7 +216,7 @@ def _spaces(
 
 def timeline_of(values: Sequence[LiveValue], end: int) -> list[int]:
     """Returns the live bytes at positions 0 to `end`; where one value overwrites another, only the new one counts."""
-    return timeline(((value.start, value.end, value.padded_bytes, value.slot) for value in values), end)
+    return timeline(((value.start, value.last, value.padded_bytes, value.slot) for value in values), end)
 
 
 def _totals(

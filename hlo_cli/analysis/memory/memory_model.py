@@ -7,6 +7,7 @@ flattened schedule: called computations are inlined before their caller, and eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Literal
 
 from hlo_cli.dataclass import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # types only: the result is usable without numpy
     from hlo_cli.analysis.dataflow.flat_schedule import Run
     from hlo_cli.analysis.hardware.target import Target
     from hlo_cli.analysis.memory.interference import Release
+    from hlo_cli.analysis.memory.live_ranges import LiveRanges
+    from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
     from hlo_cli.analysis.memory.strategies import StrategyName
 
 Order = Literal["schedule", "text"]
@@ -39,7 +42,7 @@ class LiveValue:
     thread-local. `logical_bytes` excludes padding, `padded_bytes` includes it. Values of one `buffer` must alias.
     Values of one `slot` share an offset at different times. `allocation` indexes `MemoryAnalysis.allocations`;
     `offset` is in bytes from its start, None if unknown. `is_phi` marks values that merge several definitions, such
-    as loop carries.
+    as loop carries. `is_concatenated` if the value becomes a part of another one at its end, without being moved.
     """
 
     instruction: Instruction
@@ -56,6 +59,12 @@ class LiveValue:
     slot: int
     allocation: int
     offset: int | None
+    is_concatenated: bool = False
+
+    @property
+    def last(self) -> int:
+        """The last position at which the value counts: `end`, or the one before if a concatenation contains it then."""
+        return self.end - self.is_concatenated
 
     def __str__(self) -> str:
         return self.instruction.name + index_suffix(self.index)
@@ -127,7 +136,7 @@ class MemorySpaceUsage:
         from hlo_cli.analysis.memory.slot_occupancy import occupancies
 
         values = self.values
-        found = occupancies((value.start, value.end, value.padded_bytes, value.slot) for value in values)
+        found = occupancies((value.start, value.last, value.padded_bytes, value.slot) for value in values)
         for number, first, last, then in sorted(found, key=lambda each: (each.first, each.value)):
             yield values[number], first, last, None if then is None else values[then]
 
@@ -136,7 +145,7 @@ class MemorySpaceUsage:
         found: dict[int, LiveValue] = {}
         empty: list[LiveValue] = []
         for value in self.values:
-            if value.start <= position <= value.end:
+            if value.start <= position <= value.last:
                 if value.padded_bytes:
                     found[value.slot] = value
                 else:
@@ -152,7 +161,7 @@ class MemoryAnalysis:
     live-range dump calls the peak (unpadded bytes of all memory spaces); each memory space has its own peak. `values`
     are sorted by start. `strategy` is the algorithm that filled the heaps. `is_generation_known` is False if
     `generation` is a guess. Above `limit` bytes of main memory, TPU compilers try another strategy; None if unknown
-    or if the numbers are the compiler's own.
+    or if the numbers are the compiler's own. `facts` and `ranges` are what the values were computed from.
     """
 
     module: Module
@@ -170,6 +179,9 @@ class MemoryAnalysis:
     strategy: StrategyName
     is_generation_known: bool
     limit: int | None
+    _: KW_ONLY
+    facts: OrderIndependentFacts = field(compare=False, repr=False)
+    ranges: LiveRanges = field(compare=False, repr=False)
 
     def space(self, number: int) -> MemorySpaceUsage | None:
         """Returns the memory space of this number, or None if it is empty."""

@@ -44,14 +44,15 @@ class Carried:
             operands = instruction.operands
             match instruction.opcode:
                 case opcodes.GET_TUPLE_ELEMENT if operands:
-                    instruction, index = operands[0], (instruction.integer("index") or 0, *index)
+                    taken = (*instruction.operand_index(0), instruction.integer("index") or 0)
+                    instruction, index = operands[0], (*taken, *index)
                 case opcodes.TUPLE if index and index[0] < len(operands):
-                    instruction, index = operands[index[0]], index[1:]
+                    instruction, index = operands[index[0]], (*instruction.operand_index(index[0]), *index[1:])
                 case opcode if opcode in FORWARDING and operands:
-                    instruction = operands[0]
+                    instruction, index = operands[0], (*instruction.operand_index(0), *index)
                 case opcodes.WHILE if index and operands:
                     is_changed = is_changed or not self._is_carried_unchanged(instruction, index[0])
-                    instruction = operands[0]
+                    instruction, index = operands[0], (*instruction.operand_index(0), *index)
                 case opcodes.CALL if instruction.called_computations and instruction.called_computations[0].root:
                     instruction = instruction.called_computations[0].root
                 case opcodes.PARAMETER if (caller := self._caller(instruction)) is not None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.origin.fused import FusionSources
 from hlo_cli.analysis.origin.likeness import Likeness, Place, Surroundings
 from hlo_cli.analysis.origin.moves import Moves, Step, Value
+from hlo_cli.analysis.origin.nearest import is_filler, nearest_users, operand_values
+from hlo_cli.analysis.origin.original import original_array
 from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import MATMULS, RUNNERS
+from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, DONES, MATMULS, RUNNERS
+from hlo_cli.ir.shape import ShapeIndex, TupleShape
+
+_MOVED_ONLY: Final = COLLECTIVES | ASYNCHRONOUS | DONES | {opcodes.COPY_START, opcodes.PARAMETER, opcodes.TUPLE}
+"""Opcodes of instructions that are not recognized by others that are alike, but by what they move."""
 
 
 class Told(NamedTuple):
@@ -41,18 +47,21 @@ class Inference:
         self._up: dict[Value, Instruction | None] = {}
         self._arguments: dict[Value, Instruction | None] = {}
         self._computations = module.computations
+        self._has_originals = "origin={" in module.source.text
         self._layers: dict[Computation, list[str]] = {}
         self._users: dict[Computation, Users] = {}
         self._surroundings: dict[Instruction, Surroundings] = {}
-        self._down = _nearest_users(module, self)
+        self._down = nearest_users(module, self.moves, self._place)
         self._close, self._similar = Likeness(self._place), Likeness(self._place)
 
     def told(self, value: Value) -> Told | None:
         """Who tells the source location of a value that does not have its own."""
         instruction, index = value
         step = self.moves.step(value)
+        if (told := self._originally(instruction, index)) is not None:
+            return told
         if index:
-            return self._moved(step) or self._used(value)
+            return self._moved(step) or self._used(value) or self.told((instruction, ()))
         if instruction.opcode == opcodes.GET_TUPLE_ELEMENT and (told := self._element(instruction)) is not None:
             return told
         if instruction.opcode == opcodes.FUSION and (hero := self._fusions.of(instruction)) is not None:
@@ -62,9 +71,19 @@ class Inference:
             return Told(teller, "part of")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
             return Told(caller[0], "part of")
-        if instruction.opcode != opcodes.PARAMETER and (told := self._like(instruction)) is not None:
+        if instruction.opcode not in _MOVED_ONLY and (told := self._like(instruction)) is not None:
             return told
         return self._moved(step) or self._used(value) or self._computed(instruction)
+
+    def _originally(self, instruction: Instruction, index: ShapeIndex) -> Told | None:
+        """The instruction that XLA recorded as the original one, if the module still has it."""
+        array = original_array(instruction, index) if self._has_originals else None
+        teller = self._named.get(array.instruction_name) if array is not None else None
+        return Told(teller, "original value") if teller in self._place and teller is not None else None
+
+    @cached_property
+    def _named(self) -> dict[str, Instruction]:
+        return {each.name: each for computation in self._computations for each in computation.instructions}
 
     def _element(self, instruction: Instruction) -> Told | None:
         """Who tells about a get-tuple-element of a fusion: XLA gives it the metadata of the fusion."""
@@ -86,9 +105,9 @@ class Inference:
 
     def _twin(self, twins: Mapping[str, Instruction], instruction: Instruction) -> Told:
         """The one of several instructions that are alike that is in the layer of most neighbors, else any, renamed."""
-        if len(twins) == 1 and next(iter(twins)) == "":
-            return Told(twins[""], "like")
         layer, twin = next(iter(twins.items()))
+        if is_filler(instruction):
+            return Told(twin, "like")  # shared by all layers, and told by the one that was first
         around = self._layers_around(instruction)
         fallback = () if layer in around else tuple((layer, other) for other in around)
         renamed = (*_paired(self._near(twin), self._near(instruction)), *fallback)
@@ -115,11 +134,16 @@ class Inference:
         return Told(teller, step.relation) if step is not None and teller is not None else None
 
     def _used(self, value: Value) -> Told | None:
-        teller = self._down.get(value)
-        return Told(teller, "used by") if teller is not None else None
+        instruction, index = value
+        shape = instruction.shape if not index else None
+        elements = range(len(shape.elements)) if isinstance(shape, TupleShape) else ()
+        for each in (value, *((instruction, (at,)) for at in elements)):
+            if (teller := self._down.get(each)) is not None:
+                return Told(teller, "used by")
+        return None
 
     def _computed(self, instruction: Instruction) -> Told | None:
-        for operand in _operands(instruction):
+        for operand in operand_values(instruction):
             if (teller := self.upward(operand)) is not None:
                 return Told(teller, "computed from")
         caller = self.moves.first_caller.get(instruction.computation)
@@ -133,7 +157,7 @@ class Inference:
         """For each instruction the first teller among those that it is computed from, callers before callees."""
         found: dict[Instruction, Instruction] = {}
         for each in (each for computation in reversed(self._computations) for each in computation.instructions):
-            for value in _operands(each):
+            for value in operand_values(each):
                 teller = self.upward(value) or found.get(value[0])
                 if teller is not None:
                     found[each] = teller
@@ -146,7 +170,7 @@ class Inference:
 
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
-        operands = {self._place[each][0] for each in map(self.upward, _operands(instruction)) if each is not None}
+        operands = {self._place[each][0] for each in map(self.upward, operand_values(instruction)) if each is not None}
         users = [each for each in self._users_of(instruction) if each in self._place]
         found = next((each for each in users if self._place[each][0] in operands), None)
         return Told(found, "used by") if found is not None else None
@@ -170,7 +194,7 @@ class Inference:
         """The places of operands and users, with their scopes."""
         if (found := self._surroundings.get(instruction)) is None:
             place = self._place
-            tellers = [self.upward(each) for each in _operands(instruction)]
+            tellers = [self.upward(each) for each in operand_values(instruction)]
             users = [place[each] for each in self._users_of(instruction) if each in place]
             if not users and (teller := self._down.get((instruction, ()))) is not None:
                 users = [place[teller]]
@@ -208,9 +232,9 @@ class Inference:
             if step is None:
                 break
             value = step.value
-        found = found if found is not None and not _is_filler(found) else None
+        found = found if found is not None and not is_filler(found) else None
         for each in reversed(passed):
-            if found is None and each[0] in self._place and not _is_filler(each[0]):
+            if found is None and each[0] in self._place and not is_filler(each[0]):
                 found = each[0]
             known[each] = found
         return found
@@ -243,41 +267,6 @@ class Inference:
             known[each] = found
         return found
 
-    def is_sourced(self, instruction: Instruction) -> bool:
-        """Whether an instruction has a source location of its own."""
-        return instruction in self._place
-
-
-def _nearest_users(module: Module, inference: Inference) -> dict[Value, Instruction]:
-    """For each value the nearest user with a source location, through moves; the first of equally near ones.
-
-    The bodies of fusions tell which of their instructions uses an operand; a fusion itself is asked last.
-    """
-    found: dict[Value, Instruction] = {}
-    sourced = [each for each in module.instructions if inference.is_sourced(each)]
-    for is_fusion in (False, True):
-        near: list[Value] = []
-        for user in sourced:
-            if (user.opcode == opcodes.FUSION) is is_fusion:
-                near += [value for value in _operands(user) if found.setdefault(value, user) is user]
-        while near:
-            further: list[Value] = []
-            for value in near:
-                step = inference.moves.step(value)
-                for before in _operands(value[0]) if step is None else (step.value,):
-                    if before not in found:
-                        found[before] = found[value]
-                        further.append(before)
-            near = further
-    return found
-
-
-def _is_filler(instruction: Instruction) -> bool:
-    """Whether a value is a constant or filled with one, which passes share among the places that use it."""
-    if instruction.opcode == opcodes.BROADCAST and instruction.operands:
-        return instruction.operands[0].opcode == opcodes.CONSTANT
-    return instruction.opcode in (opcodes.CONSTANT, opcodes.IOTA)
-
 
 def _paired(there: Surroundings, here: Surroundings) -> Iterator[tuple[str, str]]:
     """Scopes of operands and users of two instructions that are alike."""
@@ -293,7 +282,3 @@ def _scope(place: Place) -> str:
 
 def _outermost(place: Place) -> str:
     return _scope(place).partition("/")[0]
-
-
-def _operands(instruction: Instruction) -> list[Value]:
-    return [(operand, instruction.operand_index(at)) for at, operand in enumerate(instruction.operands)]

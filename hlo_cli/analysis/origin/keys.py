@@ -116,7 +116,9 @@ class Keys:
 
     def _place(self, definer: Instruction, index: ShapeIndex, *, is_own: bool) -> Key:
         """The source line or scope of a value."""
-        origin = self._origins.of_value(definer, index)
+        origin = self._origins.own(definer)
+        if not origin.stack:  # the origin of a value with a stack is its own, and the argument does not matter here
+            origin = self._origins.of_value(definer, index)
         is_inferred = origin.is_inferred or not is_own
         if self.by == "source":
             frame = program_frame(origin.stack)

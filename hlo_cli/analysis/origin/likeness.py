@@ -56,7 +56,8 @@ class Likeness:
         self._known: dict[str, list[Instruction]] = {}
         for each in known:
             self._known.setdefault(each.opcode, []).append(each)
-        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction]] | None] = {}
+        self._stems: dict[tuple[str, str], list[Instruction]] = {}
+        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction], dict[str, int]] | None] = {}
 
     def find(
         self,
@@ -66,18 +67,28 @@ class Likeness:
         surroundings: Callable[[Instruction], Surroundings],
         tiers: slice = _ALL_TIERS,
     ) -> Mapping[str, Instruction]:
-        """A known instruction like this one of each layer, if all that are alike come from one place."""
-        for known in self._known.pop(instruction.opcode, ()):
+        """A known instruction like this one of each layer, the most frequent first, if all come from one place."""
+        for known in self._not_yet_compared(instruction):
             for key in filter(None, _keys(known, surroundings(known))):
-                first = self._found.setdefault(key, (place(known), {}))
-                if first is not None and first[0] == place(known):
+                if key not in self._found:
+                    self._found[key] = (place(known), {layer(known): known}, {layer(known): 1})
+                elif (first := self._found[key]) is not None and first[0] == place(known):
                     first[1].setdefault(layer(known), known)
+                    first[2][layer(known)] = first[2].get(layer(known), 0) + 1
                 else:
                     self._found[key] = None  # alike, and yet from two places
         for key in _keys(instruction, surroundings(instruction))[tiers]:
             if key is not None and (found := self._found.get(key)) is not None:
-                return found[1]
+                _, twins, count = found
+                return {layer: twins[layer] for layer in sorted(count, key=count.__getitem__, reverse=True)}
         return {}
+
+    def _not_yet_compared(self, instruction: Instruction) -> list[Instruction]:
+        """The known instructions with the opcode and the stem of an instruction, when they are first asked for."""
+        opcode = instruction.opcode
+        for each in self._known.pop(opcode, ()):
+            self._stems.setdefault((opcode, stem_of(each.name)), []).append(each)
+        return self._stems.pop((opcode, stem_of(instruction.name)), [])
 
 
 def _keys(instruction: Instruction, surroundings: Surroundings) -> tuple[Hashable | None, ...]:

@@ -12,6 +12,7 @@ from hlo_cli.analysis.origin.moves import Step, Value
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
+from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex
@@ -97,7 +98,8 @@ class Origins:
     def _inference(self) -> Inference:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
-        return Inference(module, self._place)
+        with no_garbage_collection():
+            return Inference(module, self._place)
 
     def _place(self, instruction: Instruction) -> tuple[str, str] | None:
         """The source and the scope of an instruction with a source location of its own."""

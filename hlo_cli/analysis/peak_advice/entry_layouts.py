@@ -52,24 +52,25 @@ def entry_layouts(scenarios: MemoryScenarios) -> tuple[EntryLayout, ...]:
     return (*search.arguments(), *search.results())
 
 
-def has_relayouts(memory: MemoryAnalysis) -> bool:
-    """Returns whether any instruction of the entry only reorders an argument or makes a result, by its operands alone.
+def relayout_bytes(memory: MemoryAnalysis) -> int:
+    """Returns the bytes of instructions that only reorder an argument, or make a result in another order.
 
     >>> from hlo_cli import memory_analysis, parse_module
-    >>> has_relayouts(memory_analysis(parse_module("ENTRY e { p = f32[8] parameter(0)  ROOT n = f32[8] negate(p) }")))
-    False
+    >>> text = "ENTRY e { p = f32[8,4]{1,0} parameter(0)  ROOT c = f32[8,4]{0,1} copy(p) }"
+    >>> relayout_bytes(memory_analysis(parse_module(text)))
+    128
     """
     root = memory.module.entry.root
     results = {root, *(root.operands if root is not None and root.opcode == opcodes.TUPLE else ())}
+    total = 0
     for instruction in memory.module.entry.instructions:
         if instruction.opcode in _REORDERING and len(instruction.operands) == 1:
             source = instruction.operands[0]
             while source.opcode == opcodes.BITCAST and source.operands:
                 source = source.operands[0]
             is_entry = source.opcode == opcodes.PARAMETER or instruction in results
-            if is_entry and relayout_of(instruction) is not None:
-                return True
-    return False
+            total += instruction.shape.padded_bytes if is_entry and relayout_of(instruction) is not None else 0
+    return total
 
 
 def scenario_of(scenarios: MemoryScenarios, changes: tuple[EntryLayout, ...], base: Scenario) -> Scenario:

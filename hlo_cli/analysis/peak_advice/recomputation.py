@@ -27,6 +27,9 @@ from hlo_cli.ir.shape import ArrayShape
 _FORWARD: Final = "jvp("
 _BACKWARD: Final = "transpose("
 _RECOMPUTED: Final = ("rematted_computation", "checkpoint")
+_MOVING: Final = frozenset(
+    (opcodes.BITCAST, opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.PARAMETER, opcodes.WHILE)
+)
 _MAX_UNSURE: Final = 0.08
 """Share of the peak that the values of one iteration may need, because how many of them are live at once is unknown."""
 
@@ -144,7 +147,7 @@ class _Scan:
                     shared.append(value)
             elif self._is_stack(value, shape, backward) and value not in results:
                 stacks.append(value)
-            elif shape.rank and not self._is_output(value, shape):
+            elif shape.rank and self._is_computed(value) and not self._is_output(value, shape):
                 carried.append((shape, shape.layout))
         return stacks, carried, shared
 
@@ -161,6 +164,12 @@ class _Scan:
     def _is_output(self, value: int, shape: ArrayShape) -> bool:
         """Returns whether an array collects results of the iterations for other readers."""
         return shape.dimensions[0] == self._count and self._is_written_by_rows(value)
+
+    def _is_computed(self, value: int) -> bool:
+        """Returns whether the body computes an array anew, instead of only moving it between memories."""
+        facts = self._scenarios.facts
+        owners = (facts.places.instructions[facts.places.owner[each]] for each in _members(self._scenarios, value))
+        return any(each.computation is not facts.module.entry and each.opcode not in _MOVING for each in owners)
 
     def _is_written_by_rows(self, value: int) -> bool:
         """Returns whether an array starts without data of its own, and is updated in place."""

@@ -14,10 +14,10 @@ from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer, buffers_of
 from hlo_cli.analysis.memory.interference import Interference, Release
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.operand_sharing import OperandSharing
-from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts, order_independent_facts
+from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.analysis.memory.slot_occupancy import timeline
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.aliasing import Alias
@@ -27,6 +27,10 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
 
 _ALIASES = "input_output_alias"
+_MAX_STEPS = 2000
+"""Number of steps up to which allocations are computed again."""
+_FAR = 1 << 60
+"""A number beyond those of slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +56,29 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Main memory in a scenario: the peak of live bytes, its step, and the total of all allocations."""
+    """Main memory in a scenario: the peak of live bytes, its step, and the total of all allocations.
+
+    The total is None for large programs, whose values keep their slots, because heaps take long to fill.
+    """
 
     peak_bytes: int
     peak: int
-    allocated_bytes: int
+    allocated_bytes: int | None
 
 
 class MemoryScenarios:
     """Computes the main memory of one program in several scenarios."""
 
-    __slots__ = ("_bytes", "_interference", "facts", "ranges", "release", "schedule")
+    __slots__ = ("_bytes", "_slots", "facts", "ranges", "release", "schedule")
 
     def __init__(self, memory: MemoryAnalysis) -> None:
         """Prepares what does not depend on the scenario."""
-        self.facts: OrderIndependentFacts = order_independent_facts(memory.module, memory.target, memory.generation)
+        self.facts: OrderIndependentFacts = memory.facts
         self.schedule: FlatSchedule = flat_schedule(self.facts.places, memory.module.entry, self.facts.chains)
         self.release: Release = memory.release
-        self.ranges: LiveRanges = self._ranges(self.facts)
-        self._interference: Interference | None = None
+        self.ranges: LiveRanges = memory.ranges
         self._bytes: dict[int, int] = {}
+        self._slots: dict[int, int] | None = self._known_slots(memory) if len(memory.sequence) > _MAX_STEPS else None
 
     @no_garbage_collection()
     def outcome(self, scenario: Scenario) -> Outcome:
@@ -91,24 +98,30 @@ class MemoryScenarios:
             ranges = _changed(ranges, scenario)
         if scenario.removed or scenario.sizes or scenario.results:
             facts = replace(facts, buffers=tuple(self._changed(facts.buffers, scenario)))
+        if self._slots is None:
+            assigned = assign(facts, ranges, self.release).allocations
+            total = sum(each.size for each in assigned if not each.space and each.role != "thread-local")
+            total += sum(size for _, _, size in scenario.extra)
+            chosen = [pair for each in assigned for pair in zip(each.buffers, each.slots, strict=True)]
+        else:
+            total = None
+            chosen = [(n, self._slots.get(buffer.values[0], -1 - n)) for n, buffer in enumerate(facts.buffers)]
         copies = {self._place_of(alias) for alias in scenario.copied}
-        assigned = assign(facts, ranges, self.release).allocations
         slots: list[tuple[int, int, int, int]] = []
-        for allocation in assigned:
-            for number, slot in zip(allocation.buffers, allocation.slots, strict=True):
-                buffer = facts.buffers[number]
-                if not buffer.space:
-                    for value in buffer.values:
-                        if value in ranges.start:
-                            size = scenario.sizes.get(value, self.bytes_of(value))
-                            # A copy cannot share the memory of its argument, which holds the result later.
-                            at = -1 - value if value in copies else slot
-                            slots.append((ranges.start[value], ranges.end[value], size, at))
-        slots += [(start, end, size, -1 - number) for number, (start, end, size) in enumerate(scenario.extra, 1 << 60)]
+        concatenated = concatenated_values(facts.dataflow, ranges)
+        for number, slot in chosen:
+            buffer = facts.buffers[number]
+            for value in buffer.values if not buffer.space else ():
+                if value in ranges.start:
+                    size = scenario.sizes.get(value, self.bytes_of(value))
+                    # A copy cannot share the memory of its argument, which holds the result later.
+                    at = -_FAR - value if value in copies else slot
+                    last = ranges.end[value] - (value in concatenated)
+                    slots.append((ranges.start[value], last, size, at))
+        slots += [(start, end, size, _FAR + number) for number, (start, end, size) in enumerate(scenario.extra)]
         live = timeline(sorted(slots, key=lambda each: each[:2]), self.schedule.end)
         peak = max(range(len(live)), key=live.__getitem__)
-        total = sum(each.size for each in assigned if not each.space and each.role != "thread-local")
-        return Outcome(live[peak], peak, total + sum(size for _, _, size in scenario.extra))
+        return Outcome(live[peak], peak, total)
 
     def ranges_with(self, aliases: tuple[Alias, ...]) -> LiveRanges:
         """Returns the live ranges if arguments of `aliases` end at their last use, before results overwrite them."""
@@ -132,6 +145,15 @@ class MemoryScenarios:
     def bytes_of_shape(self, shape: Shape) -> int:
         """Returns the padded bytes of a shape on the target."""
         return buffer_bytes(shape, self.facts.target, self.facts.generation)
+
+    def _known_slots(self, memory: MemoryAnalysis) -> dict[int, int]:
+        """Returns the slot of each value."""
+        places = self.facts.places
+        found: dict[int, int] = {}
+        for value in memory.values:
+            place = places.first_of(value.instruction) + places.parts(value.instruction).ordinals[value.index]
+            found[place] = value.slot
+        return found
 
     def _ranges(self, facts: OrderIndependentFacts) -> LiveRanges:
         return live_ranges(facts.module, facts.dataflow, self.schedule, facts.aliases, facts.target)

@@ -178,7 +178,9 @@ class _Ranges:
             case Flag(field):
                 name = PLURALS.get(field.name, field.name)
                 if name in ("fused", "async") and not self._is_optimized:
-                    return self._never(where, field.span, f"is never true {_UNOPTIMIZED}", _AFTER)
+                    return self._never(where, field.span, f"{_NEVER} {_UNOPTIMIZED}", _AFTER)
+                if name == "library" and self._target == "tpu":
+                    return self._never(where, field.span, f"{_NEVER} on TPU: all kernels are compiled", "use kernel")
             case Comparison():
                 return self._of_comparison(where, condition)
             case Relation():

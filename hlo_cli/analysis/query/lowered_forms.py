@@ -10,13 +10,14 @@ from typing import Final
 
 from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, LIBRARY_DOTS
 from hlo_cli.analysis.hardware.target import target_of
+from hlo_cli.analysis.query.patterns import matcher
 from hlo_cli.analysis.query.where_opcodes import comparisons_in
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import MATMULS
-from hlo_cli.ir.where import Text, Where
+from hlo_cli.ir.where import Comparison, Text, Where
 
 _LIBRARY_TARGETS: Final = {
     opcodes.DOT: LIBRARY_DOTS,
@@ -55,11 +56,22 @@ def lowered_forms(module: Module, where: Where) -> tuple[LoweredForm, ...]:
     >>> module = parse_module(f"r = {shape} convolution({shape} a, f32[128,128]{{1,0}} b), dim_labels=bf_io->bf")
     >>> [(each.opcode, each.form) for each in lowered_forms(module, parse_where("opcode == dot"))]
     [('dot', 'convolution')]
+    >>> [each.opcode for each in lowered_forms(module, parse_where("opcode ~ dot"))]
+    ['dot', 'scaled-dot', 'ragged-dot']
     """
-    compared = (each for each in comparisons_in(where.condition) if each.field.name == "opcode")
-    named = [value.text for each in compared for value in each.values if isinstance(value, Text)]
+    compared = [each for each in comparisons_in(where.condition) if each.field.name == "opcode"]
+    named = [opcode for each in compared for opcode in _opcodes_named(where, each)]
     found = (_lowered_form(module, opcode, named) for opcode in dict.fromkeys(named) if opcode in _LIBRARY_TARGETS)
     return tuple(lowered for lowered in found if lowered is not None)
+
+
+def _opcodes_named(where: Where, comparison: Comparison) -> list[str]:
+    """The opcodes that a comparison names, those of libraries if it has a pattern."""
+    texts = [value for value in comparison.values if isinstance(value, Text)]
+    if comparison.operator not in ("~", "!~"):
+        return [text.text for text in texts]
+    tests = [matcher(where, text) for text in texts]
+    return [opcode for opcode in (*_LIBRARY_TARGETS, _CALL) if any(test(opcode) for test in tests)]
 
 
 def _lowered_form(module: Module, opcode: str, named: list[str]) -> LoweredForm | None:

@@ -15,15 +15,19 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NO_KERNELS
-from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 
 COMPILATION: Final = 70
 """Rank of the draft."""
 _MIN_ROWS: Final = 5
 _COMPILED: Final = frozenset(("shape", "fusion", "computation"))
+_OF_COMPILERS: Final = (
+    *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding"),
+    *("backend_config", "fusion", "computation", "constants"),
+)
 _MAX_SHARE: Final = 0.1
-_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls"}
+_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls", "output_to_operand_aliasing", "index"}
 _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 
 
@@ -34,13 +38,8 @@ def find_compilation(evidence: Evidence) -> None:
     total = len(rest) + len({row for row, _ in rows})
     if total < _MIN_ROWS:
         return
-    kernels = _kernels(evidence.diff.before), _kernels(evidence.diff.after)
-    changed = sorted(
-        ((kind, kernels[0][kind], kernels[1][kind]) for kind in kernels[0] | kernels[1]),
-        key=lambda each: (-abs(each[2] - each[1]), each[0]),
-    )
     statement = CompilationChange(
-        tuple(each for each in changed if each[1] != each[2]),
+        _changed_kernels(evidence),
         _sameness(evidence, total),
         total,
     )
@@ -49,6 +48,29 @@ def find_compilation(evidence: Evidence) -> None:
     for row, at in rows:
         evidence.claim_change(draft, row, at)
     _claim_shapes(evidence, draft)
+
+
+def find_stage(evidence: Evidence) -> None:
+    """A draft for all that a compiler did to a program, if only one of the modules is compiled."""
+    alone = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
+    rows = [(row, at) for row, at, _, _ in evidence.open_changes(*_OF_COMPILERS)]
+    if len(alone) + len(rows) < _MIN_ROWS:
+        return
+    draft = evidence.draft(
+        COMPILATION,
+        CompilationChange(_changed_kernels(evidence), "stage", len(alone) + len({row for row, _ in rows})),
+    )
+    evidence.claim(draft, alone)
+    for row, at in rows:
+        evidence.claim_change(draft, row, at)
+    evidence.explain_header("is_scheduled")
+
+
+def _changed_kernels(evidence: Evidence) -> tuple[tuple[str, int, int], ...]:
+    """The kinds of kernels whose number changed, with both numbers, the largest change first."""
+    old, new = _kernels(evidence.diff.before), _kernels(evidence.diff.after)
+    found = [(kind, old[kind], new[kind]) for kind in old | new if old[kind] != new[kind]]
+    return tuple(sorted(found, key=lambda each: (-abs(each[2] - each[1]), each[0])))
 
 
 def _sameness(evidence: Evidence, rows: int) -> Sameness:
@@ -73,8 +95,10 @@ def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
 
 
 def _elements(shape: Shape) -> tuple[str, int] | Shape:
-    """The type and number of elements of an array; other shapes are told apart."""
-    return (str(shape.element_type), shape.elements) if isinstance(shape, ArrayShape) else shape
+    """The type and number of elements of an array; all tuples are alike, whose elements have rows of their own."""
+    if isinstance(shape, ArrayShape):
+        return str(shape.element_type), shape.elements
+    return ("tuple", 0) if isinstance(shape, TupleShape) else shape
 
 
 def _kernels(module: Module) -> Counter[str]:

@@ -19,6 +19,7 @@ from hlo_cli.lazy_regex import lazy_regex
 LAYERS: Final = 10
 """Rank of the drafts."""
 _LAYER: Final = lazy_regex(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_]*?)(?:_|/|'\]\[|\]\[|\[|\.)([0-9]{1,4})(?![A-Za-z0-9.])")
+_OP_NAME: Final = lazy_regex(r'op_name="((?:[^"\\]|\\.)*)"')
 _MAX_FAMILIES: Final = 4
 
 
@@ -73,7 +74,11 @@ class LayersOfModule:
 
 def op_name_of(instruction: Instruction) -> str:
     """The op_name in an instruction's own metadata, empty if there is none."""
-    return instruction.metadata.op_name if "op_name=" in instruction.raw[1] else ""
+    text = instruction.raw[1]
+    found = _OP_NAME.search(text, max(text.find("metadata={"), 0))
+    if found is None:
+        return ""
+    return instruction.metadata.op_name if "\\" in found[1] else found[1]
 
 
 def find_layers(evidence: Evidence) -> None:

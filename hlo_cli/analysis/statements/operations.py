@@ -21,6 +21,13 @@ OPERATIONS: Final = 45
 _MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _MIN_SHARE: Final = 0.05
+_FOLLOWING: Final = ("shape", "operands", "fusion", "computation", "layout", "tiling", "memory_space")
+_MOVING: Final = frozenset(
+    (
+        *(opcodes.BROADCAST, opcodes.FUSION, opcodes.BITCAST, opcodes.RESHAPE, opcodes.COPY, opcodes.TRANSPOSE),
+        *(opcodes.CONVERT, opcodes.SLICE, opcodes.CALL),
+    )
+)
 _CONVERSION: Final = "convert_element_type"
 
 Groups = dict[str, tuple[list[Instruction], list[Instruction]]]
@@ -41,10 +48,13 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
         _add_scopes(evidence, groups, old, new)
     _claim_users_of_arguments(evidence, groups)
     least = _MIN_ROWS if is_first or not is_compiled else max(_MIN_ROWS, _MIN_SHARE * _rows(evidence))
-    for scope, sides in sorted(groups.items(), key=lambda each: -len(each[1][0]) - len(each[1][1])):
+    for scope, sides in sorted(groups.items(), key=lambda each: (not each[0], -len(each[1][0]) - len(each[1][1]))):
+        if not scope:
+            _claim_called(evidence, sides)
         instructions = [each for side in sides for each in side if each not in evidence.owner]
         if len(instructions) >= least:
             evidence.claim(evidence.draft(OPERATIONS, OperationChange(scope)), instructions)
+            _claim_changed(evidence, scope, old, new)
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, OPERATIONS))
     if not is_compiled:
@@ -56,6 +66,27 @@ def find_operations(evidence: Evidence, old: Program, new: Program, *, has_types
 
 def _rows(evidence: Evidence) -> int:
     return len(evidence.diff.changed) + len(evidence.diff.added) + len(evidence.diff.removed)
+
+
+def _claim_called(evidence: Evidence, sides: tuple[list[Instruction], list[Instruction]]) -> None:
+    """Operations without a scope belong to what calls them, or to their neighbors, in the scopes told before."""
+    for side, is_added in enumerate((False, True)):
+        ours = frozenset(sides[side])
+        for draft in evidence.drafts:
+            if draft.rank == OPERATIONS:
+                seeds = [each for each in evidence.alone(is_added=is_added) if evidence.owner.get(each) is draft]
+                evidence.claim(draft, evidence.connected(seeds, ours.__contains__, is_added=is_added))
+
+
+def _claim_changed(evidence: Evidence, scope: str, old: Program, new: Program) -> None:
+    """What became of instructions of the scope: other shapes, operands, fusions, and layouts follow from the change."""
+    if not scope:
+        return
+    draft = evidence.drafts[-1]
+    for row, at, each, _ in evidence.open_changes(*_FOLLOWING):
+        scopes = (_scope(old.key(op_name_of(each.before))[0]), _scope(new.key(op_name_of(each.after))[0]))
+        if scope in scopes and all(change.kind in (*_FOLLOWING, "metadata") for change in each.changes):
+            evidence.claim_change(draft, row, at)
 
 
 def _groups(evidence: Evidence, old: Program, new: Program, *, has_types: bool) -> Groups:
@@ -107,15 +138,20 @@ def _scope(scope: str) -> str:
 
 
 def tally(instructions: Iterable[Instruction]) -> tuple[tuple[str, int], ...]:
-    """How many there are of each opcode, most first, without plumbing; a custom call counts by its target.
+    """How many there are of each opcode, the most telling first, without plumbing; a custom call counts by its target.
 
     >>> from hlo_cli import parse_module
     >>> tally(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }").entry.instructions)
     (('negate', 1),)
     """
     counts = Counter(_word(each) for each in instructions if each.opcode not in _SILENT)
-    order = sorted(counts.items(), key=lambda item: (not item[0].startswith(opcodes.CUSTOM_CALL), -item[1], item[0]))
-    return tuple(order)
+    return tuple(sorted(counts.items(), key=_telling))
+
+
+def _telling(item: tuple[str, int]) -> tuple[bool, bool, int, str]:
+    """Custom calls first, then operations, then what only moves values or holds others."""
+    name, number = item
+    return not name.startswith(opcodes.CUSTOM_CALL), name in _MOVING, -number, name
 
 
 def _word(instruction: Instruction) -> str:

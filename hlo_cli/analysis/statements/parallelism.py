@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
@@ -55,9 +55,10 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
     ]
     is_moved = devices[0] != devices[1] or (all(meshes) and meshes[0] != meshes[1])
     is_alone = max(devices) == 1 and not any(_SEVERAL.search(mesh) for mesh in meshes)
-    if is_alone or (not is_moved and len({row for row, _ in rows}) < _MIN_ROWS):
+    groups = [group for group in changes.sizes.groups if _divides(group, evidence)]
+    is_split = {group.ratio > 1 for group in groups if changes.sizes.is_of_arguments(group)} == {True, False}
+    if is_alone or not (is_moved or is_split or len({row for row, _ in rows}) >= _MIN_ROWS):
         return
-    groups = [group for group in changes.sizes.groups if _divides(group, evidence, has_shardings=bool(rows))]
     taken = {group.base for group in groups}
     shapes = sum(
         any((group := changes.sizes.group_of(pair)) is not None and group.base in taken for pair in delta.sizes)
@@ -80,7 +81,7 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
     evidence.explain_header("frontend_attributes", "num_partitions", "replica_count", "entry_computation_layout")
 
 
-def _divides(group: SizeGroup, evidence: Evidence, *, has_shardings: bool) -> bool:
+def _divides(group: SizeGroup, evidence: Evidence) -> bool:
     """Whether a size changed by a factor that the devices of both modules can make."""
     numbers = [devices_of(evidence.diff.before), devices_of(evidence.diff.after)]
     for module in (evidence.diff.before, evidence.diff.after):
@@ -101,9 +102,9 @@ def find_collectives(evidence: Evidence) -> None:
         if _kind(each.before) and _kind(each.after)
     ]
     pairs = [evidence.diff.changed[row] for row, _ in rows]
-    before = _counted([*alone[False], *(each.before for each in pairs)])
-    after = _counted([*alone[True], *(each.after for each in pairs)])
-    if sorted(before, key=str) == sorted(after, key=str):
+    sides = (collectives_of(module.instructions) for module in (evidence.diff.before, evidence.diff.after))
+    before, after = _differences(*sides)
+    if not (before or after) or not (pairs or alone[False] or alone[True]):
         return
     statement = CollectiveChange(before, after)
     draft = evidence.draft(COLLECTIVE, statement)
@@ -112,6 +113,26 @@ def find_collectives(evidence: Evidence) -> None:
     for is_added, seeds in alone.items():
         evidence.claim(draft, _with_plumbing(evidence, seeds, is_added=is_added))
     _claim_regions(evidence, draft, [*alone[True], *(each.after for each in pairs)])
+
+
+def _differences(
+    before: Sequence[Collectives], after: Sequence[Collectives]
+) -> tuple[tuple[Collectives, ...], tuple[Collectives, ...]]:
+    """How many collectives of each kind went and came; of a kind with fewer but larger ones, or the reverse, all."""
+    old, new = ({each.kind: each for each in side} for side in (before, after))
+    gone: list[Collectives] = []
+    come: list[Collectives] = []
+    for kind in dict.fromkeys((*old, *new)):
+        one, two = old.get(kind, Collectives(kind, 0, 0)), new.get(kind, Collectives(kind, 0, 0))
+        count, size = two.count - one.count, two.bytes - one.bytes
+        if count * size < 0 or (count == 0) != (size == 0):
+            gone.append(one)
+            come.append(two)
+        elif count < 0:
+            gone.append(Collectives(kind, -count, -size))
+        elif count > 0:
+            come.append(Collectives(kind, count, size))
+    return tuple(gone), tuple(come)
 
 
 def _with_plumbing(evidence: Evidence, seeds: Iterable[Instruction], *, is_added: bool) -> list[Instruction]:

@@ -23,13 +23,13 @@ _EMPTY: Final = frozenset(("", "*"))
 
 
 def scope_in_program(op_name: str) -> str:
-    """The scope of an operation as the layers share it: without numbers, loops, and rematerialization.
+    """The scope of an operation as the layers share it: without numbers, loops, rematerialization, and einsums.
 
     >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
     'layers_*/attention'
     """
     scope = generalize(scope_of(op_name.partition(";")[0]))
-    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY]
+    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY and "->" not in part]
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 
@@ -47,11 +47,18 @@ class Program:
     """The operations of a module: their keys, and whether a compiler has made kernels of them."""
 
     def __init__(self, module: Module) -> None:
+        self._module = module
+        self._keys: frozenset[OperationKey] | None = None
         self._known: dict[str, OperationKey] = {}
-        names = {op_name_of(each) for each in module.instructions if each.opcode != opcodes.PARAMETER}
-        self.keys: frozenset[OperationKey] = frozenset(map(self.key, names - {""}))
-        self.operations = frozenset(name for _, name in self.keys)
         self.is_compiled = module.is_scheduled or any(each.opcode == opcodes.FUSION for each in module.instructions)
+
+    @property
+    def keys(self) -> frozenset[OperationKey]:
+        """The keys of all operations."""
+        if self._keys is None:
+            names = {op_name_of(each) for each in self._module.instructions if each.opcode != opcodes.PARAMETER}
+            self._keys = frozenset(map(self.key, names - {""}))
+        return self._keys
 
     def key(self, op_name: str) -> OperationKey:
         """The key of an op_name."""

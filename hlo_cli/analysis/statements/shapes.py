@@ -74,7 +74,9 @@ def shape_changes_of(evidence: Evidence) -> ShapeChanges:
                 in_arguments.append(delta)
     found = [delta for _, delta in rows.values()]
     return ShapeChanges(
-        rows, Sizes(found, in_arguments, cache(lambda: _occurrences(evidence))), _types(found, in_arguments)
+        rows,
+        Sizes(found, in_arguments, cache(lambda: _occurrences(evidence))),
+        _types(found, in_arguments, max(len(found), len(evidence.diff.pairs))),
     )
 
 
@@ -94,10 +96,11 @@ def is_argument(each: Changed) -> bool:
     return all(i.opcode == opcodes.PARAMETER and i.computation.is_entry for i in (each.before, each.after))
 
 
-def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta]) -> tuple[TypePair, ...]:
+def _types(deltas: Sequence[ShapeDelta], arguments: Sequence[ShapeDelta], pairs: int) -> tuple[TypePair, ...]:
+    """The types that changed in several arguments, or else in much of the module."""
     counts = Counter(pair for each in deltas for pair in each.types)
     given = Counter(pair for each in arguments for pair in each.types)
-    least = max(_MIN_TYPES, _MIN_SHARE * len(deltas))
+    least = max(_MIN_TYPES, _MIN_SHARE * pairs)
     found = [pair for pair, number in counts.items() if number >= least or (given[pair] and number > 1)]
     return tuple(sorted(found, key=lambda pair: (-given[pair], -counts[pair], sorted(pair))))
 

@@ -127,6 +127,10 @@ class Sizes:
     def _explains(self, pair: SizePair) -> bool:
         return self.group_of(pair) is not None
 
+    def is_of_arguments(self, group: SizeGroup) -> bool:
+        """Whether an argument has a size of a group."""
+        return any(self._in_arguments[pair] for pair in (group.base, *group.also))
+
     def explain(self, delta: ShapeDelta) -> bool:
         """Whether every changed size of a shape has a cause."""
         return all(map(self._explains, delta.sizes))

@@ -209,7 +209,7 @@ class CompilationChange:
     """Instructions that a compiler made differently from the same operations.
 
     `kernels` are the kinds of kernels whose number changed; `program` says whether the program is the same, so that
-    it is another compiler or other flags.
+    it is another compiler or other flags; or that only one of the modules is compiled.
     """
 
     kernels: tuple[tuple[str, int, int], ...]
@@ -237,7 +237,7 @@ class HeaderChange:
     fold: Fold = Fold()
 
 
-Sameness = Literal["same", "nearly", "other"]
+Sameness = Literal["same", "nearly", "other", "stage"]
 MetadataKind = Literal["source", "names", "metadata"]
 ValueKind = Literal["constant", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
-from hlo_cli.analysis.statements.compilation import find_compilation
+from hlo_cli.analysis.statements.compilation import find_compilation, find_stage
 from hlo_cli.analysis.statements.entry import find_arguments, find_donation
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.layers import find_layers
@@ -28,6 +28,7 @@ from hlo_cli.analysis.statements.statement import (
     MetadataChange,
     ShardingChange,
     Statement,
+    Substitution,
     TripCountChange,
     TypeChange,
     ValueChange,
@@ -81,7 +82,10 @@ def statements_of(comparison: ModuleDiff) -> Statements:
     find_loops(evidence, old, new)
     find_arguments(evidence)
     find_donation(evidence)
-    find_operations(evidence, old, new, has_types=bool(types))
+    if old.is_compiled == new.is_compiled:
+        find_operations(evidence, old, new, has_types=bool(types))
+    else:
+        find_stage(evidence)
     for is_added in (True, False):
         spread(evidence, is_added=is_added, ranks=(0, _MAX_RANK))
     _claim_used(evidence)
@@ -165,7 +169,9 @@ def _importance(statement: Statement) -> tuple[int, int]:
         case ValueChange():
             order = 3 if statement.kind in ("constant", "opcode") else 4
         case CompilationChange():
-            order = 5 if statement.program == "other" else -1
+            order = 5 if statement.program == "other" else -2
+        case MetadataChange(change=Substitution()):
+            order = -1
         case MetadataChange() | HeaderChange():
             order = 6
         case ArgumentChange():

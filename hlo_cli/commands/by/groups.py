@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNITS: Final[dict[str, Unit]] = {"source": "source", "scope": "op_name", "argument": "op_name", "pass": "text"}
+_UNITS: Final[dict[str, Unit]] = {"source": "source", "scope": "op_name", "argument": "name", "pass": "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,24 @@ def group_by(members: Iterable[T], key_of: Callable[[T], Key]) -> tuple[Group[T]
     return tuple(Group(key, tuple(many), tuple(few), len(names)) for key, (many, few, names) in found.items())
 
 
-def key_columns(by: By, cost: str, groups: Sequence[Group[T]], *, has_inferred: bool) -> tuple[Column, ...]:
-    """The columns of the key: layers, the share of the bytes in column `cost` with an inferred key, and the key."""
+def key_columns(
+    by: By, cost: str, groups: Sequence[Group[T]], *, has_inferred: bool, inferred_from_width: int = 0
+) -> tuple[Column, ...]:
+    """The columns of the key: layers, the share of the bytes in column `cost` with an inferred key, and the key.
+
+    `inferred_from_width` is the narrowest screen that shows the share.
+    """
     has_layers = by in ("scope", "argument") and any(group.layers > 1 for group in groups)
     return (
-        Column("layers", "layers", "count", person=has_layers, rank=5),
+        Column("layers", "layers", "count", person=has_layers),
         Column("inferred_bytes", "inferred", "bytes", total="sum", person=False),
         Column(
-            "inferred_share", "inferred", "percent", total=Share("inferred_bytes", cost), person=has_inferred, rank=4
+            "inferred_share",
+            "inferred",
+            "percent",
+            total=Share("inferred_bytes", cost),
+            person=has_inferred,
+            from_width=inferred_from_width,
         ),
         Column(by, by, _UNITS[by]),
     )

@@ -34,7 +34,7 @@ def by_option(purpose: str, *, before: tuple[str, ...] = (), after: tuple[str, .
         type=click.Choice(groupings),
         metavar="GROUP",
         default=before[0] if before else None,
-        help=f"{purpose} by {joined_by_or(groupings)}.",
+        help=f"{purpose}: {joined_by_or(groupings)}.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.target import Target
@@ -11,6 +11,8 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.numbers import format_bytes, format_ratio, format_scaled
 
+_RESULTS: Final = " results"
+_CLOSE: Final = 0.91
 _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
 
 
@@ -37,14 +39,29 @@ class Number:
         >>> print(Number("kernels", "kernels", "count", 9, 9))
         kernels 9
         """
+        growth = "" if self.kind == "collectives" else self._growth
+        return f"{self.name} {self.amounts}{growth}"
+
+    @property
+    def amounts(self) -> str:
+        """Both values, or one if they are equal."""
         one, two = self._text(self.before), self._text(self.after)
         if not self.is_changed:
-            return f"{self.name} {one}"
+            return one
+        if one == two:
+            return one
         number, _, unit = one.rpartition(" ")
-        if unit and two.endswith(f" {unit}"):
-            one = number
-        ratio = f" ({format_ratio(self.after / self.before)})" if self.before and self.after else ""
-        return f"{self.name} {one} → {two}{ratio}"
+        return f"{number if unit and two.endswith(f' {unit}') else one} → {two}"
+
+    @property
+    def _growth(self) -> str:
+        """The factor, or the share if the factor is close to 1."""
+        if not (self.before and self.after) or not self.is_changed:
+            return ""
+        factor = self.after / self.before
+        if _CLOSE < factor < 1 / _CLOSE:
+            return f" ({'+' if factor > 1 else '-'}{format_scaled(abs(factor - 1) * 100, decimals=1)}%)"
+        return f" ({format_ratio(factor)})"
 
     def _text(self, value: int) -> str:
         if self.unit == "bytes":
@@ -53,6 +70,13 @@ class Number:
             if self.unit == "work" and value >= scale:
                 return format_scaled(value, scale, 1) + letter
         return f"{value:,}"
+
+
+def worth_showing(numbers: Sequence[Number]) -> tuple[Number, ...]:
+    """The numbers without peaks of memory spaces that are a thousandth of the largest peak, or less."""
+    peaks = [max(each.before, each.after) for each in numbers if each.kind == "memory"]
+    least = max(peaks, default=0) // 1000
+    return tuple(each for each in numbers if each.kind != "memory" or max(each.before, each.after) > least)
 
 
 def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | None) -> Iterator[Number]:
@@ -79,7 +103,7 @@ def collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Numb
         counts = (one.count if one else 0, two.count if two else 0)
         sizes = (one.bytes if one else 0, two.bytes if two else 0)
         yield Number(kind, "collectives", "count", *counts)
-        yield Number(f"{kind} results", "collectives", "bytes", *sizes)
+        yield Number(f"{kind}{_RESULTS}", "collectives", "bytes", *sizes)
 
 
 def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
@@ -88,8 +112,20 @@ def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
     >>> list(in_words((Number("kernels", "kernels", "count", 9, 8), Number("padding", "padding", "bytes", 0, 0))))
     ['Kernels 9 → 8 (× 0.9)', 'Unchanged: padding 0 B']
     """
-    if changed := [str(each) for each in numbers if each.is_changed]:
+    if changed := _texts([each for each in numbers if each.is_changed]):
         text = ", ".join(changed)
         yield text[:1].upper() + text[1:]
-    if same := [str(each) for each in numbers if not each.is_changed]:
+    if same := _texts([each for each in numbers if not each.is_changed]):
         yield f"Unchanged: {', '.join(same)}"
+
+
+def _texts(numbers: Sequence[Number]) -> list[str]:
+    """The numbers in words; the number of collectives of a kind and their bytes are one."""
+    texts: dict[str, str] = {}
+    for each in numbers:
+        kind = each.name.removesuffix(_RESULTS)
+        if kind != each.name and kind in texts:
+            texts[kind] += f" ({each.amounts})"
+        else:
+            texts[each.name] = str(each)
+    return list(texts.values())

@@ -18,7 +18,7 @@ from hlo_cli.commands.diff.golden import (
     parts_of_failures,
     without_form,
 )
-from hlo_cli.commands.diff.numbers import in_words, numbers_between
+from hlo_cli.commands.diff.numbers import in_words, numbers_between, worth_showing
 from hlo_cli.commands.diff.summary import collective_table, record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.commands.diff.told import headline, passage_of, records_of, statement_table, with_statements
@@ -62,7 +62,7 @@ def report_of_diff(
         comparison = without_form(comparison)
     differs = view.differs(comparison)
     fails = False
-    parts: tuple[Part, ...] = (change_table(comparison, view),)
+    parts: tuple[Part, ...] = () if differs else (change_table(comparison, view),)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else _nothing(comparison, view)
     if differs and view.name in ("statements", "rows"):
@@ -89,7 +89,7 @@ def report_of_diff(
             **metrics,
         },
         parts=parts,
-        next=_next(arguments, view) if differs else (),
+        next=_next(arguments, view, has_statements=bool(metrics.get("statements"))) if differs else (),
         notes=tuple(_notes(before.module, after.module, view)),
         input=facts,
     )
@@ -117,9 +117,9 @@ def _in_full(
     statements = statement_table(told, changes)
     if view.name == "rows":
         return (*tables, changes, replace(statements, main=False)), metrics
-    lines = Passage("numbers", tuple(in_words(tuple(numbers_between(old, new, target)))))
+    lines = Passage("numbers", tuple(in_words(worth_showing(tuple(numbers_between(old, new, target))))))
     moved = len(comparison.moved) if view.with_schedule else 0
-    passage = passage_of(told, moved, with_first=bool(view.conditions))
+    passage = passage_of(told, moved, lines, with_first=bool(view.conditions))
     is_open = 2 * told.rest.rows > len(changes.rows) or not told.told
     quiet = (replace(table, person=False) for table in tables)
     return (*((passage,) if passage else ()), statements, lines, *quiet, replace(changes, person=is_open)), metrics
@@ -194,9 +194,9 @@ def _kind_table(comparison: ModuleDiff) -> Table:
     return Table("change_kinds", columns, rows, noun="kinds", main=False, person=False)
 
 
-def _next(arguments: Sequence[str], view: View) -> tuple[str, ...]:
+def _next(arguments: Sequence[str], view: View, *, has_statements: bool) -> tuple[str, ...]:
     if "-" in arguments or not arguments:
         return ()
     given = " ".join(arguments)
-    other = "--rows" if view.name == "statements" else "--text" if view.name != "text" else "--stat"
+    other = "--rows" if view.name == "statements" and has_statements else "--text" if view.name != "text" else "--stat"
     return (f"hlo diff {given} {other}",) if len(arguments) == 2 else ()

@@ -168,7 +168,7 @@ def shorten_labels(labels: Sequence[str]) -> str:
     """A few names for many labels: the parts that they share, with how many share each.
 
     >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
-    "m[…] ×2 and v[…] ×2"
+    'm[…] ×2 and v[…] ×2'
     >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
     "layers[*]['b'] ×2"
     """
@@ -205,7 +205,9 @@ def _collectives(statement: CollectiveChange) -> str:
 
 
 def _some_collectives(found: Iterable[Collectives]) -> str:
-    return " + ".join(f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in found)
+    texts = [f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in found]
+    more = f" + {format_count(len(texts) - _MAX_LISTED, 'other kinds')}" if len(texts) > _MAX_LISTED else ""
+    return " + ".join(texts[:_MAX_LISTED]) + more
 
 
 def _sharding(statement: ShardingChange) -> str:
@@ -222,6 +224,8 @@ def _sharding(statement: ShardingChange) -> str:
 def _operations(statement: OperationChange) -> str:
     place = f"{statement.scope}: " if statement.scope else ""
     removed, added = statement.fold.removed, statement.fold.added
+    if removed and added and tally(removed) == tally(added):
+        return f"{place}{_some(added)} rearranged"
     if removed and added:
         return f"{place}{_some(removed)} became {_some(added)}"
     if removed or added:
@@ -244,7 +248,8 @@ def _values(statement: ValueChange) -> str:
     place = f"in {format_count(statement.instructions, 'instructions')}"
     if statement.kind == "backend_config":
         keys = statement.subject.split(", ")
-        return f"backend_config changed {place} ({_list(keys)})"
+        named = f" ({_list(keys)})" if keys != ["backend_config"] else ""
+        return f"backend_config changed {place}{named}"
     subject = {"opcode": "", "attribute": statement.subject}.get(statement.kind, statement.kind.replace("_", " "))
     if len(statement.changes) == 1:
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
@@ -262,6 +267,8 @@ def _short(change: Substitution) -> str:
 def _compilation(statement: CompilationChange) -> str:
     kernels = _list([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
     rows = format_count(statement.instructions, "instructions")
+    if statement.program == "stage":
+        return f"compiled: {kernels or rows}"
     if statement.program != "other":
         words = "same program" if statement.program == "same" else "nearly the same program"
         return f"{words}, other XLA version or flags: {kernels or f'{rows} in other fusions'}"

@@ -15,10 +15,13 @@ from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
-from hlo_cli.report.text import Passage
+from hlo_cli.report.text import Passage, line_of, plain_text
 
 _PROSE: Final = 80
-_MAX_LINES: Final = 4
+_SCREEN: Final = 12
+_FRAME: Final = 3
+"""Lines between the parts, and the next command."""
+_MIN_LINES: Final = 2
 _BEGIN_WITH_CODE: Final = frozenset(("type", "collectives", "operations", "attribute", "opcode", "backend_config"))
 """Kinds whose sentences begin with a name that is written as it is."""
 _COLUMNS: Final = (
@@ -41,19 +44,23 @@ def headline(told: Statements) -> str:
     if not told.told:
         return ""
     text = sentence_of(told.told[0])
-    return text if kind_of(told.told[0]) in _BEGIN_WITH_CODE else text[:1].upper() + text[1:]
+    is_code = kind_of(told.told[0]) in _BEGIN_WITH_CODE or text.startswith("op_name")
+    return text if is_code else text[:1].upper() + text[1:]
 
 
-def passage_of(told: Statements, moved: int, *, with_first: bool = False) -> Passage | None:
-    """The further statements, one a line, as many as fit, and the number of rows that none explains.
+def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bool = False) -> Passage | None:
+    """The further statements, one a line, and the number of rows that none explains.
+
+    There are as many as a screen of a dozen lines has room for, with the answer and the `numbers`.
 
     With `with_first`, all statements, as the answer says something else.
     """
     lines: list[str] = []
     further = told.told if with_first else told.told[1:]
     texts = [sentence_of(each) for each in further]
-    rest = _rest(told.rest.rows, moved, is_after=bool(told.told))
-    room = _MAX_LINES - bool(rest)
+    rest = _rest(told.rest.rows, moved)
+    others = sum(len(wrap(plain_text(line_of(text)), _PROSE)) for text in (headline(told), *numbers.paragraphs))
+    room = max(_SCREEN - _FRAME - others, _MIN_LINES) - bool(rest)
     for at, text in enumerate(texts):
         needed = len(wrap(text, _PROSE))
         is_last = at == len(texts) - 1
@@ -63,12 +70,12 @@ def passage_of(told: Statements, moved: int, *, with_first: bool = False) -> Pas
             break
         room -= needed
         lines.append(text)
-    lines += [rest] if rest else []
+    lines += [rest] if rest and told.told else []
     return Passage("statements_text", tuple(lines)) if lines else None
 
 
-def _rest(rows: int, moved: int, *, is_after: bool) -> str:
-    parts = [format_count(rows, "other rows" if is_after else "rows")] if rows else []
+def _rest(rows: int, moved: int) -> str:
+    parts = [format_count(rows, "other rows")] if rows else []
     parts += [f"{moved:,} moved"] if moved else []
     return "; ".join(parts)
 
@@ -141,7 +148,8 @@ def with_statements(told: Statements, changes: Table) -> Table:
     """The table of changes with a column for the number of the statement that explains each."""
     numbers = numbers_of_rows(told)
     rows = tuple((numbers.get(key), *row) for key, row in zip(_keys(changes), changes.rows, strict=True))
-    return replace(changes, columns=(_NUMBER, *changes.columns), rows=rows)
+    number = replace(_NUMBER, person=bool(told.told))
+    return replace(changes, columns=(number, *changes.columns), rows=rows)
 
 
 def left_over(told: Statements, changes: Table) -> Table:

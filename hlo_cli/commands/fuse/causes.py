@@ -71,7 +71,7 @@ def report_of_causes(
         "fuse",
         _answer(table, by, timing) if chosen else "No kernels",
         numbers={
-            "kernels": sum(work.kernel is not None and not work.kernel.is_transfer for work in chosen),
+            "kernels": sum(map(_is_kernel, chosen)),
             "flops": sum(work.flops for work in chosen),
             "bytes": sum(work.bytes for work in chosen),
             "saved_bytes": sum(work.saved_bytes for work in chosen),
@@ -124,14 +124,20 @@ def _table(groups: Sequence[Group[_Work]], keys: Keys, timing: TimingColumns | N
         *(times if timing is not None else ()),
         Column("total_bytes", "accessed", "bytes", total="sum"),
         Column("bytes", "accessed", "bytes", total="sum", person=False),
-        Column("total_flops", "flops", "count", total="sum"),
+        Column("total_flops", "flops", "count", total="sum", from_width=0 if timing is None else 120),
         Column("flops", "flops", "count", total="sum", person=False),
         Column("total_saved_bytes", "saved", "bytes", role="saving", total="sum"),
         Column("saved_bytes", "saved", "bytes", role="saving", total="sum", person=False),
         Column("kernels", "kernels", "count", total="sum"),
         Column("transfers", "transfers", "count", total="sum", person=has_transfers, from_width=120),
         Column("launches", "launches", "count", total="sum", person=repeats, from_width=120),
-        *key_columns(keys.by, "total_bytes", groups, has_inferred=any(group.inferred for group in groups)),
+        *key_columns(
+            keys.by,
+            "total_bytes",
+            groups,
+            has_inferred=any(group.inferred for group in groups),
+            inferred_from_width=120,
+        ),
         Column("largest", "largest", "name", role="name", rank=7),
     )
     rows = sorted((_row(group, timing) for group in groups), key=lambda row: _rank(row, timing))
@@ -146,7 +152,7 @@ def _row(group: Group[_Work], timing: TimingColumns | None) -> Row:
     accessed = sum(work.bytes * work.times for work in works)
     kernels = [work.kernel for work in works if work.kernel is not None]
     launched = [kernel for kernel in kernels if not kernel.is_transfer]
-    largest = max(works, key=lambda work: (work.bytes * work.times, work.instruction.name))
+    largest = max(works, key=lambda work: (_is_kernel(work), work.bytes * work.times, work.instruction.name))
     times = (sum(seconds) if seconds else None, sum(map(_has_unknown_time, works)))
     return (
         *(times if timing is not None else ()),
@@ -158,14 +164,18 @@ def _row(group: Group[_Work], timing: TimingColumns | None) -> Row:
         sum(work.saved_bytes for work in works),
         len(launched),
         len(kernels) - len(launched),
-        sum(work.times for work in works if work.kernel is not None and not work.kernel.is_transfer),
+        sum(work.times for work in works if _is_kernel(work)),
         *key_cells(group, accessed, sum(work.bytes * work.times for work in group.inferred)),
         largest.instruction.name,
     )
 
 
 def _has_unknown_time(work: _Work) -> bool:
-    return work.seconds is None and work.kernel is not None and not work.kernel.is_transfer
+    return work.seconds is None and _is_kernel(work)
+
+
+def _is_kernel(work: _Work) -> bool:
+    return work.kernel is not None and not work.kernel.is_transfer
 
 
 def _rank(row: Row, timing: TimingColumns | None) -> tuple[float, float, float, str]:

@@ -81,7 +81,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     is_common=True,
     help="List matrix multiplications and convolutions with their sizes and types.",
 )
-@by_option("Sum up the cost of kernels")
+@by_option("Show the cost of kernels by cause")
 @flag("--custom-calls", group="Reports", is_common=True, help="List custom calls, or decode the custom call NAME.")
 @flag(
     "--why-not",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.layout.padding import Footprint, KnownOrders, footprints
@@ -14,6 +14,9 @@ from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.keys import Keys
+
+MIN_PADDING: Final = 0.005
+"""The smallest share of padding in all bytes of which the answer names a cause."""
 
 
 def footprints_by_cause(values: Sequence[Value], orders: KnownOrders, keys: Keys) -> tuple[Footprint, ...]:
@@ -61,9 +64,10 @@ def causes_table(found: Sequence[Footprint], keys: Keys) -> Table:
 
 
 def describe_causes(found: Sequence[Footprint], keys: Keys) -> str:
-    """Which key has most of the padding; empty if there is no padding."""
+    """Which key has most of the padding; empty if there is almost no padding."""
     costs = [(each.key, each.padding_bytes) for each in found]
-    if not any(padding for _, padding in costs):
+    padding = sum(cost for _, cost in costs)
+    if not padding or padding < MIN_PADDING * sum(each.padded_bytes for each in found):
         return ""
     return describe_costs(costs, keys.by, noun="values", verb=("add", "adds"), amount=BYTES, place="of padding")
 

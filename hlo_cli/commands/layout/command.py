@@ -42,7 +42,11 @@ EXAMPLES = (
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Group the values of a dump", before=("shape",), after=("instruction", "computation", "opcode", "op_name"))
+@by_option(
+    "Group by",
+    before=("shape",),
+    after=("op_name", "instruction", "computation", "opcode"),
+)
 @flag("--draw", group="Reports", is_common=True, help="Draw the array with its memory positions, tiles, and padding.")
 @option(
     "--for",

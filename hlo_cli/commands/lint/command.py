@@ -40,6 +40,7 @@ EXAMPLES = (
     "hlo lint dump/ --write-baseline known.json",
     "hlo lint dump/ --baseline known.json --format github",
     "hlo lint dump/ --expect expect.toml",
+    "hlo lint dump/ --expect expect.toml --golden old-dump/",
     "hlo lint dump/ -o findings.sarif",
 )
 DETAILS = """\
@@ -185,7 +186,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         options,
         baseline=options.baseline or config.baseline,
         expect=options.expect or _only(config.expect),
-        golden=options.golden or config.golden,
     )
     if options.golden is not None and not options.expect:
         raise requirement_error("--golden", "--expect FILE")
@@ -193,12 +193,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if selected and not options.expect and all(code.startswith("HLO9") for code in selected):
         selected_rules(config.settings)  # an unknown rule is reported first
         raise requirement_error(f"--select {','.join(selected)}", "--expect FILE")
-    code = _lint(inputs, reading, config.settings, output, options)
+    code = _lint(inputs, reading, config.settings, output, options, config.golden)
     return 0 if options.exit_zero and code == 1 else code
 
 
 def _lint(
-    inputs: Sequence[str], reading: InputOptions, settings: LintSettings, output: OutputOptions, options: LintOptions
+    inputs: Sequence[str],
+    reading: InputOptions,
+    settings: LintSettings,
+    output: OutputOptions,
+    options: LintOptions,
+    default_golden: str | None = None,
 ) -> int:
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
@@ -209,15 +214,11 @@ def _lint(
 
     path = options.write_baseline
     known = read_baseline(options.baseline) if options.baseline is not None and path is None else None
-    expectations: tuple[Expectation, ...] = ()
-    golden: GoldenModules | None = None
-    if options.expect and path is None:
-        from hlo_cli.commands.lint.assertions import expectations_in, with_expectations
-        from hlo_cli.commands.lint.golden import golden_modules
+    expectations, golden = _assertions(options, reading, default_golden)
+    if expectations:
+        from hlo_cli.commands.lint.assertions import with_expectations
 
-        expectations = expectations_in(options.expect)
-        settings = with_expectations(settings) if expectations else settings
-        golden = golden_modules(options.golden, expectations, reading)
+        settings = with_expectations(settings)
     chip = chosen_throughput(settings.chip if options.chip_file is None else options.chip, options.chip_file)
     result = lint_inputs(
         every_module(inputs, reading),
@@ -254,6 +255,19 @@ def _lint(
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))
     code = write_report(statistics_of(report) if options.statistics else report, output, errors)
     return code or int(fails)
+
+
+def _assertions(
+    options: LintOptions, reading: InputOptions, default_golden: str | None
+) -> tuple[tuple[Expectation, ...], GoldenModules | None]:
+    """The assertions to check, and the modules that they refer to as golden."""
+    if not options.expect or options.write_baseline is not None:
+        return (), None
+    from hlo_cli.commands.lint.assertions import expectations_in
+    from hlo_cli.commands.lint.golden import golden_modules
+
+    expectations = expectations_in(options.expect)
+    return expectations, golden_modules(options.golden, expectations, reading, default=default_golden)
 
 
 def _only(path: str | None) -> tuple[str, ...]:

@@ -42,10 +42,15 @@ class GoldenModules:
 
 
 def golden_modules(
-    path: str | None, expectations: Sequence[Expectation], reading: InputOptions
+    path: str | None, expectations: Sequence[Expectation], reading: InputOptions, *, default: str | None = None
 ) -> GoldenModules | None:
-    """Measures the golden dump; HloError if it cannot be read, or if it is missing or not needed."""
+    """Measures the golden dump; HloError if it cannot be read, or if it is missing or not needed.
+
+    `default` is the dump that settings name, which need not be used.
+    """
     using = [each for each in expectations if each.uses_golden]
+    if path is None and using:
+        path = default
     if path is None:
         if using:
             raise _missing(using[0])

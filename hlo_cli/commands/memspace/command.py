@@ -48,7 +48,7 @@ includes the compiler's own buffer assignment, its numbers are used. XLA release
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Group live values", before=("value",), after=("op_name", "kind", "shape", "opcode"))
+@by_option("Group by", before=("value",), after=("op_name", "kind", "shape", "opcode"))
 @option(
     "--at",
     group="Reports",

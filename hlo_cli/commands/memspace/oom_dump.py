@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.out_of_memory.advice import Advice, Reorder
+from hlo_cli.analysis.out_of_memory.advice import Advice, Donate, Reorder
 from hlo_cli.analysis.out_of_memory.comparison import DumpComparison, MatchedAllocation, compare, differing
 from hlo_cli.analysis.out_of_memory.dump_message import completed
 from hlo_cli.analysis.out_of_memory.range_shapes import with_range_shapes
@@ -86,10 +86,10 @@ def report_of_message_and_dump(
 
 
 def _advice(message: OutOfMemory, memory: MemoryAnalysis, warnings: Sequence[OutOfMemory]) -> tuple[Advice, ...]:
-    """The advice of the message but for dimension orders, which the dump decides better."""
+    """The advice of the message but for dimension orders and donation, which the dump decides better."""
     window = window_of_culprit(message)
     found = advice_of(message, window, warnings=warnings, generation=memory.generation, has_dump=True)
-    return tuple(each for each in found if not isinstance(each, Reorder))
+    return tuple(each for each in found if not isinstance(each, Reorder | Donate))
 
 
 def _supporting(part: Part) -> Part:

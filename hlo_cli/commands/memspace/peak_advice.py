@@ -78,11 +78,12 @@ def _in_words(memory: MemoryAnalysis, suggestion: Suggestion) -> Text:
     at = step_label(memory, suggestion.peak)
     before, after = format_bytes(suggestion.before_bytes), format_bytes(suggestion.peak_bytes)
     edit = _edit(suggestion.change)
+    what = "allocated memory" if suggestion.is_allocated else "peak"
     return (
         *line_of(change_in_words(suggestion.change, memory.module)),
         f" with {edit}" if edit else "",
-        f": peak drops from {before} to {after}",
-        f" at {at}" if at is not None else "",
+        f": {what} drops from {before} to {after}",
+        f" at {at}" if at is not None and not suggestion.is_allocated else "",
     )
 
 
@@ -99,7 +100,9 @@ def _subjects(change: Change, module: Module) -> list[str]:
 
 def _array_name(change: EntryLayout) -> str:
     array = change.array
-    return generalize(array.label) if isinstance(array, Argument) else f"result {index_text(array.index)}"
+    if isinstance(array, Argument):
+        return generalize(array.label)
+    return f"result {index_text(array.index)}" if array.index else "the result"
 
 
 def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:

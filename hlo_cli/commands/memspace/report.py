@@ -24,6 +24,7 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -159,7 +160,8 @@ def _parts(
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
     parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
     if step is None and len(spaces) == 1:
-        parts += advice_parts(memory, spaces[0])
+        main = memory.space(MemorySpace.MAIN) if options.space is None else None
+        parts += advice_parts(memory, main or spaces[0])
     return tuple(parts) if memory.spaces else (table,)
 
 

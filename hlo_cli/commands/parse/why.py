@@ -109,7 +109,9 @@ def _answer(value: str, instruction: Instruction, origin: Origin, moves: Sequenc
     is_for = origin.relation == "used by" or instruction is origin.argument
     scope = f" in {origin.scope}" if origin.scope else ""
     words = f"{', ' if what else ''}{'for' if is_for else 'from'} {place}{scope}" if place else ""
-    return f"{value} is {what}{inferred if what else ''}{words}{'' if what else inferred}"
+    if instruction is origin.argument or not what:  # which argument it is, is not inferred, but the line is
+        return f"{value} is {what}{words}{inferred}"
+    return f"{value} is {what}{inferred}{words}"
 
 
 def _what(instruction: Instruction, origin: Origin, moves: Sequence[Step]) -> str:

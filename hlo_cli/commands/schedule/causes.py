@@ -108,12 +108,22 @@ def _table(groups: Sequence[Group[_Transfer]], keys: Keys, selected: Transfers) 
     columns = (
         *(times if has_times else ()),
         Column("exposed_bytes", "exposed", "bytes", total="sum", role="waste", from_width=120 if has_times else 0),
-        Column("synchronous_bytes", "sync", "bytes", total="sum", role="waste", person=has_synchronous),
+        Column(
+            "synchronous_bytes",
+            "sync",
+            "bytes",
+            total="sum",
+            role="waste",
+            person=has_synchronous,
+            from_width=120 if has_times else 0,
+        ),
         Column("bytes", "bytes", "bytes", total="sum"),
         Column("pairs", "async", "count", total="sum", person=bool(selected.intervals)),
         Column("exposed", "exposed", "count", total="sum", person=bool(selected.intervals), from_width=120),
         Column("synchronous", "sync", "count", total="sum", person=has_synchronous),
-        *key_columns(keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups)),
+        *key_columns(
+            keys.by, "bytes", groups, has_inferred=any(group.inferred for group in groups), inferred_from_width=120
+        ),
         Column("largest", "largest", "name", role="name", rank=7),
     )
     rows = sorted(

@@ -71,7 +71,7 @@ only older versions reject.
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
-@by_option("Sum up transfers")
+@by_option("Show transfers by cause")
 @flag(
     "--sequence",
     group="Reports",

@@ -31,10 +31,10 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
     """The module fails an assertion from the --expect file.
 
     Why: Assertions check your own limits on memory, collectives, copies, or fusions in every build. They count what a
-    module does, not how a version of XLA writes it.
+    module does, not how a version of XLA writes it. With --golden, limits can be those of another dump.
 
     Example:
-        expect = ["none(opcode == copy and bytes > 1MiB and loop)"]
+        expect = ["none(opcode == copy and bytes > 1MiB and loop)", "peak.hbm <= golden * 1.02"]
 
     Fix: Revert the change in the program, or update the assertion (see `hlo help expect`).
 
@@ -53,9 +53,9 @@ def failed_assertion(context: LintContext) -> Iterator[Finding]:
 def misleading_assertion(context: LintContext) -> Iterator[Finding]:
     """An assertion from the --expect file cannot fail on this module, or names an opcode that has another form in it.
 
-    Why: A check that cannot fail protects from nothing. The TPU compiler turns dots into convolutions, and on GPU and
-    CPU, custom calls to libraries replace matmuls, sorts, and other operations; fusions exist only after optimization,
-    and padding only on TPU. A number of bytes is never negative, so `bytes >= 0` selects nothing.
+    Why: An assertion that cannot fail finds no regression. The TPU compiler turns dots into convolutions, and on GPU
+    and CPU, custom calls to libraries replace matmuls, sorts, and other operations. Fusions exist only after
+    optimization, and padding only on TPU. A number of bytes is never negative: `bytes >= 0` matches every operation.
 
     Example:
         expect = ["none(opcode == dot and dtype == f32)", "sum(bytes) >= 0"]
@@ -87,7 +87,8 @@ def _found(verdict: AssertionResult, module: Module) -> str:
 def _value_found(verdict: AssertionResult, module: Module, limit: str) -> str:
     if verdict.found is None:
         return f"found no result ({verdict.remark})" if verdict.remark else "found no matching operations"
-    head = f"found {format_amount(verdict.found, verdict.kind) if verdict.found else 'none'}{limit}"
+    is_some = verdict.found or verdict.kind == "share"
+    head = f"found {format_amount(verdict.found, verdict.kind) if is_some else 'none'}{limit}"
     if not verdict.parts:
         return f"{head} ({verdict.remark})" if verdict.remark else head
     named = [_named(verdict, part, module) for part in verdict.parts[:_NAMED]]

@@ -83,7 +83,7 @@ def spilled_value(context: LintContext) -> Iterator[Finding]:
         a = f32[512,1024]{1,0:T(8,128)} copy(x)
         b = f32[512,1024]{1,0:T(8,128)S(1)} copy(a)
 
-    Fix: Reduce the memory that is live at the same time (start with padding), or move the uses closer together.
+    Fix: Move the uses closer together: in JAX, compute the value where it is used, instead of keeping it meanwhile.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
@@ -117,7 +117,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
         a = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
         b = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
 
-    Fix: Move the uses closer together, or reduce the memory that is live in between.
+    Fix: Move the uses closer together in the program.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
@@ -150,7 +150,8 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
     Example:
         w = f32[256,256]{1,0:T(8,128)} get-tuple-element(carried), index=1
 
-    Fix: Free fast memory inside the loop. xla_tpu_scoped_vmem_limit_kib limits the fast memory per kernel.
+    Fix: Lower xla_tpu_scoped_vmem_limit_kib if it is set: kernels reserve that much fast memory, which then cannot hold
+    the array.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --space 1`
     """

@@ -38,8 +38,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         p = (f32[65536]) tuple(z)
         d = f32[65536] all-reduce-done(s)
 
-    Fix: Check that no option turns off what overlaps transfers: xla_tpu_enable_latency_hiding_scheduler=false on TPU,
-    xla_gpu_disable_async_collectives on GPU. `hlo schedule DUMP --reorder latency` shows what another order gains.
+    Fix: Look at `hlo schedule DUMP --reorder latency`, which shows what another order of the program would gain.
 
     Reference: https://openxla.org/xla/async_ops; `hlo schedule DUMP`
     """

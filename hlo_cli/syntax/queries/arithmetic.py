@@ -52,6 +52,7 @@ def elements() -> Elements:
 def chain(first: pp.ParserElement, following: pp.ParserElement) -> pp.ParserElement:
     """Element for operands joined by operators, the first of which can be of another form.
 
+    >>> from hlo_cli.ir.where import Number
     >>> number = regex("[0-9]", lambda match, span: Number(int(match[0]), "", match[0], span), "a number")
     >>> chain(number, number).parse_string("1 + 2 * 3")[0].right.operator
     '*'
