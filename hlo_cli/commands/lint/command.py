@@ -136,7 +136,6 @@ or unreadable input.
 @option(
     "--golden",
     group="Baselines and assertions",
-    is_common=True,
     metavar="DUMP",
     shell_complete=completion.files,
     help="Compare with DUMP where an assertion refers to golden.",
@@ -150,7 +149,7 @@ or unreadable input.
     is_common=True,
     type=click.Choice(("source", "scope", "argument", "rule")),
     metavar="GROUP",
-    help="Sum up the findings by source, scope, argument, or rule.",
+    help="Group findings by source, scope, argument, or rule.",
 )
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
