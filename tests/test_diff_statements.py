@@ -229,7 +229,7 @@ def test_another_compiler() -> None:
     """The operations are the same, and only what a compiler made of them differs."""
     before, after = compiled_by("call", 12, "to_apply"), compiled_by("fusion", 3, "kind=kLoop, calls")
     [sentence, *_] = told(before, after)
-    assert sentence.startswith("same program, other XLA version or flags: tanh 12 → 0, fusion 0 → 3")
+    assert sentence.startswith("same program, compiled differently: tanh 12 → 0, fusion 0 → 3")
 
 
 @pytest.mark.parametrize("path", dumps()[::3], ids=name_of)
