@@ -13,6 +13,8 @@ import pytest
 
 from dumps import FIXTURES
 from hlo_cli import parse_module
+from hlo_cli.analysis.cost.executions import executions_of
+from hlo_cli.analysis.fusion.kernels import times_run_of
 from hlo_cli.analysis.origin.carried import Carried
 from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, By, keys_of
 from hlo_cli.cli import main
@@ -394,3 +396,25 @@ def test_passes_require_their_dumps(command: str, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err
     assert "error: --by pass requires per-pass dumps in the directory of the dump" in error
     assert "--xla_dump_hlo_pass_re=.*" in error
+
+
+def test_loops_nested_without_end_count_once() -> None:
+    """Products of trip counts that no machine runs are unknown, instead of numbers too large to print."""
+    pair = "(s32[], f32[8])"
+    loops = "".join(
+        f"""c{n} {{ p = {pair} parameter(0)  i = s32[] get-tuple-element(p), index=0  k = s32[] constant(1000000)
+          ROOT l = pred[] compare(i, k), direction=LT }}
+        b{n} {{ p = {pair} parameter(0)  i = s32[] get-tuple-element(p), index=0  o = s32[] constant(1)
+          x = f32[8] get-tuple-element(p), index=1  z = s32[] constant(0)  q = {pair} tuple(z, x)
+          {f"w = {pair} while(q), condition=c{n - 1}, body=b{n - 1}" if n else f"w = {pair} copy(q)"}
+          y = f32[8] get-tuple-element(w), index=1  s = s32[] add(i, o)  ROOT t = {pair} tuple(s, y) }}
+        """
+        for n in range(5)
+    )
+    main = f"z = s32[] constant(0)  a = f32[8] parameter(0)  q = {pair} tuple(z, a)"
+    main = f"ENTRY e {{ {main}  ROOT w = {pair} while(q), condition=c4, body=b4 }}"
+    module = parse_module(f"HloModule m, is_scheduled=true  {loops} {main}")
+    bodies = [module.computation(f"b{n}") for n in range(4, -1, -1)]
+    assert [times_run_of(module)[body] for body in bodies] == [10**6, 10**12, 10**18, None, None]
+    known = [executions_of(module)[body] for body in bodies]
+    assert known == [(10**6, True), (10**12, True), (10**18, True), (1, False), (10**6, False)]

@@ -146,6 +146,18 @@ def test_a_loop_carries_an_argument_that_it_keeps() -> None:
     assert origin(text, "l", (1,)).source == "model.py:92"
 
 
+def test_an_argument_is_unknown_where_several_callers_pass_one() -> None:
+    shared = "f { q = f32[8,8] parameter(0)  ROOT c = f32[8,8] copy(q) }"
+    other = "v = f32[8,8] parameter(1)"
+    once = "ROOT x = f32[8,8] call(w), to_apply=f"
+    assert origin(entry(other, once, before=shared), "c").argument_name == "params['layers'][3]['w']"
+    twice = entry(other, "x = f32[8,8] call(w), to_apply=f", "ROOT y = f32[8,8] call(v), to_apply=f", before=shared)
+    assert [origin(twice, name).argument for name in ("c", "x", "y")] == [None, None, None]
+    module = parse_module(twice)
+    assert module.entry.root is not None
+    assert [step.relation for step in origins_of(module).moves_of(module.entry.root)] == ["result of", "copy of"]
+
+
 def test_a_reducer_is_part_of_what_applies_it() -> None:
     zero = "z = f32[] constant(0)"
     text = entry(zero, f"ROOT r = f32[8] reduce(w, z), dimensions={{1}}, to_apply=a, {USE}", before=ADD)

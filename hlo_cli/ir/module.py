@@ -133,6 +133,19 @@ class Module:
         donors = self.header_items("buffer_donor", BufferDonor)
         return tuple([each for each in donors if self._is_argument(each.parameter_number, each.parameter_index)])
 
+    @cached_property
+    def donated_parameters(self) -> frozenset[Instruction]:
+        """The parameters of the entry of which any element is donated: results may overwrite it.
+
+        >>> from hlo_cli import parse_module
+        >>> text = "ENTRY e { p = f32[] parameter(0)  q = f32[] parameter(1) }"
+        >>> parse_module("HloModule m, buffer_donor={ (1, {}), (7, {}) }  " + text).donated_parameters
+        frozenset({<parameter q>})
+        """
+        numbers = [alias.parameter_number for alias in self.input_output_alias]
+        numbers += [donor.parameter_number for donor in self.buffer_donor]
+        return frozenset([self.entry.parameters[number] for number in numbers])
+
     def _is_argument(self, number: int, index: ShapeIndex) -> bool:
         parameters = self.entry.parameters
         return 0 <= number < len(parameters) and subshape(parameters[number].shape, index) is not None

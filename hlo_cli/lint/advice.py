@@ -59,11 +59,9 @@ def argument_of(value: Instruction) -> Instruction | None:
 
 def is_donated(context: LintContext, argument: Instruction) -> bool:
     """Whether a result may overwrite an argument; for a result, whether any argument is donated."""
-    number, module = argument.parameter_number, context.module
-    if number is None:  # a result
-        return bool(module.input_output_alias)
-    aliased = any(alias.parameter_number == number for alias in module.input_output_alias)
-    return aliased or any(donor.parameter_number == number for donor in module.buffer_donor)
+    if argument.opcode != opcodes.PARAMETER:  # a result
+        return bool(context.module.input_output_alias)
+    return argument in context.module.donated_parameters
 
 
 def is_only_reader(context: LintContext, reader: Instruction, argument: Instruction) -> bool:

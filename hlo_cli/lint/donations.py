@@ -151,10 +151,8 @@ def has_kept_argument(module: Module, min_bytes: int) -> bool:
     >>> has_kept_argument(module, 32), has_kept_argument(module, 33)
     (True, False)
     """
-    given = {alias.parameter_number for alias in module.input_output_alias}
-    given |= {donor.parameter_number for donor in module.buffer_donor}
-    parameters = (each for number, each in enumerate(module.entry.parameters) if number not in given)
-    return any(each.shape.padded_bytes >= min_bytes for each in parameters)
+    donated = module.donated_parameters
+    return any(each.shape.padded_bytes >= min_bytes for each in module.entry.parameters if each not in donated)
 
 
 def _candidates(memory: MemoryAnalysis, users: Users, min_bytes: int) -> Iterator[Donation]:

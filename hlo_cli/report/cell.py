@@ -34,7 +34,7 @@ def number_of(cell: Cell) -> int | float | None:
     """
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         return None
-    return cell if math.isfinite(cell) else None
+    return cell if isinstance(cell, int) or math.isfinite(cell) else None
 
 
 def order_of(cell: Cell) -> tuple[int, object]:

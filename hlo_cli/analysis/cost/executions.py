@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from hlo_cli.analysis.cost.kernel_costs import MAX_EXECUTIONS
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS
 
 Executions = Mapping[Computation, tuple[int, bool]]
 """How often each computation runs, and whether the number is known; if not, unknown loops count as one iteration."""
-
-_CONTINUATIONS: Final = (opcodes.ASYNC_UPDATE, opcodes.ASYNC_DONE)
 
 
 def executions_of(module: Module) -> Executions:
@@ -33,12 +32,14 @@ def executions_of(module: Module) -> Executions:
     for computation in reversed(list(callees_first((module.entry,)))):
         number, is_known = found[computation]
         for caller in computation.instructions:
-            if not (called := caller.called_computations) or caller.opcode in _CONTINUATIONS:
+            if not (called := caller.called_computations) or caller.opcode in ASYNC_CONTINUATIONS:
                 continue
             trips = trip_count(caller) if caller.opcode == opcodes.WHILE else 1
             for position, each in enumerate(called):
                 more = int(position == 1 and caller.opcode == opcodes.WHILE and trips is not None)
                 before, was_known = found.get(each, (0, True))
                 runs = number * ((1 if trips is None else trips) + more)
-                found[each] = before + runs, was_known and is_known and trips is not None
+                is_countable = before + runs <= MAX_EXECUTIONS
+                known = was_known and is_known and trips is not None and is_countable
+                found[each] = before + runs if is_countable else 1, known
     return found

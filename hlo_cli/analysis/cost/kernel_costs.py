@@ -17,7 +17,7 @@ from hlo_cli.ir.instruction import Computation, Instruction
 
 NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""
-_MAX_EXECUTIONS: Final = 10**18
+MAX_EXECUTIONS: Final = 10**18
 """Execution count from which on it is not plausible, even at a nanosecond per iteration."""
 
 
@@ -114,7 +114,7 @@ def execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
         around = times.get(run.caller.computation)
         own = trip_count(run.caller) if run.caller.opcode == opcodes.WHILE else 1
         product = None if around is None or own is None else around * own
-        times[run.computation] = product if product is not None and product <= _MAX_EXECUTIONS else None
+        times[run.computation] = product if product is not None and product <= MAX_EXECUTIONS else None
     return times
 
 
@@ -131,5 +131,5 @@ def assumed_execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int]:
     for run in runs:
         around = times.get(run.caller.computation, 1) if run.caller is not None else 1
         own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == opcodes.WHILE else 1
-        times[run.computation] = around if own is None or around * own > _MAX_EXECUTIONS else around * own
+        times[run.computation] = around if own is None or around * own > MAX_EXECUTIONS else around * own
     return times

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.cost.kernel_costs import MAX_EXECUTIONS, NO_KERNELS
 from hlo_cli.analysis.cost.traversal import callees_first
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW, contexts_of
 from hlo_cli.analysis.dataflow.trip_count import trip_count
@@ -103,4 +103,5 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def _product(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first * second
+    product = None if first is None or second is None else first * second
+    return product if product is None or product <= MAX_EXECUTIONS else None

@@ -16,7 +16,7 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, wrapped_opcode
 from hlo_cli.ir.shape import ShapeIndex, subshape
 
 Value: TypeAlias = tuple[Instruction, ShapeIndex]
@@ -70,16 +70,19 @@ _INDEX: Final = re.compile(r"^, index=(\d{1,9})(?![\w.])")
 class Moves:
     """The steps back from the values of a module."""
 
-    __slots__ = ("_here", "_kept", "first_caller")
+    __slots__ = ("_here", "_kept", "_shared", "first_caller")
 
     def __init__(self, module: Module) -> None:
         """Finds the first caller of each computation, in the order of the text."""
         self.first_caller: dict[Computation, tuple[Instruction, int]] = {}
         self._kept: dict[Value, bool] = {}
         self._here: dict[Value, Value] = {}
+        self._shared: set[Computation] = set()
         for caller in module.instructions:
             for position, called in enumerate(caller.called_computations):
-                self.first_caller.setdefault(called, (caller, position))
+                first = self.first_caller.setdefault(called, (caller, position))
+                if first != (caller, position) and caller.opcode not in ASYNC_CONTINUATIONS:
+                    self._shared.add(called)
 
     def step(self, value: Value) -> Step | None:
         """The step back from a value; None if its instruction computes it, or it is an argument of the program.
@@ -181,13 +184,15 @@ class Moves:
         caller, position = self.first_caller[computation]
         if number is None:
             return None
+        is_same = computation not in self._shared  # else other callers pass other values
         if caller.opcode == opcodes.WHILE:
             body = caller.called_computations[0]
-            return _operand(caller, 0, index, "loop carry of", is_same=self.is_kept(body, index))
+            is_same = is_same and self.is_kept(body, index)
+            return _operand(caller, 0, index, "loop carry of", is_same=is_same)
         if caller.opcode == opcodes.CONDITIONAL:
-            return _operand(caller, position + 1, index, "argument of a branch")
+            return _operand(caller, position + 1, index, "argument of a branch", is_same=is_same)
         if caller.opcode in (opcodes.FUSION, opcodes.CALL, "call-start") or is_async_start(caller.opcode):
-            return _operand(caller, number, index, "operand of the caller")
+            return _operand(caller, number, index, "operand of the caller", is_same=is_same)
         return None
 
     def _async_start(self, instruction: Instruction, index: ShapeIndex) -> Step | None:

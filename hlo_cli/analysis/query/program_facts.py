@@ -54,7 +54,7 @@ class ProgramFacts:
             "collective": ("flag", lambda i: i.opcode.removesuffix("-start") in COLLECTIVES),
             "kernel": ("flag", lambda i: i in self._kernels),
             "library": ("flag", self._is_library),
-            "donated": ("flag", lambda i: i in self._donated),
+            "donated": ("flag", lambda i: i in self._module.donated_parameters),
             "async": ("flag", lambda i: i in self._async_starts),
             "exposed": ("flag", lambda i: i in self._exposed),
             "exposed_bytes": ("bytes", self._exposed_bytes),
@@ -110,13 +110,6 @@ class ProgramFacts:
         from hlo_cli.analysis.fusion.kernels import kernels_of
 
         return frozenset(kernel.instruction for kernel in kernels_of(self._module) if not kernel.is_transfer)
-
-    @cached_property
-    def _donated(self) -> frozenset[Instruction]:
-        parameters = self._module.entry.parameters
-        given = {alias.parameter_number for alias in self._module.input_output_alias}
-        given |= {donor.parameter_number for donor in self._module.buffer_donor}
-        return frozenset(parameters[number] for number in given)
 
     @cached_property
     def _async_starts(self) -> frozenset[Instruction]:

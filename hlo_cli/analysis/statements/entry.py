@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from hlo_cli.analysis.statements.arguments import argument_of
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.statement import ArgumentChange, DonationChange
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.module import Module
 
 ARGUMENTS, DONATION = 40, 50
 """Ranks of the drafts."""
-LAYOUT_FIELDS: Final = (
-    "entry_computation_layout",
-    "allow_spmd_sharding_propagation_to_parameters",
-    "allow_spmd_sharding_propagation_to_output",
-)
-"""Fields of the header with an entry for each argument or result."""
 
 
 def find_arguments(evidence: Evidence) -> None:
@@ -44,7 +34,7 @@ def find_donation(evidence: Evidence) -> None:
     """A draft for arguments of both modules that share their memory with a result in only one of them."""
     if not evidence.header.keys() & {"input_output_alias", "buffer_donor"}:
         return
-    old, new = _donated(evidence.diff.before), _donated(evidence.diff.after)
+    old, new = evidence.diff.before.donated_parameters, evidence.diff.after.donated_parameters
     pairs = evidence.diff.pairs
     both = {one: two for one in evidence.diff.before.entry.parameters if (two := pairs.get(one)) is not None}
     changed = [one for one, two in both.items() if (one in old) != (two in new)]
@@ -54,10 +44,3 @@ def find_donation(evidence: Evidence) -> None:
         size = sum(each.shape.padded_bytes for each in changed)
         statement = DonationChange(len(old), len(new), labels, size)
         evidence.draft(DONATION, statement)
-
-
-def _donated(module: Module) -> frozenset[Instruction]:
-    parameters = module.entry.parameters
-    numbers = [alias.parameter_number for alias in module.input_output_alias]
-    numbers += [donor.parameter_number for donor in module.buffer_donor]
-    return frozenset(parameters[number] for number in numbers if number < len(parameters))
