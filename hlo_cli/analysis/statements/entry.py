@@ -44,4 +44,3 @@ def find_donation(evidence: Evidence) -> None:
         size = sum(each.shape.padded_bytes for each in changed)
         statement = DonationChange(len(old), len(new), labels, size)
         evidence.draft(DONATION, statement)
-
