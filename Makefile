@@ -16,7 +16,7 @@ PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lint oracle bench golden fuzz mutate dist clean
+.PHONY: help demo test check lint oracle judge bench golden fuzz mutate dist clean
 
 help: ## list targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' Makefile | awk -F@ '{printf "%-16s%s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ demo: $(VENV)/.run ## show padding in a real TPU dump
 	@COLUMNS=80 $(VENV)/bin/hlo layout fixtures/tpu/v5e_conv/ --top 4 --format screen
 
 test: $(VENV)/.test ## run tests and doctests (ARGS="-k layout" selects)
-	@$(PY) $(PYTEST) -m "not (slow or oracle)" $(ARGS)
+	@$(PY) $(PYTEST) -m "not (slow or oracle or long)" $(ARGS)
 
 check: lint test ## run every check: format, lint, types, tests
 
@@ -35,7 +35,10 @@ lint: $(VENV)/.dev ## format, lint, types
 	@$(PY) -m mypy --no-error-summary
 
 oracle: $(ORACLE)/.oracle ## run the slow tests and the tests against jaxlib
-	@$(ORACLE)/bin/python $(PYTEST) -m "oracle or slow or hypothesis" --hypothesis-profile thorough $(ARGS)
+	@$(ORACLE)/bin/python $(PYTEST) -m "(oracle or slow or hypothesis) and not long" --hypothesis-profile thorough $(ARGS)
+
+judge: $(ORACLE)/.judge ## recompile programs for the long tests (30 minutes)
+	@$(ORACLE)/bin/python $(PYTEST) -m long $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)
@@ -80,6 +83,11 @@ $(VENV)/.dist: $(VENV)/.test
 $(ORACLE)/.oracle: $(ORACLE)/bin/python pyproject.toml
 	@echo "installing jaxlib into $(ORACLE)" >&2
 	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test]'
+	@touch $@
+
+$(ORACLE)/.judge: $(ORACLE)/.oracle
+	@echo "installing libtpu into $(ORACLE)" >&2
+	@$(ORACLE)/bin/python $(PIP) --editable '.[oracle,test,tpu]'
 	@touch $@
 
 $(VENV)/bin/python $(ORACLE)/bin/python:

@@ -1,4 +1,4 @@
-"""Compiles programs in jax before and after an edit that a rule advises: `python advice_programs.py TARGET`, JSON on stdout.
+"""Compiles programs in jax before and after an edit that a rule advises: `python advice_programs.py TARGET [NAME…]`, JSON on stdout.
 
 TARGET is cpu, tpu, or gpu. Nothing is run, and no accelerator is needed. The edits are in the modules named in FAMILIES.
 """
@@ -101,18 +101,19 @@ def _text(place: Path, stage: str) -> str:
     return max((each.read_text() for each in place.glob(f"*{stage}_optimizations.txt")), key=len)
 
 
-def main(target: str) -> None:
-    """Compiles every edit of a target."""
+def main(target: str, *names: str) -> None:
+    """Compiles the named edits of a target, or every one."""
     for family in FAMILIES:
         importlib.import_module(family)
     found: dict[Edit, dict[str, dict[str, Any]]] = {}
-    for make in EDITS[target].values():
+    chosen = {name: made for name, made in EDITS[target].items() if not names or name in names}
+    for make in chosen.values():
         if make not in found:
             before, after = make(Target(target))
             found[make] = {"before": compiled(before, target), "after": compiled(after, target)}
-    print(json.dumps({name: found[make] for name, make in EDITS[target].items()}))
+    print(json.dumps({name: found[make] for name, make in chosen.items()}))
 
 
 if __name__ == "__main__":
     # Families register with the module of this name, not with the script.
-    importlib.import_module("advice_programs").main(sys.argv[1])
+    importlib.import_module("advice_programs").main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Programs before and after an edit that a rule advises, as compilers leave them; each target is compiled once a session."""
+"""Programs before and after an edit that a rule advises, as compilers leave them; each set of names is compiled once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: Final = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 DEVICES: Final = "--xla_force_host_platform_device_count=4"
-SECONDS: Final = 800
+SECONDS: Final = 3000
 """What all programs of a target may take together, on a busy machine."""
 
 
@@ -37,14 +37,14 @@ class Compiled:
 
 
 @cache
-def edits(target: str) -> Mapping[str, tuple[Compiled, Compiled]]:
-    """By name of the edit, the programs before and after."""
+def edits(target: str, names: tuple[str, ...] = ()) -> Mapping[str, tuple[Compiled, Compiled]]:
+    """By name of the edit, the programs before and after: of the named edits, or of all."""
     if find_spec("jax") is None or find_spec(PLUGINS[target]) is None:
         pytest.skip(f"{PLUGINS[target]} is not installed")
     search = os.pathsep.join((str(FIXTURES), os.environ.get("PYTHONPATH", "")))
     flags = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}".strip()
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), target],
+        [sys.executable, str(SCRIPT), target, *names],
         env={**os.environ, **SETTINGS, "XLA_FLAGS": flags, "PYTHONPATH": search},
         capture_output=True,
         text=True,

@@ -10,6 +10,9 @@ from hypothesis import settings
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 
+LONG_SECONDS = 3600
+"""What a test may take that compiles many programs, on a busy machine."""
+
 collect_ignore = [
     *("advice_of_collectives.py", "advice_of_fusions.py", "advice_of_layouts.py", "advice_of_memory.py"),
     *("advice_of_types.py", "advice_programs.py", "tpu_programs.py"),
@@ -24,6 +27,9 @@ settings.load_profile("quick")  # --hypothesis-profile says otherwise
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give those a longer time that need it."""
     for item in items:
-        is_slow = any(item.get_closest_marker(name) for name in ("slow", "oracle"))
-        if is_slow and item.get_closest_marker("timeout") is None:
+        if item.get_closest_marker("timeout") is not None:
+            continue
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+        elif any(item.get_closest_marker(name) for name in ("slow", "oracle")):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))

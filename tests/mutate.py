@@ -101,7 +101,7 @@ class _Copy:
     def _noticed(self, files: Sequence[str]) -> str:
         """The first test that fails, of the examples of a module and of test files; nothing if none does."""
         command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
-        command += ["-m", "not slow and not oracle", "--doctest-modules", "--no-header", *files]
+        command += ["-m", "not slow and not oracle and not long", "--doctest-modules", "--no-header", *files]
         environment = {**os.environ, "PYTHONPATH": str(self._root), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(

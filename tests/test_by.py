@@ -18,9 +18,10 @@ from hlo_cli.analysis.fusion.kernels import times_run_of
 from hlo_cli.analysis.origin.carried import Carried
 from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, By, keys_of
 from hlo_cli.cli import main
+from share import every
 
 FOLDERS = sorted({path.parent for path in FIXTURES.glob("*/*/*after_optimizations.txt*")})
-dumps = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+dumps = pytest.mark.parametrize("folder", every(2, FOLDERS), ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 CAUSES: tuple[By, ...] = ("source", "scope", "argument")
 
 LAYERS = """HloModule jit_step, is_scheduled=true

@@ -50,7 +50,7 @@ def loaded(*arguments: str) -> set[str]:
         (("tile-index", "f32[8,128]", "3,5"), 60),
         (("parse", DUMP), 160),
         (("layout", DUMP), 160),
-        (("memspace", DUMP), 220),
+        (("memspace", DUMP), 250),
         (("schedule", DUMP), 210),
         (("fuse", DUMP), 200),
         (("lint", DUMP), 300),

@@ -154,6 +154,7 @@ def test_an_argument_is_unknown_where_several_callers_pass_one() -> None:
     twice = entry(other, "x = f32[8,8] call(w), to_apply=f", "ROOT y = f32[8,8] call(v), to_apply=f", before=shared)
     assert [origin(twice, name).argument for name in ("c", "x", "y")] == [None, None, None]
     module = parse_module(twice)
+    assert module.entry.root is not None
     assert [step.relation for step in origins_of(module).moves_of(module.entry.root)] == ["result of", "copy of"]
 
 

@@ -28,6 +28,8 @@ WITH_ADVICE = (
 RANDOM_PROGRAMS = 24
 ON_TPU = "momentum adam cache iterate embed looked_up convolved_and_sorted scanned_large attention".split()
 LARGE = "large3 large7 large21 large26 large27 convolved_and_sorted".split()
+SAMPLE = "swap scanned turned".split()
+SAMPLE_ON_TPU = ["embed"]
 TOLERANCE = 0.05
 """The largest difference between promise and compiler, as a share of the peak before."""
 
@@ -86,7 +88,23 @@ def _differences(before: int, found: tuple[Suggestion, ...], compiled: Compiled)
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@needs_jax
+def test_changes_of_a_sample_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
+    kinds = check("cpu", SAMPLE, tmp_path)
+    assert kinds["Donate"] >= 1
+    assert kinds["RecomputeScan"] >= 1
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@needs_libtpu
+def test_changes_of_a_sample_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
+    kinds = check("v5e:2x2", SAMPLE_ON_TPU, tmp_path)
+    assert kinds["Donate"] >= 1
+
+
+@pytest.mark.oracle
+@pytest.mark.long
 @needs_jax
 def test_changes_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
     kinds = check("cpu", WITH_ADVICE, tmp_path)
@@ -95,8 +113,7 @@ def test_changes_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @needs_jax
 def test_changes_of_random_programs_have_the_promised_effect_on_cpu(tmp_path: Path) -> None:
     first = int(os.environ.get("PEAK_SEED", "0"))
@@ -106,8 +123,7 @@ def test_changes_of_random_programs_have_the_promised_effect_on_cpu(tmp_path: Pa
 
 
 @pytest.mark.oracle
-@pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.long
 @needs_libtpu
 def test_changes_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
     kinds = check("v5e:2x2", ON_TPU, tmp_path)
@@ -116,8 +132,7 @@ def test_changes_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.long
 @needs_libtpu
 def test_changes_of_large_programs_have_the_promised_effect_on_tpu(tmp_path: Path) -> None:
     """Of random programs those with changes, and a convolution before a sort: in another order it needs a third more."""

@@ -138,8 +138,8 @@ class Module:
         """The parameters of the entry of which any element is donated: results may overwrite it.
 
         >>> from hlo_cli import parse_module
-        >>> text = "HloModule m, buffer_donor={(1,{}), (7,{})} ENTRY e { p = s8[] parameter(0) q = s8[] parameter(1) }"
-        >>> parse_module(text).donated_parameters
+        >>> text = "ENTRY e { p = f32[] parameter(0)  q = f32[] parameter(1) }"
+        >>> parse_module("HloModule m, buffer_donor={ (1, {}), (7, {}) }  " + text).donated_parameters
         frozenset({<parameter q>})
         """
         numbers = [alias.parameter_number for alias in self.input_output_alias]

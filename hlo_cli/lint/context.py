@@ -13,7 +13,6 @@ from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.hardware.target import Target, target_of
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.problem import Problem
 from hlo_cli.analysis.schedule.async_pairs import AsyncPairs, async_pairs
 from hlo_cli.analysis.schedule.async_verifier import async_problems
@@ -124,6 +123,8 @@ class LintContext:
 
     def origin(self, instruction: Instruction) -> Origin:
         """Where an instruction comes from: its own metadata, else those of the values around it."""
+        from hlo_cli.analysis.origin.origins import origins_of  # large imports that only findings need
+
         return origins_of(self.module).of(instruction)
 
     def user_name(self, instruction: Instruction) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
-from hlo_cli.analysis.schedule.transfer_time import Link, bandwidth_of, transfer_time
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
@@ -19,6 +18,9 @@ from hlo_cli.ir.shape import ArrayShape, Shape
 _WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
 _DEEPEST: Final = 100
 """The most calls between a computation and one that is executed instruction by instruction."""
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.schedule.transfer_time import Link
 
 COST_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -85,6 +87,8 @@ def seconds_of(waste: Waste, executions: int | None, chip: ChipSpec, module: Mod
     >>> seconds_of(Waste(819_000), 10, chip_spec("v5e"), module)
     1e-05
     """
+    from hlo_cli.analysis.schedule.transfer_time import bandwidth_of, transfer_time  # required with a chip only
+
     often = 1 if executions is None else executions
     if waste.pair is not None:
         moved = waste.bytes if waste.moved_bytes is None else waste.moved_bytes

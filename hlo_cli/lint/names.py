@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.dataflow.uses import producer_of
-from hlo_cli.analysis.origin.keys import program_frame
 from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -74,6 +73,10 @@ def place_of(origin: Origin) -> str:
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
     (' (model.py:92)', '')
     """
+    if not origin.stack:
+        return ""
+    from hlo_cli.analysis.origin.keys import program_frame  # large imports that a module without findings does not need
+
     frame = program_frame(origin.stack)
     return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
 

@@ -37,10 +37,10 @@ _COLUMNS: Final = (
 _GROUP: Final = Column("group", "group", "count", person=False)
 _GROUP_COLUMNS: Final = (
     Column("group", "group", "count", person=False), Column("cost_bytes", "cost", "bytes"),
-    Column("seconds", "est. time", "seconds", rank=2), Column("count", "count", "count"), Column("code", "rule"),
-    Column("severity", "severity", rank=3), Column("message", "message"), Column("hint", "help", person=False),
-    Column("path", "path", "source", rank=1), Column("line", "line", "line", rank=1),
-    Column("instruction", "instruction", "name", person=False),
+    Column("seconds", "est. time", "seconds", rank=2, person=False), Column("count", "count", "count"),
+    Column("code", "rule"), Column("severity", "severity", rank=3), Column("message", "message"),
+    Column("hint", "help", person=False), Column("path", "path", "source", rank=1),
+    Column("line", "line", "line", rank=1), Column("instruction", "instruction", "name", person=False),
     Column("computation", "computation", "name", person=False),
     Column("scope", "scope", "op_name", person=False), Column("argument", "argument", "op_name", person=False),
     Column("source", "source", "source", from_width=200), Column("at_least", "at least", person=False),
@@ -146,7 +146,11 @@ class Findings:
     def groups_table(self, *, person: bool) -> Table:
         """One row for each group, with the place of its worst finding."""
         rows = tuple(_group_row(number, group) for number, group in enumerate(self.groups, 1))
-        return Table("groups", _GROUP_COLUMNS, rows, noun="groups", person=person, main=person)
+        has_places = all(each.position is not None or not each.name for each in self.found)
+        columns = _GROUP_COLUMNS if has_places else tuple(map(_with_names, _GROUP_COLUMNS))
+        if any(each.seconds is not None for each in self.found):
+            columns = tuple(replace(each, person=True) if each.name == "seconds" else each for each in columns)
+        return Table("groups", columns, rows, noun="groups", person=person, main=person)
 
     def statistics(self) -> Table:
         """One row for each rule with findings: errors first, then the rules whose findings cost most."""

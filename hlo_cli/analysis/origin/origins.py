@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
-from hlo_cli.analysis.origin.inference import Inference
-from hlo_cli.analysis.origin.moves import Step, Value
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
 from hlo_cli.analysis.origin.scopes import scope_of, translate
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
@@ -16,6 +15,10 @@ from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ShapeIndex
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.inference import Inference
+    from hlo_cli.analysis.origin.moves import Step, Value
 
 
 class Origins:
@@ -98,6 +101,8 @@ class Origins:
     def _inference(self) -> Inference:
         module = self._module()
         assert module is not None, "origins are asked for while their module exists"
+        from hlo_cli.analysis.origin.inference import Inference
+
         with no_garbage_collection():
             return Inference(module, self._place)
 

@@ -271,7 +271,7 @@ def _compilation(statement: CompilationChange) -> str:
         return f"compiled: {kernels or rows}"
     if statement.program != "other":
         words = "same program" if statement.program == "same" else "nearly the same program"
-        return f"{words}, other XLA version or flags: {kernels or f'{rows} in other fusions'}"
+        return f"{words}, compiled differently: {kernels or f'{rows} in other fusions'}"
     return f"compiled differently: {kernels} ({rows})" if kernels else f"compiled differently: {rows}"
 
 

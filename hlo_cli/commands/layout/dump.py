@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
@@ -18,10 +19,6 @@ from hlo_cli.analysis.layout.padding import (
     footprints,
     orders_of,
 )
-from hlo_cli.analysis.origin.keys import By, Keys
-from hlo_cli.commands.by.columns import next_command
-from hlo_cli.commands.by.keys import keys_for
-from hlo_cli.commands.layout.causes import causes_table, describe_causes, footprints_by_cause
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -37,6 +34,9 @@ from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run, Text
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.keys import By, Keys
 
 _MAX_ADVICE = 2
 """The largest number of shapes that get a line of advice."""
@@ -72,12 +72,18 @@ def report_of_dump(
     test = None if where is None else values_where(where, module)
     values, skipped = chosen_among(test, all_values, "values")
     shapes = footprints(values, orders, by("shape"))
-    keys = None if cause is None else keys_for(loaded, cause)
-    if keys is not None:
+    keys: Keys | None = None
+    answer = ""
+    if cause is not None:
+        from hlo_cli.commands.by.keys import keys_for
+        from hlo_cli.commands.layout.causes import describe_causes, footprints_by_cause
+
+        keys = keys_for(loaded, cause)
         found = footprints_by_cause(values, orders, keys)
+        answer = describe_causes(found, keys)
     else:
         found = shapes if grouping == "shape" else footprints(values, orders, by(grouping))
-    answer = _answer(values, found) if keys is None else describe_causes(found, keys) or _answer(values, found)
+    answer = answer or _answer(values, found)
     return Report(
         "layout",
         answer if values or not all_values else f"No matches among {format_count(len(all_values), 'values')}",
@@ -122,7 +128,12 @@ def _parts(
     chosen: Computation | None,
     columns: Collection[str],
 ) -> tuple[Part, ...]:
-    table = _table(module, found, grouping) if keys is None else causes_table(found, keys)
+    if keys is not None:
+        from hlo_cli.commands.layout.causes import causes_table
+
+        table = causes_table(found, keys)
+    else:
+        table = _table(module, found, grouping)
     if grouping == "instruction":
         table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
@@ -225,5 +236,7 @@ def _next(argument: str, shapes: Sequence[Footprint], cause: By | None, found: S
     dump, *choice = shlex.split(argument)
     named = shlex.join((f"{dump}:{largest}", "--draw", *choice))
     if cause is not None:
+        from hlo_cli.commands.by.columns import next_command
+
         return next_command(f"hlo layout {argument}", cause, [each.key for each in found], options="--by instruction")
     return (f"hlo layout {argument} --by source", f"hlo layout {named}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.lint.options import ORDERS, LintOptions
+from hlo_cli.commands.lint.options import ORDERS, LintOptions, cause_grouping
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options, chosen_throughput
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
@@ -136,7 +136,6 @@ or unreadable input.
 @option(
     "--golden",
     group="Baselines and assertions",
-    is_common=True,
     metavar="DUMP",
     shell_complete=completion.files,
     help="Compare with DUMP where an assertion refers to golden.",
@@ -150,7 +149,7 @@ or unreadable input.
     is_common=True,
     type=click.Choice(("source", "scope", "argument", "rule")),
     metavar="GROUP",
-    help="Sum up the findings by source, scope, argument, or rule.",
+    help="Group findings by source, scope, argument, or rule.",
 )
 @flag("--exit-zero", group=OUTPUT, is_common=True, help="Exit with code 0 even if there are findings.")
 @chip_options("Estimate the time that findings cost on chip NAME")
@@ -208,7 +207,6 @@ def _lint(
     from hlo_cli.commands.lint.baseline import baseline_text, new_findings, read_baseline
     from hlo_cli.commands.lint.report import in_order, report_of, report_of_writing
     from hlo_cli.commands.lint.run import lint_inputs
-    from hlo_cli.commands.lint.totals import by_key, cause_grouping
     from hlo_cli.commands.shared.load import part_error
     from hlo_cli.commands.shared.selection import every_module
     from hlo_cli.render.formats.summary import statistics_of
@@ -249,6 +247,8 @@ def _lint(
 
         report = by_module(report, result, found)
     if options.by is not None:
+        from hlo_cli.commands.lint.totals import by_key
+
         report = by_key(report, options.by)
     fails = any(each.severity != "note" for each in found) or any(note.severity == "error" for note in report.notes)
     errors = result.errors if fails else (*result.errors, *map(part_error, dict.fromkeys(result.parts)))

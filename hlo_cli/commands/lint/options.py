@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.option_conflicts import Idle, check_conflicts, conflict_error
 from hlo_cli.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.keys import By
 
 _OPTIONS: Final = {"assignments": "set"}
 """Parameters whose option has another name."""
@@ -92,6 +95,16 @@ class LintOptions:
         }
         is_given = {f"--{name.replace('_', '-')}": value not in (None, False, ()) for name, value in given.items()}
         _check_tables(check_conflicts(is_given, output, _NO_EFFECT_WITH, _HINTS), output.format)
+
+
+def cause_grouping(grouping: str | None) -> By | None:
+    """The grouping if its keys are those of instructions.
+
+    >>> cause_grouping("scope"), cause_grouping("rule"), cause_grouping(None)
+    ('scope', None, None)
+    """
+    known: Mapping[str, By] = {"source": "source", "scope": "scope", "argument": "argument"}
+    return known.get(grouping or "")
 
 
 def _check_tables(there: Container[str], name: str) -> None:

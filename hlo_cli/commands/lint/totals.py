@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
 from hlo_cli.commands.by.words import BYTES, SECONDS, describe_costs
+from hlo_cli.commands.lint.options import cause_grouping
 from hlo_cli.render.formats.summary import statistics_of
 from hlo_cli.report.cell import Row, number_of
 from hlo_cli.report.column import Column
@@ -20,7 +21,7 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.origin.keys import By
+    pass
 
 GROUPINGS: Final = ("source", "scope", "argument", "rule")
 _LISTED: Final = 3
@@ -54,16 +55,6 @@ def by_key(report: Report, grouping: str) -> Report:
             costs, by, noun="findings", verb=("cost", "costs"), amount=SECONDS if has_times else BYTES
         )
     return replace(report, answer=answer, parts=(table, *(part for part in report.parts if part is not findings)))
-
-
-def cause_grouping(grouping: str | None) -> By | None:
-    """The grouping if its keys are those of instructions.
-
-    >>> cause_grouping("scope"), cause_grouping("rule"), cause_grouping(None)
-    ('scope', None, None)
-    """
-    known: Mapping[str, By] = {"source": "source", "scope": "scope", "argument": "argument"}
-    return known.get(grouping or "")
 
 
 def _key(found: Finding) -> Key:

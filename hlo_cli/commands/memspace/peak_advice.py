@@ -100,7 +100,9 @@ def _subjects(change: Change, module: Module) -> list[str]:
 
 def _array_name(change: EntryLayout) -> str:
     array = change.array
-    return generalize(array.label) if isinstance(array, Argument) else f"result {index_text(array.index)}"
+    if isinstance(array, Argument):
+        return generalize(array.label)
+    return f"result {index_text(array.index)}" if array.index else "the result"
 
 
 def _place_of(loop: Instruction, module: Module) -> tuple[str | Run, ...]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chip import Chip
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage, Offsets
-from hlo_cli.analysis.origin.keys import By, Keys
 from hlo_cli.commands.by.columns import next_command, with_origins
-from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.by.option import cause_of
 from hlo_cli.commands.memspace.options import MemspaceOptions, step_of
 from hlo_cli.commands.memspace.peak_advice import advice_parts
@@ -24,12 +22,16 @@ from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline, step_label
 from hlo_cli.commands.shared.stage_notes import bounded, stage_numbers, stage_of
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, Run
 from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.origin.keys import By, Keys
 
 _MOSTLY_PADDING = 0.5
 _MAX_SPACES = 2
@@ -50,7 +52,11 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     stage = stage_of(loaded)
     is_verdict = options.is_verdict(stage)
     cause = cause_of(options.grouping)
-    keys = None if cause is None else keys_for(loaded, cause)
+    keys: Keys | None = None
+    if cause is not None:
+        from hlo_cli.commands.by.keys import keys_for
+
+        keys = keys_for(loaded, cause)
     parts = _parts(memory, spaces, fit, options, step, keys, is_verdict=is_verdict)
     answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
     if words := _totals_in_words(memory, spaces, options, step, parts):
@@ -159,7 +165,8 @@ def _parts(
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
     parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
     if step is None and len(spaces) == 1:
-        parts += advice_parts(memory, spaces[0])
+        main = memory.space(MemorySpace.MAIN) if options.space is None else None
+        parts += advice_parts(memory, main or spaces[0])
     return tuple(parts) if memory.spaces else (table,)
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.memory.memory_limits import memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
-from hlo_cli.analysis.peak_advice.interface import Argument
-from hlo_cli.analysis.peak_advice.suggestions import Change, ChangeLayouts, Donate, RecomputeScan, suggestions
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
@@ -27,6 +25,7 @@ from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.peak_advice.suggestions import Change
     from hlo_cli.ir.compiler_files.buffers import BufferAssignment
 
 _NEEDS: Final = {"exact": "needs", "estimated": "needs about"}
@@ -204,6 +203,8 @@ def _as_assigned(module: Module, assignment: BufferAssignment) -> MemoryAnalysis
 
 def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage) -> str | None:
     """A change that lowers the peak, the arguments to donate, or the largest value at the peak."""
+    from hlo_cli.analysis.peak_advice.suggestions import suggestions  # a large import that few runs need
+
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
     donations = donations_of(context.analyses.memory, context.users, context.settings.min_donation_bytes)
@@ -219,6 +220,9 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
 
 def _change(change: Change) -> str:
     """What to change, in a few words."""
+    from hlo_cli.analysis.peak_advice.interface import Argument
+    from hlo_cli.analysis.peak_advice.suggestions import ChangeLayouts, Donate, RecomputeScan
+
     match change:
         case Donate(donors=donors):
             return f"donate {', '.join(donor.name for donor in donors)}"

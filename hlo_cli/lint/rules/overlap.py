@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
-from hlo_cli.analysis.schedule.transfer_time import Link
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
@@ -143,7 +142,7 @@ def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
 
 def _waste(interval: AsyncInterval) -> Waste:
     """The bytes of one execution, all of which are exposed."""
-    link: Link = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
+    link: Literal["memory", "links"] = "memory" if interval.pair.operation in BLOCK_MOVES else "links"
     return Waste(interval.moved_bytes, link, pair=interval.pair)
 
 
