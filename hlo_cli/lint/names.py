@@ -17,11 +17,6 @@ _PLUMBING: Final = frozenset(
      opcodes.OPT_BARRIER, opcodes.TUPLE)
 )  # fmt: skip
 """Opcodes of instructions that compilers add to pass values on."""
-_STRUCTURE: Final = frozenset(
-    """body body_fun branch checkpoint closed_call cond cond_fun core_call custom_jvp_call custom_vjp_call
-    custom_vjp_call_jaxpr remat remat2 rematted_computation scan shard_map while""".split()
-)
-"""Scopes that JAX adds for control flow and transformations."""
 _WINDOWS: Final = "\\"
 """The separator of folders on Windows."""
 _MOST_STEPS: Final = 100
@@ -90,9 +85,7 @@ def _operation(origin: Origin) -> str:
     """The scope and the name of the operation; empty if unknown."""
     if not origin.op_name:
         return ""
-    *scope, leaf = *origin.scope.split("/"), origin.op_name.rpartition("/")[2]
-    parts = [part for part in scope if part and part not in _STRUCTURE]
-    return "/".join((*(part for part, before in zip(parts, ("", *parts), strict=False) if part != before), leaf))
+    return "/".join(filter(None, (origin.scope, origin.op_name.rpartition("/")[2])))
 
 
 def _computing(instruction: Instruction) -> Instruction:

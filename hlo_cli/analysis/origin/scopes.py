@@ -10,11 +10,11 @@ from hlo_cli.lazy_regex import lazy_regex
 
 _NUMBERED: Final = lazy_regex(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])|(?<=[A-Za-z]_)([0-9]+)(?![A-Za-z0-9])")
 _ADDED: Final = frozenset(
-    "checkpoint closed_call core_call custom_jvp_call custom_vjp_call pjit remat rematted_computation shard_map "
-    "while".split()
+    "checkpoint closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr pjit remat remat2 "
+    "rematted_computation shard_map while".split()
 )
 """Parts of op_names that JAX adds for its own functions, which are no scopes of the user."""
-_ADDED_AFTER: Final = frozenset((("while", "body"), ("while", "cond"), ("while", "body_pred")))
+_ADDED_AFTER: Final = frozenset(("while", part) for part in ("body", "body_fun", "body_pred", "cond", "cond_fun"))
 _BRANCH: Final = lazy_regex(r"branch_[0-9]+_fun")
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
@@ -27,12 +27,17 @@ def scope_of(op_name: str) -> str:
     ('layers/attention', '', '')
     >>> scope_of("jit(f)/transpose(jvp(mlp))/jvp(mlp)/checkpoint/while/body/closed_call/norm/mul")
     'mlp/norm'
+    >>> scope_of("jit(f)/mlp/cond/branch_1_fun/mul"), scope_of("jit(f)/cond/mul")
+    ('mlp', 'cond')
     """
     scopes: list[str] = []
     before = ""
     for part in _split(op_name.partition(";")[0])[:-1]:
         inner = _unwrapped(part)
-        is_added = inner in _ADDED or (before, inner) in _ADDED_AFTER or _BRANCH.fullmatch(inner) is not None
+        is_branch = _BRANCH.fullmatch(inner) is not None
+        is_added = is_branch or inner in _ADDED or (before, inner) in _ADDED_AFTER
+        if is_branch and before == "cond" and scopes[-1:] == ["cond"]:
+            scopes.pop()
         if inner and not is_added and inner not in scopes[-1:]:
             scopes.append(inner)
         before = inner

@@ -15,21 +15,18 @@ from hlo_cli.lazy_regex import lazy_regex
 OperationKey = tuple[str, str]
 """The scope of an operation, without numbers and loops, and its name."""
 
-_STRUCTURE: Final = frozenset(
-    ("while", "body", "cond", "closed_call", "checkpoint", "rematted_computation", "remat", "branch_*_fun", "core_call")
-)
 _NUMBER: Final = lazy_regex(r"\.[0-9]+$")
 _EMPTY: Final = frozenset(("", "*"))
 
 
 def scope_in_program(op_name: str) -> str:
-    """The scope of an operation as the layers share it: without numbers, loops, rematerialization, and einsums.
+    """The scope of an operation as the layers share it: without numbers and einsums.
 
     >>> scope_in_program("jit(f)/transpose(jvp(layers_2))/jvp(layers_2)/checkpoint/attention/dot_general")
     'layers_*/attention'
     """
-    scope = generalize(scope_of(op_name.partition(";")[0]))
-    parts = [part for part in scope.split("/") if part not in _STRUCTURE and part not in _EMPTY and "->" not in part]
+    scope = generalize(scope_of(op_name))
+    parts = [part for part in scope.split("/") if part not in _EMPTY and "->" not in part]
     return "/".join(part for at, part in enumerate(parts) if at == 0 or part != parts[at - 1])
 
 
