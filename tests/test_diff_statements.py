@@ -381,5 +381,12 @@ def test_real_changes(tmp_path_factory: pytest.TempPathFactory, capsys: pytest.C
             assert found.folded >= 0.9 * (found.folded + found.rest.rows), (one, two, stage)
             assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
             lines = capsys.readouterr().out.splitlines()
-            assert lines[0].startswith(headline(found)[:60])
+            assert " ".join(lines).startswith(headline(found)[:60])
             assert len(lines) <= 12, (one, two, stage)
+
+
+def test_names_of_layers_and_scopes_are_short() -> None:
+    layers = LayerChange(is_added=True, layers=tuple(f"layers_{n}" for n in range(4, 32)), like="layers_3")
+    assert sentence_of(layers) == "28 layers added: layers_4 to layers_31 (0 instructions, like layers_3)"
+    again = RematerializationChange(True, 4, ("layers_*", "layers_*/mlp", "layers_*/attention"))
+    assert sentence_of(again) == "rematerialization added in layers_* (4 instructions computed again)"
