@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
@@ -20,6 +22,9 @@ from hlo_cli.report.numbers import format_bytes, format_count
 
 _CROSS_PROGRAM: Final = "cross_program_prefetch_index"
 """The attribute of a copy that is made once and kept for the next execution."""
+
+_COMBINED: Final = frozenset((opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.ALL_TO_ALL, opcodes.REDUCE_SCATTER))
+"""Collectives of which compilers make one from several."""
 
 
 @rule("HLO401", "exposed async operation", severity="warning")
@@ -46,7 +51,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
+            what = f"{interval.pair.operation} of {_moved(context, start)} {why}"
             yield context.finding(
                 f"{what} ({_bytes(interval)})",
                 start,
@@ -78,7 +83,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
-            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
+            what = f"{interval.pair.operation} of {_moved(context, start)} is directly followed by its done"
             yield context.finding(
                 f"{what} ({_bytes(interval)})",
                 start,
@@ -116,7 +121,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
             often = context.analyses.times.get(collective.computation) or 1
-            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
+            what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
             yield context.finding(
                 f"{what} ({format_bytes(moved)})",
                 collective,
@@ -124,6 +129,14 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
                 common=Common(what),
             )
+
+
+def _moved(context: LintContext, start: Instruction) -> str:
+    """What is moved: the value, or how many arrays were combined, with the largest."""
+    if len(start.operands) < 2 or start.opcode.removesuffix("-start") not in _COMBINED:
+        return context.user_name(start)
+    largest = max(start.operands, key=lambda each: each.shape.padded_bytes)
+    return f"{format_count(len(start.operands), 'arrays')}, the largest {context.user_name(largest)},"
 
 
 def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
