@@ -20,13 +20,14 @@ _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of both modules: its name, its unit, and the kind that `--fail-on` names it by."""
+    """A number of both modules: its name, its unit, and the kind and memory space that `--fail-on` names it by."""
 
     name: str
     kind: str
     unit: str
     before: int
     after: int
+    space: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -85,8 +86,8 @@ def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | Non
     """Yields every compared number, the most important first."""
     one, two = old.metrics, new.metrics
     for space in sorted({*one.peak_bytes, *two.peak_bytes}):
-        name = f"peak {space_name(space, target)}"
-        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0))
+        name, word = f"peak {space_name(space, target)}", space_name(space, target or "tpu").lower()
+        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0), word)
     yield Number("flops", "flops", "work", old.flops, new.flops)
     yield Number("bytes accessed", "bytes", "bytes", old.bytes_accessed, new.bytes_accessed)
     yield Number("padding", "padding", "bytes", one.padding_bytes, two.padding_bytes)
