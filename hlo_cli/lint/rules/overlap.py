@@ -35,7 +35,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
     transfers must also reach min_prefetch_bytes.
 
     Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
-    because the compiler marked it as synchronous (is_sync). The hint counts the kernels that could overlap with it:
+    because the compiler marked it as synchronous (is_sync). The message counts the kernels that could overlap with it:
     those that do not depend on its result and do not produce its operands.
 
     Example:
@@ -53,9 +53,8 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
             what = f"{interval.pair.operation} of {_moved(context, start)} {why}"
             yield context.finding(
-                f"{what} ({_bytes(interval)})",
+                f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
-                hint=_hint(kernels),
                 waste=_waste(interval),
                 common=Common(what),
             )
@@ -68,7 +67,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
     transfers must also reach min_prefetch_bytes.
 
-    Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The hint counts the
+    Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The message counts the
     kernels that could be scheduled in between.
 
     Example:
@@ -85,9 +84,8 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
             start = interval.pair.start
             what = f"{interval.pair.operation} of {_moved(context, start)} is directly followed by its done"
             yield context.finding(
-                f"{what} ({_bytes(interval)})",
+                f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
-                hint=_hint(kernels),
                 waste=_waste(interval),
                 common=Common(what),
             )
@@ -99,7 +97,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
 
     Reported for collectives of at least min_transfer_bytes on TPU and GPU.
 
-    Why: The device runs nothing else until the collective ends. The hint counts the kernels that could run at the
+    Why: The device runs nothing else until the collective ends. The message counts the kernels that could run at the
     same time: those that do not depend on its result and do not produce its operands.
 
     Example:
@@ -123,9 +121,8 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
             often = context.analyses.times.get(collective.computation) or 1
             what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
             yield context.finding(
-                f"{what} ({format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)}){_independent(kernels)}",
                 collective,
-                hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
                 common=Common(what),
             )
@@ -172,5 +169,5 @@ def _bytes(interval: AsyncInterval) -> str:
     return f"{format_bytes(interval.total_bytes)}{times}"
 
 
-def _hint(kernels: int) -> str | None:
-    return f"{format_count(kernels, 'independent kernels')} could run concurrently" if kernels else None
+def _independent(kernels: int) -> str:
+    return f"; {format_count(kernels, 'independent kernels')} could run concurrently" if kernels else ""
