@@ -14,7 +14,13 @@ import pytest
 from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
-from hlo_cli.analysis.statements.statement import DimensionChange, Fold, LayerChange, Statement
+from hlo_cli.analysis.statements.statement import (
+    DimensionChange,
+    Fold,
+    LayerChange,
+    RematerializationChange,
+    Statement,
+)
 from hlo_cli.analysis.statements.statements import Statements, statements_of
 from hlo_cli.cli import main
 from hlo_cli.commands.diff.sentences import kind_of, sentence_of
@@ -287,6 +293,8 @@ def test_json_has_statements_and_all_rows(tmp_path: Path, capsys: pytest.Capture
         ("flops>1%", 1, "flops 132,096 → 296,448 (× 2.2)"),
         ("flops>500%", 0, "The condition holds"),
         ("memory>1KiB", 1, "memory>1KiB: peak main memory"),
+        ("memory.hbm>1KiB", 1, "memory.hbm>1KiB: peak main memory"),
+        ("memory.vmem>1KiB", 0, "The condition holds"),
         ("memory>1GiB", 0, "The condition holds"),
         ("shapes", 1, "13 instructions have other shapes"),
     ],
@@ -310,6 +318,8 @@ def test_a_golden_dump_that_was_normalized(tmp_path: Path, capsys: pytest.Captur
     ("conditions", "message"),
     [
         ("memmory", "unknown condition 'memmory' in --fail-on"),
+        ("memory.hbn>2%", "unknown condition 'memory.hbn' in --fail-on"),
+        ("flops.hbm>2%", "unknown condition 'flops.hbm' in --fail-on"),
         ("layouts>3", "'layouts' in --fail-on has no limit"),
         ("memory>2x", "unknown unit 'x' in --fail-on memory>2x"),
         ("memory<2", "expected KIND or KIND>LIMIT in --fail-on, got 'memory<2'"),
@@ -399,3 +409,10 @@ def test_real_changes(
         text = capsys.readouterr().out
         assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
         assert len(text.splitlines()) <= 12, stage
+
+
+def test_names_of_layers_and_scopes_are_short() -> None:
+    layers = LayerChange(True, tuple(f"layers_{n}" for n in range(4, 32)), "layers_3")
+    assert sentence_of(layers) == "28 layers added: layers_4 to layers_31 (0 instructions, like layers_3)"
+    again = RematerializationChange(True, 4, ("layers_*", "layers_*/mlp", "layers_*/attention"))
+    assert sentence_of(again) == "rematerialization added in layers_* (4 instructions computed again)"

@@ -115,3 +115,15 @@ def test_json_has_costs_and_times(tmp_path: Path, capsys: pytest.CaptureFixture[
     row, *_ = json.loads(capsys.readouterr().out)["tables"]["findings"]["rows"]
     assert (row["cost_bytes"], row["executions"]) == (512 * 512 * 7, 7)
     assert row["seconds"] > 0
+
+
+def test_a_combined_collective_is_named_by_its_largest_array() -> None:
+    text = """HloModule m, is_scheduled=true, replica_count=4
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    ENTRY e { x = f32[8]{0:T(1024)} parameter(0)  y = f32[65536]{0:T(1024)} parameter(1), metadata={op_name="params['w']"}
+      g = (f32[8]{0:T(1024)}, f32[65536]{0:T(1024)}) all-reduce(x, y), replica_groups={{0,1,2,3}}, to_apply=add,
+        metadata={op_name="jit(f)/bias"}
+      n = f32[65536]{0:T(1024)} negate(y)
+      ROOT t = ((f32[8]{0:T(1024)}, f32[65536]{0:T(1024)}), f32[65536]{0:T(1024)}) tuple(g, n) }"""
+    [only] = lint_module(parse_module(text), LintSettings(("HLO403",), min_transfer_bytes=1))
+    assert only.message.startswith("all-reduce of 2 arrays, the largest params['w'], runs synchronously")

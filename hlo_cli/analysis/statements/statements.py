@@ -167,13 +167,13 @@ def _importance(statement: Statement) -> tuple[int, int]:
         case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
             order = 0
         case ValueChange():
-            order = 3 if statement.kind in ("constant", "opcode") else 4
+            order = {"constant": 3, "opcode": 3, "attribute": 6, "backend_config": 6}.get(statement.kind, 5)
         case CompilationChange():
             order = 5 if statement.program == "other" else -2
         case MetadataChange(change=Substitution()):
             order = -1
         case MetadataChange() | HeaderChange():
-            order = 6
+            order = 7
         case ArgumentChange():
             order = 1
         case _:

@@ -30,7 +30,7 @@ def _kinds_of_conditions() -> str:
     limited = ", ".join(LIMITED)
     others = ", ".join(kind for kind in CONDITIONS if kind not in LIMITED)
     text = f"""Conditions for --fail-on: {limited}, each optionally with a limit on its growth, such as flops>1% or
-memory>64MiB; {others}. All but metadata are checked by default."""
+memory.hbm>64MiB (of one memory space); {others}. All but metadata are checked by default."""
     return fill(" ".join(text.split()), 80)
 
 

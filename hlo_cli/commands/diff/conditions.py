@@ -12,6 +12,7 @@ from hlo_cli.commands.diff.options import CONDITIONS, LIMITED
 from hlo_cli.commands.diff.sentences import kind_of, sentence_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.memory_space import space_words
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError, did_you_mean, nearest
@@ -33,7 +34,7 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
 """Changes of instructions that conditions name, by their kinds."""
 _STATEMENTS: Final = frozenset(("layers", "donation", "rematerialization", "loops"))
 _STATEMENT_KINDS: Final = {"loops": ("loops", "trip_count")}
-_CONDITION: Final = lazy_regex(r"([a-z_-]+)(?:>([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*))?")
+_CONDITION: Final = lazy_regex(r"([a-z_-]+)(?:\.([a-z0-9]+))?(?:>([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*))?")
 _UNITS: Final = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
@@ -45,6 +46,15 @@ class Condition:
     share: float | None = None
     amount: float | None = None
     text: str = ""
+    space: str = ""
+
+    def is_about(self, number: Number) -> bool:
+        """Whether the condition is on this number: of its kind, and in its memory space if it names one.
+
+        >>> Condition("memory", space="hbm").is_about(Number("peak VMEM", "memory", "bytes", 1, 2, space="vmem"))
+        False
+        """
+        return number.kind == self.kind and self.space in ("", number.space)
 
     def exceeds(self, number: Number) -> bool:
         """Whether a number changed, or grew by more than the limit.
@@ -91,22 +101,25 @@ def _condition(word: str) -> Condition:
         raise HloError(
             f"expected KIND or KIND>LIMIT in --fail-on, got '{word}'", hint="for example --fail-on 'memory>2%'"
         )
-    kind, value, unit = found[1].replace("_", "-"), found[2], found[3]
+    kind, space, value, unit = found[1].replace("_", "-"), found[2] or "", found[3], found[4]
     if kind not in CONDITIONS:
         meant = nearest(kind, CONDITIONS)
         raise HloError(
             f"unknown condition '{found[1]}' in --fail-on",
             hint=did_you_mean(meant) if meant else f"available: {', '.join(CONDITIONS)}",
         )
+    if space and (kind != "memory" or space not in space_words()):
+        words = ", ".join(f"memory.{each}" for each in space_words())
+        raise HloError(f"unknown condition '{found[1]}.{space}' in --fail-on", hint=f"memory spaces: {words}")
     if value is None:
-        return Condition(kind, text=word)
+        return Condition(kind, text=word, space=space)
     if kind not in LIMITED:
         raise HloError(f"'{kind}' in --fail-on has no limit", hint=f"limits are supported for {', '.join(LIMITED)}")
     if unit == "%":
-        return Condition(kind, share=float(value) / 100, text=word)
+        return Condition(kind, share=float(value) / 100, text=word, space=space)
     if unit.lower() not in _UNITS:
         raise HloError(f"unknown unit '{unit}' in --fail-on {word}", hint="use %, a number, or a size such as 16MiB")
-    return Condition(kind, amount=float(value) * _UNITS[unit.lower()], text=word)
+    return Condition(kind, amount=float(value) * _UNITS[unit.lower()], text=word, space=space)
 
 
 def failures(
@@ -116,7 +129,7 @@ def failures(
     for condition in conditions:
         if condition.kind in LIMITED:
             for number in numbers:
-                if number.kind == condition.kind and condition.exceeds(number):
+                if condition.is_about(number) and condition.exceeds(number):
                     yield Failure(condition, str(number), number.before, number.after)
         if condition.share is None and condition.amount is None:
             yield from _changes(condition, comparison, told)
@@ -162,10 +175,11 @@ def limit_text(condition: Condition) -> str:
     >>> limit_text(Condition("memory", share=0.02)), limit_text(Condition("layouts"))
     ('memory may grow by 2%', 'layouts must not change')
     """
+    name = f"{condition.kind}.{condition.space}" if condition.space else condition.kind
     if condition.share is not None:
-        return f"{condition.kind} may grow by {condition.share * 100:g}%"
+        return f"{name} may grow by {condition.share * 100:g}%"
     if condition.amount is not None:
         is_size = condition.kind in ("memory", "bytes", "padding", "arguments", "collectives")
         amount = format_bytes(condition.amount) if is_size else f"{condition.amount:,g}"
-        return f"{condition.kind} may grow by {amount}"
-    return f"{condition.kind} must not change"
+        return f"{name} may grow by {amount}"
+    return f"{name} must not change"

@@ -13,18 +13,21 @@ from hlo_cli.report.numbers import format_bytes, format_ratio, format_scaled
 
 _RESULTS: Final = " results"
 _CLOSE: Final = 0.91
+_WITH_GROWTH: Final = frozenset(("memory", "flops", "bytes"))
+"""Kinds of numbers whose growth is shown as well; that of small numbers is seen."""
 _SCALES: Final = ((10**15, " P"), (10**12, " T"), (10**9, " G"), (10**6, " M"))
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of both modules: its name, its unit, and the kind that `--fail-on` names it by."""
+    """A number of both modules: its name, its unit, and the kind and memory space that `--fail-on` names it by."""
 
     name: str
     kind: str
     unit: str
     before: int
     after: int
+    space: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -36,10 +39,10 @@ class Number:
 
         >>> print(Number("peak HBM", "memory", "bytes", 1024, 2048))
         peak HBM 1 → 2 KiB (× 2.0)
-        >>> print(Number("kernels", "kernels", "count", 9, 9))
-        kernels 9
+        >>> print(Number("kernels", "kernels", "count", 9, 8))
+        kernels 9 → 8
         """
-        growth = "" if self.kind == "collectives" else self._growth
+        growth = self._growth if self.kind in _WITH_GROWTH else ""
         return f"{self.name} {self.amounts}{growth}"
 
     @property
@@ -83,8 +86,8 @@ def numbers_between(old: ModuleNumbers, new: ModuleNumbers, target: Target | Non
     """Yields every compared number, the most important first."""
     one, two = old.metrics, new.metrics
     for space in sorted({*one.peak_bytes, *two.peak_bytes}):
-        name = f"peak {space_name(space, target)}"
-        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0))
+        name, word = f"peak {space_name(space, target)}", space_name(space, target or "tpu").lower()
+        yield Number(name, "memory", "bytes", one.peak_bytes.get(space, 0), two.peak_bytes.get(space, 0), word)
     yield Number("flops", "flops", "work", old.flops, new.flops)
     yield Number("bytes accessed", "bytes", "bytes", old.bytes_accessed, new.bytes_accessed)
     yield Number("padding", "padding", "bytes", one.padding_bytes, two.padding_bytes)
@@ -107,16 +110,15 @@ def collectives_between(old: ModuleNumbers, new: ModuleNumbers) -> Iterator[Numb
 
 
 def in_words(numbers: tuple[Number, ...]) -> Iterator[str]:
-    """Yields a text of the numbers that differ, and one of the others.
+    """Yields a text of the numbers that differ, then of the others.
 
     >>> list(in_words((Number("kernels", "kernels", "count", 9, 8), Number("padding", "padding", "bytes", 0, 0))))
-    ['Kernels 9 → 8 (× 0.9)', 'Unchanged: padding 0 B']
+    ['Kernels 9 → 8; unchanged: padding 0 B']
     """
-    if changed := _texts([each for each in numbers if each.is_changed]):
-        text = ", ".join(changed)
+    changed = ", ".join(_texts([each for each in numbers if each.is_changed]))
+    same = ", ".join(_texts([each for each in numbers if not each.is_changed]))
+    if text := "; ".join(filter(None, (changed, same and f"unchanged: {same}"))):
         yield text[:1].upper() + text[1:]
-    if same := _texts([each for each in numbers if not each.is_changed]):
-        yield f"Unchanged: {', '.join(same)}"
 
 
 def _texts(numbers: Sequence[Number]) -> list[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.origin.scopes import generalize
 from hlo_cli.analysis.statements.operations import tally
 from hlo_cli.analysis.statements.statement import (
     ArgumentChange,
@@ -28,10 +26,10 @@ from hlo_cli.analysis.statements.statement import (
     TypeChange,
     ValueChange,
 )
+from hlo_cli.commands.diff.lists import MAX_LISTED, listed, outermost, shorten_labels, shorten_run
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.report.numbers import format_bytes, format_count
 
-_MAX_LISTED: Final = 3
 _MAX_TEXT: Final = 32
 _SAME: Final = {
     "source": "only source lines moved",
@@ -71,7 +69,7 @@ def sentence_of(statement: Statement) -> str:
             return _operations(statement)
         case RematerializationChange():
             words = f"rematerialization {_verb(is_added=statement.is_added)}"
-            place = f" in {_list(statement.scopes)}" if statement.scopes else ""
+            place = f" in {listed(outermost(statement.scopes))}" if statement.scopes else ""
             return f"{words}{place} ({format_count(statement.instructions, 'instructions')} computed again)"
         case ValueChange():
             return _values(statement)
@@ -80,7 +78,7 @@ def sentence_of(statement: Statement) -> str:
         case MetadataChange():
             return _metadata(statement)
         case HeaderChange():
-            return f"header changed: {_list(statement.fields)}"
+            return f"header changed: {listed(statement.fields)}"
 
 
 def kind_of(statement: Statement) -> str:
@@ -115,8 +113,8 @@ _KINDS: Final[dict[type, str]] = {
 def _dimension(statement: DimensionChange) -> str:
     shapes = format_count(statement.shapes, "shapes")
     if statement.with_it:
-        return f"dimensions {_list(map(str, (statement.change, *statement.with_it)), ' and ')} in {shapes}"
-    also = f", also {_list(map(str, statement.also))}" if statement.also else ""
+        return f"dimensions {listed(map(str, (statement.change, *statement.with_it)), ' and ')} in {shapes}"
+    also = f", also {listed(map(str, statement.also))}" if statement.also else ""
     return f"{statement.name or 'dimension'} {statement.change} in {shapes}{also}"
 
 
@@ -131,7 +129,7 @@ def _type(statement: TypeChange) -> str:
 
 
 def _layers(statement: LayerChange) -> str:
-    number, names = len(statement.layers), _list(statement.layers)
+    number, names = len(statement.layers), shorten_run(statement.layers)
     rows = len(statement.fold.added if statement.is_added else statement.fold.removed)
     like = f", like {statement.like}" if statement.like else ""
     subject = "one layer" if number == 1 else f"{number:,} layers"
@@ -142,11 +140,11 @@ def _layers(statement: LayerChange) -> str:
 def _trips(statement: TripCountChange) -> str:
     change = f"{statement.before:,} → {statement.after:,}"
     shapes = f", and dimension {change} in {format_count(statement.shapes, 'shapes')}" if statement.shapes else ""
-    return f"loop iterations {change} in {_list(statement.loops, ' and ')}{shapes}"
+    return f"loop iterations {change} in {listed(statement.loops, ' and ')}{shapes}"
 
 
 def _loops(statement: LoopChange) -> str:
-    trips = f" of {_list((f'{n:,}' for n in statement.trips), ' and ')} iterations" if statement.trips else ""
+    trips = f" of {listed((f'{n:,}' for n in statement.trips), ' and ')} iterations" if statement.trips else ""
     added, removed = statement.fold.added, statement.fold.removed
     here, there = (added, removed) if statement.is_added else (removed, added)
     words = f"{format_count(statement.loops, 'loops')}{trips} {_verb(is_added=statement.is_added)}"
@@ -162,30 +160,6 @@ def _arguments(statement: ArgumentChange) -> str:
     if number == 1:
         return f"argument {verb}: {statement.labels[0]} {statement.shape} ({size}){used}"
     return f"{number:,} arguments {verb}: {shorten_labels(statement.labels)} ({size}){used}"
-
-
-def shorten_labels(labels: Sequence[str]) -> str:
-    """A few names for many labels: the parts that they share, with how many share each.
-
-    >>> shorten_labels(["m['a']", "m['b']", "v['a']", "v['b']"])
-    'm[…] ×2 and v[…] ×2'
-    >>> shorten_labels(["layers[0]['b']", "layers[1]['b']"])
-    "layers[*]['b'] ×2"
-    """
-    general = Counter(generalize(label) for label in labels)
-    if len(general) > _MAX_LISTED:
-        for depth in range(6, 0, -1):
-            cut = Counter(_cut(name, depth) for name in general.elements())
-            if len(cut) <= _MAX_LISTED:
-                general = cut
-                break
-    return _list([f"{name} ×{n:,}" if n > 1 else name for name, n in general.most_common()], " and ")
-
-
-def _cut(label: str, depth: int) -> str:
-    """A label up to so many parts."""
-    ends = [at for at, letter in enumerate(label) if letter in "[."]
-    return f"{label[: ends[depth - 1]]}[…]" if len(ends) >= depth else label
 
 
 def _donation(statement: DonationChange) -> str:
@@ -206,8 +180,8 @@ def _collectives(statement: CollectiveChange) -> str:
 
 def _some_collectives(found: Iterable[Collectives]) -> str:
     texts = [f"{each.kind} ×{each.count:,} ({format_bytes(each.bytes)})" for each in found]
-    more = f" + {format_count(len(texts) - _MAX_LISTED, 'other kinds')}" if len(texts) > _MAX_LISTED else ""
-    return " + ".join(texts[:_MAX_LISTED]) + more
+    more = f" + {format_count(len(texts) - MAX_LISTED, 'other kinds')}" if len(texts) > MAX_LISTED else ""
+    return " + ".join(texts[:MAX_LISTED]) + more
 
 
 def _sharding(statement: ShardingChange) -> str:
@@ -216,7 +190,7 @@ def _sharding(statement: ShardingChange) -> str:
     if statement.shardings:
         words.append(f"{format_count(statement.shardings, 'shardings')} changed")
     if statement.dimensions:
-        sizes = _list(map(str, statement.dimensions), " and ")
+        sizes = listed(map(str, statement.dimensions), " and ")
         words.append(f"sizes per device {sizes} in {format_count(statement.shapes, 'shapes')}")
     return "; ".join(words)
 
@@ -236,11 +210,11 @@ def _operations(statement: OperationChange) -> str:
 def _some(instructions: Sequence[Instruction]) -> str:
     """How many instructions, with the most frequent or telling opcodes."""
     counts = tally(instructions)
-    listed = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:_MAX_LISTED]]
-    more = ", …" if len(counts) > _MAX_LISTED else ""
+    found = [f"{name} ×{number:,}" if number > 1 else name for name, number in counts[:MAX_LISTED]]
+    more = ", …" if len(counts) > MAX_LISTED else ""
     if len(counts) == 1 and counts[0][1] == len(instructions):
-        return listed[0]
-    inside = f" ({', '.join(listed)}{more})" if listed else ""
+        return found[0]
+    inside = f" ({', '.join(found)}{more})" if found else ""
     return f"{format_count(len(instructions), 'instructions')}{inside}"
 
 
@@ -248,13 +222,13 @@ def _values(statement: ValueChange) -> str:
     place = f"in {format_count(statement.instructions, 'instructions')}"
     if statement.kind == "backend_config":
         keys = statement.subject.split(", ")
-        named = f" ({_list(keys)})" if keys != ["backend_config"] else ""
+        named = f" ({listed(keys)})" if keys != ["backend_config"] else ""
         return f"backend_config changed {place}{named}"
     subject = {"opcode": "", "attribute": statement.subject}.get(statement.kind, statement.kind.replace("_", " "))
     if len(statement.changes) == 1:
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
-    listed = [f"{_short(change)} ×{number:,}" for change, number in statement.changes]
-    return f"{subject or 'opcode'} changed {place}: {_list(listed)}"
+    found = [f"{_short(change)} ×{number:,}" for change, number in statement.changes]
+    return f"{subject or 'opcode'} changed {place}: {listed(found)}"
 
 
 def _short(change: Substitution) -> str:
@@ -265,7 +239,7 @@ def _short(change: Substitution) -> str:
 
 
 def _compilation(statement: CompilationChange) -> str:
-    kernels = _list([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
+    kernels = listed([f"{kind} {one:,} → {two:,}" for kind, one, two in statement.kernels])
     rows = format_count(statement.instructions, "instructions")
     if statement.program == "stage":
         return f"compiled: {kernels or rows}"
@@ -286,15 +260,3 @@ def _metadata(statement: MetadataChange) -> str:
 
 def _verb(*, is_added: bool) -> str:
     return "added" if is_added else "removed"
-
-
-def _list(items: Iterable[str], last: str = ", ") -> str:
-    """The first items, and how many more there are.
-
-    >>> _list("abcde"), _list(["a", "b"], " and ")
-    ('a, b, c, and 2 more', 'a and b')
-    """
-    given = list(items)
-    if len(given) > _MAX_LISTED:
-        return f"{', '.join(given[:_MAX_LISTED])}, and {len(given) - _MAX_LISTED:,} more"
-    return ", ".join([*given[:-2], last.join(given[-2:])])

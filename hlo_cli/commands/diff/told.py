@@ -58,19 +58,20 @@ def passage_of(told: Statements, moved: int, numbers: Passage, *, with_first: bo
     lines: list[str] = []
     further = told.told if with_first else told.told[1:]
     texts = [sentence_of(each) for each in further]
-    rest = _rest(told.rest.rows, moved)
+    rest = _rest(told.rest.rows, moved) if told.told else ""
     others = sum(len(wrap(plain_text(line_of(text)), _PROSE)) for text in (headline(told), *numbers.paragraphs))
-    room = max(_SCREEN - _FRAME - others, _MIN_LINES) - bool(rest)
+    room = max(_SCREEN - _FRAME - others, _MIN_LINES)
     for at, text in enumerate(texts):
         needed = len(wrap(text, _PROSE))
         is_last = at == len(texts) - 1
-        if needed + (not is_last) > room:
+        if needed + (not is_last or bool(rest)) > room:
             rows = sum(each.fold.rows for each in further[at:])
-            lines.append(f"{format_count(len(texts) - at, 'more statements')} ({format_count(rows, 'rows')})")
+            more = f"{format_count(len(texts) - at, 'more statements')} ({format_count(rows, 'rows')})"
+            rest = "; ".join(filter(None, (more, rest)))
             break
         room -= needed
         lines.append(text)
-    lines += [rest] if rest and told.told else []
+    lines += [rest] if rest else []
     return Passage("statements_text", tuple(lines)) if lines else None
 
 

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.ir.shape import ArrayShape
@@ -21,6 +23,9 @@ from hlo_cli.report.numbers import format_bytes, format_count
 _CROSS_PROGRAM: Final = "cross_program_prefetch_index"
 """The attribute of a copy that is made once and kept for the next execution."""
 
+_COMBINED: Final = frozenset((opcodes.ALL_GATHER, opcodes.ALL_REDUCE, opcodes.ALL_TO_ALL, opcodes.REDUCE_SCATTER))
+"""Collectives of which compilers make one from several."""
+
 
 @rule("HLO401", "exposed async operation", severity="warning")
 def exposed_async(context: LintContext) -> Iterator[Finding]:
@@ -30,7 +35,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
     transfers must also reach min_prefetch_bytes.
 
     Why: Async operations exist to overlap transfers with compute. This one is fully exposed, because of the schedule or
-    because the compiler marked it as synchronous (is_sync). The hint counts the kernels that could overlap with it:
+    because the compiler marked it as synchronous (is_sync). The message counts the kernels that could overlap with it:
     those that do not depend on its result and do not produce its operands.
 
     Example:
@@ -46,11 +51,10 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
         if interval.done_step != interval.start_step + 1:
             start = interval.pair.start
             why = "runs synchronously" if interval.is_sync else "does not overlap any kernel"
-            what = f"{interval.pair.operation} of {context.user_name(start)} {why}"
+            what = f"{interval.pair.operation} of {_moved(context, start)} {why}"
             yield context.finding(
-                f"{what} ({_bytes(interval)})",
+                f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
-                hint=_hint(kernels),
                 waste=_waste(interval),
                 common=Common(what),
             )
@@ -63,7 +67,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     Reported for transfers that move at least min_transfer_bytes, summed over the iterations of loops. On-device
     transfers must also reach min_prefetch_bytes.
 
-    Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The hint counts the
+    Why: No instruction can overlap with the operation, so it has the cost of a synchronous one. The message counts the
     kernels that could be scheduled in between.
 
     Example:
@@ -78,11 +82,10 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
     for interval, kernels in _exposed(context):
         if interval.done_step == interval.start_step + 1:
             start = interval.pair.start
-            what = f"{interval.pair.operation} of {context.user_name(start)} is directly followed by its done"
+            what = f"{interval.pair.operation} of {_moved(context, start)} is directly followed by its done"
             yield context.finding(
-                f"{what} ({_bytes(interval)})",
+                f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
-                hint=_hint(kernels),
                 waste=_waste(interval),
                 common=Common(what),
             )
@@ -94,7 +97,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
 
     Reported for collectives of at least min_transfer_bytes on TPU and GPU.
 
-    Why: The device runs nothing else until the collective ends. The hint counts the kernels that could run at the
+    Why: The device runs nothing else until the collective ends. The message counts the kernels that could run at the
     same time: those that do not depend on its result and do not produce its operands.
 
     Example:
@@ -116,14 +119,21 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
             often = context.analyses.times.get(collective.computation) or 1
-            what = f"{collective.opcode} of {context.user_name(collective)} runs synchronously"
+            what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
             yield context.finding(
-                f"{what} ({format_bytes(moved)})",
+                f"{what} ({format_bytes(moved)}){_independent(kernels)}",
                 collective,
-                hint=_hint(kernels),
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
                 common=Common(what),
             )
+
+
+def _moved(context: LintContext, start: Instruction) -> str:
+    """What is moved: the value, or how many arrays were combined, with the largest."""
+    if len(start.operands) < 2 or start.opcode.removesuffix("-start") not in _COMBINED:
+        return context.user_name(start)
+    largest = max(start.operands, key=lambda each: each.shape.padded_bytes)
+    return f"{format_count(len(start.operands), 'arrays')}, the largest {context.user_name(largest)},"
 
 
 def _exposed(context: LintContext) -> Iterator[tuple[AsyncInterval, int]]:
@@ -159,5 +169,5 @@ def _bytes(interval: AsyncInterval) -> str:
     return f"{format_bytes(interval.total_bytes)}{times}"
 
 
-def _hint(kernels: int) -> str | None:
-    return f"{format_count(kernels, 'independent kernels')} could run concurrently" if kernels else None
+def _independent(kernels: int) -> str:
+    return f"; {format_count(kernels, 'independent kernels')} could run concurrently" if kernels else ""
