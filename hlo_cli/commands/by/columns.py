@@ -56,8 +56,8 @@ def next_command(
 
     `command` ends with its input; it is empty for an input that a command cannot name.
 
-    >>> next_command("hlo memspace DUMP", "source", ("(unknown)", "a.py:3"))
-    ('hlo memspace DUMP --where \'origin_source == "a.py:3"\'',)
+    >>> print(*next_command("hlo memspace DUMP", "source", ("(unknown)", "a.py:3")))
+    hlo memspace DUMP --where 'origin_source == "a.py:3"'
     """
     from hlo_cli.analysis.origin.keys import OTHER_KEYS
 
