@@ -249,7 +249,9 @@ def test_donations_are_missed_in_what_is_scheduled(header: str, is_found: bool) 
 def test_a_copy_changes_the_order_or_the_tiles(read: str, written: str, change: str | None) -> None:
     text = f"HloModule m  ENTRY e {{ x = bf16[8,128]{read} parameter(0)  ROOT y = bf16[8,128]{written} copy(x) }}"
     found = lint_module(parse_module(text), LintSettings(select=("HLO102",), min_copy_bytes=1))
-    assert [each.message for each in found] == ([f"x, bf16[8,128] (2 KiB), is copied to change {change}"] if change else [])
+    assert [each.message for each in found] == (
+        [f"x, bf16[8,128] (2 KiB), is copied to change {change}"] if change else []
+    )
 
 
 def test_what_else_a_kernel_takes_is_not_used_by_it() -> None:
