@@ -127,3 +127,11 @@ def test_a_combined_collective_is_named_by_its_largest_array() -> None:
       ROOT t = ((f32[8]{0:T(1024)}, f32[65536]{0:T(1024)}), f32[65536]{0:T(1024)}) tuple(g, n) }"""
     [only] = lint_module(parse_module(text), LintSettings(("HLO403",), min_transfer_bytes=1))
     assert only.message.startswith("all-reduce of 2 arrays, the largest params['w'], runs synchronously")
+
+
+def test_a_value_of_a_loop_is_not_named_while() -> None:
+    text = """ENTRY e { x = f32[512,128]{1,0} parameter(0)  n = f32[512,128]{1,0} negate(x)
+      ROOT c = f32[512,128]{0,1} copy(n), metadata={op_name="jit(f)/while" source_file="m.py" source_line=7} }"""
+    [only] = copies(text)
+    assert "while" not in only.message
+    assert "(m.py:7)" in only.message

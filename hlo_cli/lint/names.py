@@ -33,6 +33,10 @@ def is_plumbing(instruction: Instruction) -> bool:
     return instruction.opcode in _PLUMBING or instruction.opcode in ASYNC_CONTINUATIONS
 
 
+_LOOPS: Final = frozenset(("while", "body", "cond"))
+"""Last parts of op_names that name a loop, not a value."""
+
+
 def name_of(instruction: Instruction, origin: Origin) -> str:
     """The argument that a value is, else the operation of the program with its place, else the nearest instruction
     that computes.
@@ -49,10 +53,13 @@ def name_of(instruction: Instruction, origin: Origin) -> str:
         return origin.argument_name
     if instruction.opcode == opcodes.PARAMETER and origin.op_name:
         return origin.op_name
-    if operation := _operation(origin):
+    operation = _operation(origin)
+    if is_loop := operation.rpartition("/")[2] in _LOOPS:
+        operation = operation.rpartition("/")[0]
+    if operation:
         return operation + place_of(origin)
     made = _computing(instruction)
-    name = made.name if not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
+    name = made.name if not is_loop and not is_plumbing(made) else f"a {made.shape.to_string(layout=False)} value"
     return name + place_of(origin)
 
 
