@@ -231,7 +231,8 @@ def test_a_diff_is_two_modules() -> None:
 def test_a_hunk_is_two_parts_of_a_module() -> None:
     found = compared("\n".join(OLD_AND_NEW.split("\n")[6:12]))
     assert found.numbers["added"] == 2
-    assert "n" in {row[1] for row in found.main_table.rows}
+    [changes] = (table for table in found.tables if table.name == "changes")
+    assert "n" in {row[changes.column_index("name")] for row in changes.rows}
 
 
 def test_a_diff_without_hlo_lists_its_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,7 +87,7 @@ def test_three_notes_are_enough() -> None:
         == "note: n0\nnote: n1\nnote: n2\nnote: 12 more notes; use --verbose to show all\n"
     )
     assert "".join(render_notes(notes, Style(), verbose=True)).count("\n") == 15
-    placed = at(EDITED, "%ad.6", "kept as text")
+    placed = replace(at(EDITED, "%ad.6", "kept as text"), severity="note")
     assert "".join(render_notes([placed], Style())) == "note: kept as text (edited.hlo:90)\n"
 
 

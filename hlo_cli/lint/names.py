@@ -99,7 +99,9 @@ def _computing(instruction: Instruction) -> Instruction:
     """The instruction that computes a value, before those that only pass it on."""
     made = producer_of(instruction)
     for _ in range(_MOST_STEPS):
-        if not made.operands or not (is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != "fusion")):
+        if not made.operands or not (
+            is_plumbing(made) or (made.opcode in ASYNCHRONOUS and made.opcode != opcodes.FUSION)
+        ):
             break
         if made.opcode == opcodes.TUPLE:
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.changes import PLACE_KINDS, Change
 from hlo_cli.analysis.matching.elements import ElementSources, is_passed_on
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -18,7 +18,7 @@ from hlo_cli.ir.operations import DONES
 from hlo_cli.ir.shape import Shape, TupleShape, subshape
 
 _SHAPE_KINDS: Final = frozenset(("shape", "layout", "tiling", "memory_space"))
-_CARRIED_KINDS: Final = _SHAPE_KINDS | {"computation", "fusion", "operands"}
+_CARRIED_KINDS: Final = _SHAPE_KINDS | {*PLACE_KINDS, "operands"}
 _TUPLES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.PARAMETER, opcodes.TUPLE))
 _FIRST: Final = frozenset((opcodes.COPY_DONE, "recv-done"))
 """Ends of operations whose result is the first element of the start, not the second."""
@@ -40,7 +40,7 @@ class Carriers:
         if before.opcode != after.opcode or not any(change.kind in _CARRIED_KINDS for change in changes):
             return changes
         if is_plumbing(before):
-            changes = tuple(change for change in changes if change.kind not in ("computation", "fusion"))
+            changes = tuple(change for change in changes if change.kind not in PLACE_KINDS)
         if before.opcode == opcodes.TUPLE and self._are_passed_on(before, after):
             changes = tuple(
                 change for change in changes if change.kind != "operands" or (change.before and change.after)

@@ -37,6 +37,9 @@ Kind = Literal[
 ]
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 """Kinds of changes, in the order of the reports."""
+FUSED: Final[Kind] = "fusion"
+PLACE_KINDS: Final[tuple[Kind, ...]] = (FUSED, "computation")
+"""Kinds of changes of what an instruction is in: a fusion, or another computation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ _DOMAINS: Final[dict[str, Interval]] = {
 _PADDING: Final = ("padding", "padding_bytes")
 _MADE_BY_COMPILER: Final = frozenset((opcodes.FUSION, opcodes.BITCAST))
 _EXPANDED: Final[dict[str, frozenset[str]]] = {
-    "tpu": frozenset(("opt-barrier", "cholesky", "triangular-solve", "fft", "real", "imag", "complex", "topk")),
+    "tpu": frozenset(("opt-barrier", "cholesky", "triangular-solve", "fft", "real", "imag", "topk")),
     "gpu": frozenset(("opt-barrier", "call", "topk", "rng-bit-generator")),
     "cpu": frozenset(("opt-barrier", "topk", "rng-bit-generator")),
 }

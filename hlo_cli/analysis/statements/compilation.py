@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from hlo_cli.analysis.dataflow.values import sequentially_executed
+from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.statements.entry import DONATION
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.operations import OPERATIONS
@@ -21,10 +22,10 @@ from hlo_cli.lazy_regex import lazy_regex
 COMPILATION: Final = 70
 """Rank of the draft."""
 _MIN_ROWS: Final = 5
-_COMPILED: Final = frozenset(("shape", "fusion", "computation"))
+_COMPILED: Final = frozenset(("shape", *PLACE_KINDS))
 _OF_COMPILERS: Final = (
     *("opcode", "shape", "layout", "tiling", "memory_space", "operands", "attributes", "sharding"),
-    *("backend_config", "fusion", "computation", "constants"),
+    *("backend_config", *PLACE_KINDS, "constants"),
 )
 _MAX_SHARE: Final = 0.1
 _FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls", "output_to_operand_aliasing", "index"}
@@ -34,7 +35,7 @@ _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 def find_compilation(evidence: Evidence) -> None:
     """A draft for what a compiler did: the rest of what only one module has, and the operations in other fusions."""
     rest = [each for is_added in (False, True) for each in evidence.unowned(is_added=is_added)]
-    rows = [(row, at) for row, at, _, _ in evidence.open_changes("fusion", "computation")]
+    rows = [(row, at) for row, at, _, _ in evidence.open_changes(*PLACE_KINDS)]
     total = len(rest) + len({row for row, _ in rows})
     if total < _MIN_ROWS:
         return

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
 from hlo_cli.analysis.statements.layers import op_name_of
@@ -21,7 +22,7 @@ OPERATIONS: Final = 45
 _MIN_ROWS: Final = 3
 _SILENT: Final = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _MIN_SHARE: Final = 0.05
-_FOLLOWING: Final = ("shape", "operands", "fusion", "computation", "layout", "tiling", "memory_space")
+_FOLLOWING: Final = ("shape", "operands", *PLACE_KINDS, "layout", "tiling", "memory_space")
 _MOVING: Final = frozenset(
     (
         *(opcodes.BROADCAST, opcodes.FUSION, opcodes.BITCAST, opcodes.RESHAPE, opcodes.COPY, opcodes.TRANSPOSE),

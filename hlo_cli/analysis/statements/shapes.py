@@ -8,6 +8,7 @@ from dataclasses import field
 from functools import cache
 from typing import Final
 
+from hlo_cli.analysis.matching.changes import FUSED
 from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.arguments import argument_of, shared_label
 from hlo_cli.analysis.statements.dimension_names import dimension_name
@@ -25,7 +26,7 @@ TYPES: Final = 30
 """Ranks of the drafts."""
 _MIN_TYPES: Final = 3
 _MIN_SHARE: Final = 0.1
-_FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", "fusion"))
+_FOLLOWING: Final = frozenset(("layout", "tiling", "memory_space", "backend_config", FUSED))
 _NARROW: Final = ("bf16", "f16", "f8")
 _ROUNDING: Final = {"bf16": 8, "f16": 11}
 """The number of significant bits of narrow types, one more than a rounding error has zeros."""

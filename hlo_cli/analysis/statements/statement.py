@@ -239,7 +239,7 @@ class HeaderChange:
 
 Sameness = Literal["same", "nearly", "other", "stage"]
 MetadataKind = Literal["source", "names", "metadata"]
-ValueKind = Literal["constant", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
+ValueKind = Literal["constants", "attribute", "backend_config", "opcode", "layout", "tiling", "memory_space"]
 
 
 Statement: TypeAlias = (

@@ -167,7 +167,7 @@ def _importance(statement: Statement) -> tuple[int, int]:
         case ShardingChange() | LayerChange() | TripCountChange() | LoopChange() | DimensionChange() | TypeChange():
             order = 0
         case ValueChange():
-            order = {"constant": 3, "opcode": 3, "attribute": 6, "backend_config": 6}.get(statement.kind, 5)
+            order = {"constants": 3, "opcode": 3, "attribute": 6, "backend_config": 6}.get(statement.kind, 5)
         case CompilationChange():
             order = 5 if statement.program == "other" else -2
         case MetadataChange(change=Substitution()):

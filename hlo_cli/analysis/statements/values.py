@@ -12,7 +12,7 @@ from hlo_cli.analysis.statements.statement import Substitution, ValueChange, Val
 
 VALUES: Final[dict[str, tuple[int, ValueKind]]] = {
     "opcode": (43, "opcode"),
-    "constants": (60, "constant"),
+    "constants": (60, "constants"),
     "layout": (62, "layout"),
     "tiling": (63, "tiling"),
     "memory_space": (64, "memory_space"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from hlo_cli.analysis.matching.changes import FUSED
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.statements.statements import Statements
 from hlo_cli.commands.diff.numbers import Number
@@ -25,7 +26,7 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "attributes": ("attributes",),
     "shardings": ("sharding",),
     "backend-configs": ("backend_config",),
-    "fusions": ("fusion",),
+    "fusions": (FUSED,),
     "operations": ("opcode",),
     "operands": ("operands", "computation"),
     "metadata": ("metadata",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hlo_cli.analysis.matching.changes import Change
+from hlo_cli.analysis.matching.changes import FUSED, Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.analysis.matching.row_costs import RowCosts, is_quiet
 from hlo_cli.commands.diff.view import View
@@ -130,7 +130,7 @@ _SHORT_KINDS = {"layout": "order", "tiling": "tile", "memory_space": "space", "b
 
 def _word(change: Change) -> str:
     """The change in a word or two: attributes by their names."""
-    if change.kind in ("attributes", "fusion"):
+    if change.kind in ("attributes", FUSED):
         return change.name
     return _SHORT_KINDS.get(change.kind, change.kind)
 
