@@ -63,7 +63,7 @@ MODES = {
     "fuse fusion/dear/before_fusion.txt --run-pass": "totals",
     "fuse fusion/dear/before_fusion.txt --fuse curved.1,wave.1": "totals",
     "fuse tpu/v5e_conv gpu/h100_mlp": "modules",
-    "diff cpu/softmax/passes --stage 4..5": "changes",
+    "diff cpu/softmax/passes --stage 4..5": "statements",
     "diff cpu/softmax/passes --stage 19..20 --name-only": "changes",
     "diff cpu/softmax cpu/dynamic --stat": "computations",
     "diff cpu/softmax/passes --passes": "passes",
