@@ -225,7 +225,7 @@ def test_a_scope_is_what_the_user_named() -> None:
     assert (
         scope_of("jit(f)/jit(main)/transpose(jvp(layers_3))/while/body/closed_call/mlp/dot_general") == "layers_3/mlp"
     )
-    assert scope_of("jit(f)/cond/branch_1_fun/tail/add") == "cond/tail"
+    assert scope_of("jit(f)/cond/branch_1_fun/tail/add") == "tail"
     assert scope_of("mul;jit(step)/head/add") == ""
 
 
