@@ -365,7 +365,7 @@ PARALLEL = {
 }
 
 
-SAMPLE = (("base", "hidden"), ("base", "layers"), ("base", "bf16"), ("base", "remat"))
+SAMPLE = (("base", "hidden"), ("base", "layers"))
 
 
 def pairs() -> Iterator[object]:

@@ -236,7 +236,7 @@ def test_an_instruction_is_made_after_the_last_dump_without_it() -> None:
     assert {each.name: back for each, back in first_dumps(last, older).items()} == {"p": 2, "n": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_large_programs() -> None:
     """Twenty draws of the largest fixtures."""
     score = Score()
