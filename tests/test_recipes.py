@@ -95,7 +95,8 @@ def test_recipes_hold_of_programs_compiled_now(names: list[str], tmp_path: Path)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("platform", ["cpu", pytest.param("tpu", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
 @pytest.mark.parametrize("seed", range(2))
 def test_random_products_are_as_many_in_every_form(platform: str, seed: int, tmp_path: Path) -> None:
     """Dots with any dimensions, which are convolutions on TPU, and convolutions with any window."""
