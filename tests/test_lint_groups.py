@@ -190,3 +190,19 @@ def test_totals_by_key(by: str, keys: int, tmp_path: Path, capsys: pytest.Captur
     assert sum(row["cost_bytes"] for row in rows) == out["answer"]["cost_bytes"]
     if by == "scope":
         assert {(row["scope"], row["layers"]) for row in rows} == {(f"layers_*/op{n}", 4) for n in (5, 6, 7)}
+
+
+def test_padding_of_equal_shapes_is_one_cause_wherever_it_is() -> None:
+    """No argument has it, so only other sizes help: those of all arrays of the shape."""
+    metadata = 'metadata={{op_name="jit(f)/{0}/neg" source_file="m.py" source_line={1}}}'
+    tiles = "{1,0:T(8,128)}"
+    text = f"""HloModule m, is_scheduled=true
+    ENTRY e {{
+      p = f32[128,4096]{tiles} parameter(0)
+      a = f32[4096,4]{tiles} iota(), iota_dimension=0, {metadata.format("one", 3)}
+      b = f32[4096,4]{tiles} negate(a), {metadata.format("two", 8)}
+      c = f32[4096,8]{tiles} iota(), iota_dimension=0, {metadata.format("two", 9)}
+      d = f32[4096,8]{tiles} negate(c), {metadata.format("two", 9)}
+      ROOT r = f32[128,4096]{tiles} negate(p) }}"""
+    found = groups_in(text, LintSettings(("HLO101",), min_padding_bytes=1))
+    assert [(len(group.members), "4096,4]" in group.message) for group in found] == [(2, True), (2, False)]

@@ -38,11 +38,13 @@ class Common(NamedTuple):
     """The message without sizes, if one change would fix findings on arrays of different shapes.
 
     Such arrays come from one line, or they are arguments in one part of the tree, such as the weights of all layers;
-    with `is_whole_argument`, in the whole tree that is one argument of the program.
+    with `is_whole_argument`, in the whole tree that is one argument of the program. With `is_anywhere`, the message
+    names no value, and findings with this message are one cause wherever they are.
     """
 
     message: str
     is_whole_argument: bool = False
+    is_anywhere: bool = False
 
 
 def cause_of(
@@ -70,7 +72,9 @@ def cause_of(
         message = _renamed(message, other.name, general_name(other.name, other.origin))
     container = _container_of(about.origin, common) if common is not None else ""
     general_about = container or general_name(about.name, about.origin)
-    if common is not None and (container or is_known(about.origin)):
+    if common is not None and common.is_anywhere:
+        pattern = general = common.message
+    elif common is not None and (container or is_known(about.origin)):
         pattern = general = _renamed(common.message, about.name, general_about)
     elif is_known(about.origin):
         general = _renamed(message, about.name, general_about)

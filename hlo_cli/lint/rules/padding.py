@@ -12,6 +12,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import layout_hint, padding_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.settings import LintSettings
@@ -48,13 +49,17 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
         taken, padding = value.shape.padded_bytes, value.shape.padded_bytes - value.shape.logical_bytes
         better = orders.alternative(value.shape)
         name = context.user_name(value.instruction)
+        shape, share = value.shape.to_string(layout=False), format_percent(padding / taken)
+        amount = f"({format_bytes(padding)} of {format_bytes(taken)})"
+        hint = padding_hint(context, value.instruction, value.shape, better) if not value.index else None
         yield context.finding(
-            f"{format_percent(padding / taken)}% of {name}, {value.shape.to_string(layout=False)}, is padding "
-            f"({format_bytes(padding)} of {format_bytes(taken)})",
+            f"{share}% of {name}, {shape}, is padding {amount}",
             value.instruction,
             shape_span(module, value.instruction),
-            hint=padding_hint(context, value.instruction, value.shape, better) if not value.index else None,
+            hint=hint,
             waste=Waste(padding),
+            # Where the compiler chooses the layout, only other sizes help, and they are those of all equal shapes.
+            common=None if hint else Common(f"{share}% of each {shape} array is padding {amount}", is_anywhere=True),
         )
 
 
