@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from dumps import FIXTURES
 from edits import Draft
 from hlo_cli import parse_module
 from hlo_cli.analysis.matching.module_diff import ModuleDiff, diff
@@ -416,3 +417,13 @@ def test_names_of_layers_and_scopes_are_short() -> None:
     assert sentence_of(layers) == "28 layers added: layers_4 to layers_31 (0 instructions, like layers_3)"
     again = RematerializationChange(True, 4, ("layers_*", "layers_*/mlp", "layers_*/attention"))
     assert sentence_of(again) == "rematerialization added in layers_* (4 instructions computed again)"
+
+
+def test_a_pipe_without_differences_has_the_columns_of_one_with(capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = str(FIXTURES / "cpu/softmax"), str(FIXTURES / "cpu/wide")
+    for view in ((), ("--rows",)):
+        headers = []
+        for two in (path, other):
+            assert main(["diff", path, two, *view], standalone=False) == 0
+            headers.append(capsys.readouterr().out.splitlines()[0])
+        assert headers[0] == headers[1]

@@ -10,6 +10,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.matching.changes import KINDS
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.statements.numbers import ModuleNumbers
+from hlo_cli.analysis.statements.statement import Fold
 from hlo_cli.analysis.statements.statements import Statements, statements_of
 from hlo_cli.commands.diff.golden import (
     answer_of_failures,
@@ -62,7 +63,7 @@ def report_of_diff(
         comparison = without_form(comparison)
     differs = view.differs(comparison)
     fails = False
-    parts: tuple[Part, ...] = () if differs else (change_table(comparison, view),)
+    parts: tuple[Part, ...] = () if differs else _nothing_changed(comparison, view)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else _nothing(comparison, view)
     if differs and view.name in ("statements", "rows"):
@@ -94,6 +95,16 @@ def report_of_diff(
         input=facts,
     )
     return report, fails if view.conditions else differs
+
+
+def _nothing_changed(comparison: ModuleDiff, view: View) -> tuple[Part, ...]:
+    """The tables of a view without rows, so that a pipe has the same columns as with differences."""
+    changes = change_table(comparison, view)
+    if view.name not in ("statements", "rows"):
+        return (changes,)
+    told = Statements((), Fold())
+    changes = with_statements(told, changes)
+    return (statement_table(told, changes), changes) if view.name == "statements" else (changes,)
 
 
 def _in_full(
