@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Key
 from hlo_cli.commands.by.groups import Group, group_by, key_cells, key_columns
@@ -20,10 +20,6 @@ from hlo_cli.report.groups import Group as Cause
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
-if TYPE_CHECKING:
-    pass
-
-GROUPINGS: Final = ("source", "scope", "argument", "rule")
 _LISTED: Final = 3
 """The most rules that a row names."""
 
