@@ -120,15 +120,25 @@ class Mesh:
         """
         if (problem := self.problem_with([axes])) is not None:
             raise HloError(f"{self}: {problem}")
+        devices = self.arranged(axes)
+        length = prod(self.size_of(axis) for axis in axes)
+        return tuple(devices[at : at + length] for at in range(0, len(devices), length))
+
+    def arranged(self, axes: Sequence[AxisRef]) -> tuple[int, ...]:
+        """All devices in row-major order with these axes last, in the given order; the others keep theirs.
+
+        HloError if the mesh lists another number of devices than it has positions.
+
+        >>> Mesh((MeshAxis("x", 2), MeshAxis("y", 2))).arranged([AxisRef("x")])
+        (0, 2, 1, 3)
+        """
         devices = self.devices()
         if len(devices) != self.device_count:
             raise HloError(f"{self} has {self.device_count} positions but {len(devices)} devices")
         parts = self._parts(axes)
         used = [parts.index((axis.name, axis.pre_size or 1, self.size_of(axis))) for axis in axes]
         order = [*(i for i in range(len(parts)) if i not in used), *used]
-        devices = permuted(devices, [size for _, _, size in parts], order)
-        length = prod(self.size_of(axis) for axis in axes)
-        return tuple(devices[at : at + length] for at in range(0, len(devices), length))
+        return permuted(devices, [size for _, _, size in parts], order)
 
     def problem_with(self, used: Sequence[Sequence[AxisRef]]) -> str | None:
         """The reason why these lists of axes conflict, or None: none may overlap, and adjacent parts must be merged.

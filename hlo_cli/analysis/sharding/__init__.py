@@ -1,0 +1,1 @@
+"""Shardings and collectives: what each device holds, and what travels along which axis of the mesh."""

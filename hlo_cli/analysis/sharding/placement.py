@@ -1,0 +1,154 @@
+"""Which device holds which part of an array: every spelling of a sharding in one form, the normal one.
+
+Mirrors xla/hlo/ir/hlo_sharding.cc, xla/hlo/ir/tile_assignment.cc, and the conversion of a named sharding to tiles in
+xla/hlo/ir/named_sharding.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final, NamedTuple
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes.mesh import permuted
+from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
+from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
+from hlo_cli.ir.words import ReductionKind
+from hlo_cli.source import HloError
+
+_ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
+"""Subgroups in the order of the normal form."""
+
+
+class Subgroup(NamedTuple):
+    """Devices that have the same tile: what they are to each other, and how many they are."""
+
+    kind: ShardingType
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A sharding in normal form; two shardings that place an array alike are equal.
+
+    A tiled one (`kind` is TILED) has the number of `parts` of each dimension, the `subgroups` of devices that have the
+    same tile in the order manual, unreduced, replicated, and `devices` in row-major order of parts and subgroups. A
+    maximal one has its only device in `devices`; the others have neither.
+
+    >>> Placement(ShardingType.TILED, (2, 1), (Subgroup(ShardingType.REPLICATED, 2),), (0, 1, 2, 3)).copies
+    2
+    """
+
+    kind: ShardingType
+    parts: tuple[int, ...] = ()
+    subgroups: tuple[Subgroup, ...] = ()
+    devices: tuple[int, ...] = ()
+    reduction: ReductionKind | None = None
+
+    @property
+    def tiles(self) -> int:
+        """The number of distinct parts of the array."""
+        return prod(self.parts)
+
+    @property
+    def copies(self) -> int:
+        """The number of devices that hold the same data; 1 for a tiled array without replication."""
+        return self.size_of(ShardingType.REPLICATED)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the array has tiles, and thus a list of devices."""
+        return self.kind is ShardingType.TILED
+
+    def size_of(self, kind: ShardingType) -> int:
+        """The number of devices of the subgroup of this kind, 1 if there is none."""
+        return next((group.size for group in self.subgroups if group.kind is kind), 1)
+
+    def shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The sizes of the part that each device allocates, rounded up; HloError if the number of dimensions differs.
+
+        >>> Placement(ShardingType.TILED, (4, 2), (), tuple(range(8))).shard_sizes((10, 6))
+        (3, 3)
+        """
+        if not self.is_tiled:
+            return tuple(sizes)
+        if len(sizes) != len(self.parts):
+            raise HloError(f"the sharding divides {len(self.parts)} dimensions, but the array has {len(sizes)}")
+        return tuple(-(-size // parts) for size, parts in zip(sizes, self.parts, strict=True))
+
+
+def placement_of(sharding: Sharding | NamedSharding) -> Placement:
+    """The sharding of one array in normal form; HloError if its devices do not fit its tiles.
+
+    >>> from hlo_cli.ir.attributes.mesh import IotaTransform
+    >>> tiles = TileAssignment((2, 1, 2), IotaTransform((2, 2), (1, 0)))
+    >>> placement_of(Sharding(ShardingType.TILED, tiles, last_tile_dims=(ShardingType.REPLICATED,))).devices
+    (0, 2, 1, 3)
+    """
+    if isinstance(sharding, NamedSharding):
+        return _of_named(sharding)
+    if sharding.type is ShardingType.MAXIMAL:
+        return Placement(sharding.type, devices=() if sharding.device is None else (sharding.device,))
+    if sharding.type is not ShardingType.TILED or sharding.tiles is None:
+        return Placement(sharding.type, reduction=sharding.reduction)
+    kinds = (ShardingType.REPLICATED,) if sharding.replicate_on_last_tile_dim else sharding.last_tile_dims
+    rank = len(sharding.tiles.dimensions) - len(kinds)
+    dimensions = sharding.tiles.dimensions
+    groups = [Subgroup(kind, size) for kind, size in zip(kinds, dimensions[rank:], strict=True)]
+    return _normal(dimensions[:rank], groups, _devices_of(sharding.tiles), _reduction_of(sharding))
+
+
+def _devices_of(tiles: TileAssignment) -> tuple[int, ...]:
+    devices = tiles.device_ids()
+    if len(devices) < tiles.device_count:
+        raise HloError(f"{tiles.device_count} tiles but {len(devices)} devices")
+    return devices[: tiles.device_count]  # XLA ignores devices beyond the tiles
+
+
+def _reduction_of(sharding: Sharding) -> ReductionKind | None:
+    """The reduction of an unreduced sharding; before it had one of its own, metadata named it."""
+    if sharding.reduction is not None:
+        return sharding.reduction
+    names = [each.op_name.lower() for each in sharding.metadata if each.op_type == "sdy::reduction_op"]
+    return next((kind for kind in ReductionKind for name in names if name == kind), None)
+
+
+def _of_named(sharding: NamedSharding) -> Placement:
+    mesh = sharding.mesh
+    if isinstance(mesh, MaximalMesh):
+        return Placement(ShardingType.MAXIMAL, devices=(mesh.device_id,))
+    if sharding.whole:
+        return Placement(ShardingType(sharding.whole), reduction=sharding.reduction)
+    cut = [axis for dimension in sharding.dim_shardings for axis in dimension.axes]
+    used = [*cut, *sharding.manual_axes, *sharding.unreduced_axes]
+    sizes = [prod(map(mesh.size_of, axes)) for axes in (sharding.manual_axes, sharding.unreduced_axes)]
+    parts = sharding.tile_counts(len(sharding.dim_shardings))
+    copies = mesh.device_count // (prod(parts) * prod(sizes))
+    tiles = prod(parts) * prod(sizes)
+    devices = permuted(mesh.arranged(used), (copies, tiles), (1, 0))
+    groups = [Subgroup(kind, size) for kind, size in zip(_ORDER, (*sizes, copies), strict=True) if size > 1]
+    if not groups and prod(parts) == 1:
+        return Placement(ShardingType.REPLICATED)
+    return _normal(parts, groups, devices, sharding.reduction)
+
+
+def _normal(
+    parts: tuple[int, ...], groups: Sequence[Subgroup], devices: tuple[int, ...], reduction: ReductionKind | None
+) -> Placement:
+    """The tiles with their subgroups sorted and joined; a plain kind if nothing is cut and all are of one kind."""
+    kept = [kind for kind in _ORDER if any(group.kind is kind and group.size > 1 for group in groups)]
+    if groups and prod(parts) == 1 and len(kept) < 2:
+        return Placement(kept[0] if kept else groups[-1].kind, reduction=reduction)
+    if unknown := next((group.kind for group in groups if group.kind not in _ORDER), None):
+        raise HloError(f"a subgroup of tiles cannot be {unknown}")
+    positions = [at for kind in _ORDER for at, group in enumerate(groups) if group.kind is kind]
+    sizes = [*parts, *(group.size for group in groups)]
+    arranged = permuted(devices, sizes, [*range(len(parts)), *(len(parts) + at for at in positions)])
+    joined = tuple(Subgroup(kind, prod(g.size for g in groups if g.kind is kind)) for kind in kept)
+    copies = prod(group.size for group in joined if group.kind is ShardingType.REPLICATED)
+    if copies > 1:
+        arranged = tuple(
+            device for at in range(0, len(arranged), copies) for device in sorted(arranged[at : at + copies])
+        )
+    return Placement(ShardingType.TILED, parts, joined, arranged, reduction)

@@ -1,0 +1,1 @@
+"""`hlo shard`: what each device holds, and what travels along which axis of the mesh."""

@@ -1,0 +1,138 @@
+"""`hlo shard`: what each device holds, and what travels along which axis of the mesh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hlo_cli.commands.by.option import by_option
+from hlo_cli.commands.shard.options import ALGORITHMS, ShardOptions
+from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.chips import chip_options
+from hlo_cli.commands.shared.command import Command, flag, option
+from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.per_module_options import each_options
+from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
+from hlo_cli.commands.shared.where import where_option
+from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.source import joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.report.report import Report
+
+HELP = """\
+Show what each device holds, and what travels along which mesh axis.
+
+INPUT is a shape with its sharding, an instruction in a dump (DUMP:NAME), or a
+dump: a file, a directory written by --xla_dump_to, a glob, or - for stdin.
+Several modules get one row each.
+"""
+EXAMPLES = (
+    "hlo shard 'f32[16,6]' '{devices=[4,2]<=[8]}' --mesh data=4,model=2",
+    "hlo shard 'f32[16,6]' '{devices=[4,2]<=[8]}' --device 5",
+    "hlo shard 'f32[16,6]' '{devices=[4,2]<=[8]}' --to '{devices=[2,4]<=[8]}'",
+    "hlo shard dump/ --where 'replication > 1'",
+    "hlo shard dump/ --comms",
+    "hlo shard dump/ --comms --by source --chip v5e",
+    "hlo shard --warning log.txt",
+)
+
+
+@click.command(cls=Command, help=HELP, examples=EXAMPLES)
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@flag("--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.")
+@by_option("Group by", after=("axis",))
+@option(
+    "--to",
+    group="Reports",
+    is_common=True,
+    metavar="SHARDING",
+    help="Show the collectives that take the shape from its sharding to this one.",
+)
+@option(
+    "--device",
+    group="Reports",
+    is_common=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show what this device holds.",
+)
+@option(
+    "--warning",
+    group="Reports",
+    is_common=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Explain a warning about full rematerialization: a text, a file, or - for stdin.",
+)
+@option(
+    "--mesh",
+    group="Mesh",
+    is_common=True,
+    metavar="AXES",
+    default_text="from the dump",
+    help="Name the axes of the mesh, major first, such as data=2,fsdp=4.",
+)
+@option(
+    "--algorithm",
+    group="Mesh",
+    type=click.Choice(ALGORITHMS),
+    metavar="NAME",
+    default=ALGORITHMS[0],
+    help=f"Assume this algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
+)
+@where_option
+@chip_options("Estimate times on this chip")
+@each_options
+@io_options
+def command(inputs: tuple[str, ...], **given: Any) -> int:
+    """Answers for a shape and its sharding, for a dump, or for a warning."""
+    output, reading = io_of(given)
+    options = ShardOptions(**given)
+    if options.warning is not None:
+        from hlo_cli.commands.shard.warning import report_of_warning
+
+        return write_report(report_of_warning(options), output)
+    if inputs and (is_hlo_text(inputs[0]) or resolve_name(inputs[0], reading) is not None):
+        options.check_for_shape()
+        return write_report(_of_shape(inputs, options, reading), output)
+    options.check_for_dump()
+    return _of_dump(inputs, options, reading, output)
+
+
+def _of_shape(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> Report:
+    """The report on a shape with its sharding, or on an instruction of a dump, or on the way to another sharding."""
+    from hlo_cli.commands.shard.given import given_array
+
+    given = given_array(inputs, options, reading)
+    if given.target is not None:
+        from hlo_cli.commands.shard.steps import report_of_steps
+
+        return report_of_steps(given, options)
+    from hlo_cli.commands.shard.shape import report_of_shape
+
+    return report_of_shape(given, options)
+
+
+def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions, output: OutputOptions) -> int:
+    """Reports on the parameters or on the collectives of a dump, or on many dumps."""
+    from hlo_cli.commands.shared.load import load, what_was_read
+    from hlo_cli.commands.shared.selection import Many
+
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.shard.each import shard_each
+
+        return shard_each(loaded, reading, options, output)
+    argument = reading.command_line(inputs)
+    if options.comms:
+        from hlo_cli.commands.shard.comms import report_of_comms
+
+        report = report_of_comms(loaded, options, argument, output.requested_columns)
+    else:
+        from hlo_cli.commands.shard.dump import report_of_dump
+
+        report = report_of_dump(loaded, options, argument, output.requested_columns)
+    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))

@@ -1,0 +1,76 @@
+"""Options of `hlo shard`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.commands.shared.option_conflicts import conflict_error
+from hlo_cli.dataclass import dataclass
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.mesh import Mesh
+
+ALGORITHMS: Final = ("ring", "bidirectional", "oneshot")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOptions:
+    """The view of a sharding, or of a dump; names are those of the command's parameters."""
+
+    mesh: str | None = None
+    device: int | None = None
+    to: str | None = None
+    warning: str | None = None
+    comms: bool = False
+    algorithm: str = ALGORITHMS[0]
+    grouping: str | None = None
+    where: str | None = None
+    chip: str | None = None
+    chip_file: str | None = None
+    each: bool = False
+    jobs: int | None = None
+
+    def check_for_shape(self) -> None:
+        """Raises HloError for an option that requires a dump, or for two views at once."""
+        if self.about_dump:
+            option = self.about_dump[0]
+            raise HloError(f"{option} requires a dump, not a shape", hint=f"pass a dump, or remove {option}")
+        if self.to is not None and self.device is not None:
+            raise conflict_error("--to", "--device")
+
+    def check_for_dump(self) -> None:
+        """Raises HloError for an option that requires a shape and its sharding."""
+        if self.to is not None:
+            raise HloError("--to requires a shape and its sharding, not a dump")
+
+    @property
+    def about_dump(self) -> list[str]:
+        """The given options that require a dump, as typed.
+
+        >>> ShardOptions(comms=True, where="n > 1").about_dump
+        ['--comms', '--where']
+        """
+        others = {
+            "--comms": self.comms,
+            "--by": self.grouping is not None,
+            "--where": self.where is not None,
+            "--chip": self.chip is not None,
+            "--chip-file": self.chip_file is not None,
+            "--each": self.each,
+        }
+        return [option for option, given in others.items() if given]
+
+    @property
+    def about_one(self) -> list[str]:
+        """The given options that require a single module, as typed."""
+        return [option for option in self.about_dump if option != "--each"]
+
+    @property
+    def given_mesh(self) -> Mesh | None:
+        """The mesh of --mesh; HloError if it cannot be read."""
+        if self.mesh is None:
+            return None
+        from hlo_cli.commands.shard.mesh import read_mesh
+
+        return read_mesh(self.mesh)
