@@ -28,7 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "memspace": ("hlo_cli.commands.memspace.command", "Show memory use, live ranges, and the peak"),
     "schedule": ("hlo_cli.commands.schedule.command", "Show async operations, overlap, and exposed transfers"),
     "fuse": ("hlo_cli.commands.fuse.command", "List fusions, kernels, and costs; try other fusions"),
-    "shard": ("hlo_cli.commands.shard.command", "Show what each device holds and which bytes travel"),
+    "shard": ("hlo_cli.commands.shard.command", "Show shards, replication, and collectives by mesh axis"),
     "diff": ("hlo_cli.commands.diff.command", "Compare two modules by structure"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
@@ -43,7 +43,8 @@ QUESTIONS: Final = (
     ("What uses memory at the peak?", "hlo memspace DUMP"),
     ("Which transfers are not overlapped?", "hlo schedule DUMP"),
     ("What was fused, and what did it save?", "hlo fuse DUMP"),
-    ("Who holds what, and what do they exchange?", "hlo shard DUMP"),
+    ("What does each device hold?", "hlo shard DUMP"),
+    ("Which bytes travel along which mesh axis?", "hlo shard DUMP --comms"),
     ("What changed between two dumps?", "hlo diff OLD NEW"),
     ("What is wrong or wasteful here?", "hlo lint DUMP"),
 )

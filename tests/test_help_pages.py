@@ -32,11 +32,12 @@ LINES = {
     "layout": (SHAPE,),
     "tile-index": (SHAPE, "2,3"),
     "diff": (MODULE, MODULE),
+    "shard": (MODULE,),
 }
 """Arguments with which each command has something to report."""
 VERBS = frozenset(
-    "Apply Check Compare Control Draw Estimate Exit Expand Explain Extract Fuse Follow Group Hide Ignore Include Keep"
-    " List Make Map Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
+    "Apply Assume Check Compare Control Draw Estimate Exit Expand Explain Extract Fuse Follow Group Hide Ignore Include Keep"
+    " List Make Map Name Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
 )
 """The words with which the help of an option can begin."""
 MOST_LETTERS = 90

@@ -28,6 +28,8 @@ _MEANT: Final = {
     "memspace DUMP --oom FILE": "out-of-memory resource_exhausted",
     "schedule DUMP": "collectives latency overlap timeline trace",
     "fuse DUMP": "flops fusions kernel kernels ops roofline",
+    "shard DUMP": "mesh partition partitioning partitions replicated sharding shardings shards spmd",
+    "shard DUMP --comms": "axes comm comms communication network",
     "diff OLD NEW": "changes cmp compare delta",
     "lint DUMP": "analyze audit check doctor validate verify warnings",
 }

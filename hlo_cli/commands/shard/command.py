@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
 
 HELP = """\
-Show what each device holds, and what travels along which mesh axis.
+Show shards, replication, and collectives by mesh axis.
 
 INPUT is a shape with its sharding, an instruction in a dump (DUMP:NAME), or a
 dump: a file, a directory written by --xla_dump_to, a glob, or - for stdin.
@@ -57,7 +57,7 @@ EXAMPLES = (
     is_common=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Show what this device holds.",
+    help="Show the part of the array on this device.",
 )
 @option(
     "--warning",
