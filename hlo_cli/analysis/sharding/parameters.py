@@ -6,12 +6,13 @@ have their shardings; those of TPU programs and results have none, and the dump 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Literal
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.sharding.division import divided, own_layouts
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
@@ -108,7 +109,7 @@ def entry_arrays(module: Module) -> EntryArrays:
     program = module.program
     if program is not None and len(program.entry.parameters) != len(module.entry.parameters):
         program = None
-    reader, then = _Reader(module), None if program is None else program.entry.parameters
+    reader, then = _reader_of(module), None if program is None else program.entry.parameters
     parameters = tuple(
         array
         for number, parameter in enumerate(module.entry.parameters)
@@ -134,11 +135,28 @@ def array_of_value(module: Module, instruction: Instruction, index: ShapeIndex =
         number = module.entry.parameters.index(instruction)
         if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
             then = program.entry.parameters[number]
-    elif instruction.sharding is None:
-        return None
-    role: Role = "parameter" if instruction.opcode == opcodes.PARAMETER else "result"
-    found = _Reader(module).arrays(role, instruction, then, number)
+        found: Iterable[EntryArray] = _reader_of(module).arrays("parameter", instruction, then, number)
+    else:
+        found = arrays_of_instruction(module, instruction)
     return next((each for each in found if each.index == index), None)
+
+
+def arrays_of_instruction(module: Module, instruction: Instruction) -> tuple[EntryArray, ...]:
+    """The arrays of an instruction that is not a parameter of the entry; none without a sharding in the text.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, num_partitions=2  ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] "
+    ...     "negate(p), sharding={replicated} }")
+    >>> [each.replication for each in arrays_of_instruction(module, module.entry.root)]
+    [2]
+    """
+    if instruction.attribute("sharding") is None:
+        return ()
+    return tuple(_reader_of(module).arrays("result", instruction, None, 0))
+
+
+def _reader_of(module: Module) -> _Reader:
+    return cached_per_module(_Reader, module)
 
 
 class _Reader:

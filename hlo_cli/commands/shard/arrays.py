@@ -98,6 +98,7 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     """Whether an expression matches a parameter or result: its shard, and the instruction that makes it."""
     from dataclasses import replace
 
+    from hlo_cli.analysis.partly_known import AtLeast
     from hlo_cli.analysis.query.fields import Reader
     from hlo_cli.analysis.query.where import predicate
     from hlo_cli.analysis.query.where_fields import fields_of
@@ -114,8 +115,8 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
     own: dict[str, Reader[EntryArray]] = {
         "parameter": Reader("flag", lambda each: each.role == "parameter"),
         "number": Reader("count", lambda each: each.number),
-        "replication": Reader("count", lambda each: each.replication),
-        "shard_bytes": Reader("bytes", lambda each: each.shard_bytes),
+        "replication": Reader("count", lambda each: AtLeast(1) if each.replication is None else each.replication),
+        "shard_bytes": Reader("bytes", lambda each: AtLeast(0) if each.shard_bytes is None else each.shard_bytes),
         "saving_bytes": Reader("bytes", lambda each: each.saving_bytes),
     }
     return predicate(parse_where(expression), replace(fields, readers={**fields.readers, **own}))
