@@ -28,7 +28,7 @@ _SHOWN: Final = 60
 
 @rule("HLO082", "device groups not along mesh axes", severity="warning")
 def groups_off_axes(context: LintContext) -> Iterator[Finding]:
-    """The groups of a collective are not those of any axes of the mesh, nor of parts of axes.
+    """No axes of the mesh, or parts of axes, result in the groups of a collective.
 
     Reported if the mesh is named: in the header, in before_optimizations in the same directory, or in shardings.
 
