@@ -52,7 +52,8 @@ def devices_of(module: Module) -> Devices:
     """The devices that run a module.
 
     >>> from hlo_cli import parse_module
-    >>> devices_of(parse_module("HloModule m, replica_count=2, num_partitions=4 ENTRY e { ROOT p = f32[] parameter(0) }"))
+    >>> header = "HloModule m, replica_count=2, num_partitions=4"
+    >>> devices_of(parse_module(header + " ENTRY e { ROOT p = f32[] parameter(0) }"))
     Devices(replicas=2, partitions=4, is_stated=True)
     >>> devices_of(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}")).count
     4
