@@ -164,11 +164,11 @@ def random_mesh_groups(random: Random) -> tuple[str, str]:
     listed = random.choice(forms)
     axes = ",".join(f"'a{at}'={size}" for at, size in enumerate(sizes))
     used = random.sample(parts, random.randint(1, len(parts)))
-    rest = [part for part in parts if part not in used]
+    others = [part for part in parts if part not in used]
     mesh = f"mesh[{axes}]{listed}"
-    if _touch(used) or _touch(rest):
+    if _touch(used) or _touch(others):
         return random_mesh_groups(random)
-    return f"{mesh} {{{','.join(used)}}}", f"{{{mesh}, [{{{','.join(used)}}}, {{{','.join(rest)}}}]}}"
+    return f"{mesh} {{{','.join(used)}}}", f"{{{mesh}, [{{{','.join(used)}}}, {{{','.join(others)}}}]}}"
 
 
 def _touch(parts: list[str]) -> bool:
