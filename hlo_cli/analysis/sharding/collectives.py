@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.executions import Executions
 from hlo_cli.analysis.sharding.axes import AxisShift, axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.collective_sites import CollectiveSite, collective_sites
@@ -110,8 +111,8 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     if mesh is None:
         known = mesh_of(module)
         mesh = None if known is None else known.mesh
-    devices = devices_of(module)
-    return tuple(_collective(site, devices, mesh) for site in collective_sites(module))
+    count = devices_of(module).count
+    return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 
 
 def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] = ()) -> KnownMesh | None:
@@ -125,53 +126,60 @@ def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module
     >>> print(mesh_of(parse_module("HloModule m, replica_count=4  " + entry)).mesh)
     mesh['axis0'=2,'axis1'=2]
     """
-    devices = devices_of(module)
-    groups, pairs = list[Groups](), list[Pairs]()
-    for site in collective_sites(module):
-        found, moved, _ = _communication(site.instruction, devices)
-        if moved:
-            pairs.append(moved)
-        elif found:
-            groups.append(found)
-    distinct = tuple(dict.fromkeys(groups))
+    communications = [each for _, each in cached_per_module(_communications, module)]
+    distinct = tuple(dict.fromkeys(each.groups for each in communications if each.groups))
+    pairs = dict.fromkeys(each.pairs for each in communications if each.pairs)
     known = known_mesh(
         module, given, siblings, lambda mesh: all(axes_of_groups(each, mesh) is not None for each in distinct)
     )
-    return known or inferred_mesh(distinct, pairs, devices.count)
+    return known or inferred_mesh(distinct, pairs, devices_of(module).count)
 
 
-def _collective(site: CollectiveSite, devices: Devices, mesh: Mesh | None) -> Collective:
-    groups, pairs, problem = _communication(site.instruction, devices)
+@dataclass(frozen=True, slots=True)
+class _Communication:
+    """The groups, or the pairs of a permute; no groups and the reason if they are not understood."""
+
+    groups: Groups | None
+    pairs: Pairs = ()
+    problem: str = ""
+
+
+def _communications(module: Module) -> tuple[tuple[CollectiveSite, _Communication], ...]:
+    devices = devices_of(module)
+    return tuple((site, _communication(site.instruction, devices)) for site in collective_sites(module))
+
+
+def _communication(instruction: Instruction, devices: Devices) -> _Communication:
+    try:
+        return _Communication(device_groups(instruction, devices), device_pairs(instruction, devices))
+    except HloError as error:
+        return _Communication(None, problem=error.diagnostic.message)
+
+
+def _collective(site: CollectiveSite, found: _Communication, device_count: int, mesh: Mesh | None) -> Collective:
+    groups, pairs = found.groups, found.pairs
     axes: tuple[AxisRef, ...] | None = None
     shifts: tuple[AxisShift, ...] = ()
     if mesh is not None and groups is not None:
         if groups:
             axes = axes_of_groups(groups, mesh)
-        elif (found := axes_of_pairs(pairs, mesh)) is not None:
-            shifts, axes = found, tuple(each.axis for each in found)
+        elif (moved := axes_of_pairs(pairs, mesh)) is not None:
+            shifts, axes = moved, tuple(each.axis for each in moved)
     return Collective(
         site.instruction,
         site.caller,
         site.kind,
         groups,
         pairs,
-        devices.count,
+        device_count,
         axes,
         shifts,
         site.operand_bytes,
         site.runs,
         site.is_async,
         site.is_bound,
-        problem,
+        found.problem,
     )
-
-
-def _communication(instruction: Instruction, devices: Devices) -> tuple[Groups | None, Pairs, str]:
-    """The groups, or the pairs of a permute; no groups and the reason if they are not understood."""
-    try:
-        return device_groups(instruction, devices), device_pairs(instruction, devices), ""
-    except HloError as error:
-        return None, (), error.diagnostic.message
 
 
 @lru_cache(maxsize=1024)

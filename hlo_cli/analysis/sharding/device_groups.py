@@ -16,6 +16,7 @@ from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lis
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.devices import Groups, ReplicaGroups
 from hlo_cli.ir.attributes.mesh import check_count
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES, wrapped_opcode
@@ -135,13 +136,26 @@ def device_pairs(instruction: Instruction, devices: Devices) -> Pairs:
     """
     if collective_kind(instruction.opcode) not in PERMUTES:
         return ()
-    text = instruction.attribute(_PAIRS) or "{}"
-    listed = instruction.integer_lists(_PAIRS)
-    if any(len(pair) != 2 for pair in listed) or (not listed and text.strip(" {}")):
+    value = instruction.value(_PAIRS)
+    pairs = _read_pairs(value) if isinstance(value, tuple) or value is None else None
+    if pairs is None:
+        text = instruction.attribute(_PAIRS) or ""
         raise HloError(f"cannot read the source_target_pairs {text[:80]}", instruction.span)
-    pairs = tuple((source, target) for source, target in listed)
     is_partition = collective_op_group_mode(instruction) is Mode.CROSS_PARTITION
     return _flattened_pairs(pairs, devices, is_partition=is_partition)
+
+
+@lru_cache(maxsize=1024)
+def _read_pairs(value: tuple[AttributeValue, ...] | None) -> Pairs | None:
+    """The pairs in the value of an attribute, None if it has another form."""
+    found = list[tuple[int, int]]()
+    for pair in value or ():
+        match pair:
+            case (int(source), int(target)):
+                found.append((source, target))
+            case _:
+                return None
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)
