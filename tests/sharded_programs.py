@@ -197,7 +197,7 @@ def devices_of(platform: str) -> Sequence[Any]:
     import jax
 
     if platform == "cpu":
-        return jax.devices("cpu")
+        return list(jax.devices("cpu"))
     from jax.experimental import topologies
 
     found: Sequence[Any] = topologies.get_topology_desc("v5e:2x4", "tpu", chips_per_host_bounds=(2, 4, 1)).devices
@@ -212,8 +212,7 @@ def texts_of(program: Program) -> dict[str, str]:
         options = {"xla_dump_to": folder, "xla_dump_hlo_as_text": True}
         jax.jit(function).lower(*arguments).compile(compiler_options=options)
         found = {path.name.rsplit("_optimizations", 1)[0]: path for path in Path(folder).glob("*_optimizations.txt")}
-        stages = {name.rsplit(".", 1)[-1].rsplit("_", 1)[-1]: path.read_text() for name, path in found.items()}
-    return stages
+        return {name.rsplit(".", 1)[-1].rsplit("_", 1)[-1]: path.read_text() for name, path in found.items()}
 
 
 def main(platform: str, names: Sequence[str]) -> None:

@@ -73,7 +73,7 @@ def _sites(module: Module) -> tuple[CollectiveSite, ...]:
         collectives = [each for each in computation.instructions if collective_kind(each.opcode) is not None]
         if not collectives:
             continue
-        callers = _callers(module) if callers is None else callers
+        callers = _callers(module, executions) if callers is None else callers
         for instruction in collectives:
             site = _site(instruction, callers, runs or _UNKNOWN, module)
             if is_fused_async(instruction) and site.caller is not instruction:
@@ -105,15 +105,15 @@ def starts_async_collective(instruction: Instruction) -> bool:
     return root.string("custom_call_target") == _FUSED_START
 
 
-def _callers(module: Module) -> Mapping[Computation, Instruction]:
-    """The first fusion or async start that calls each computation."""
+def _callers(module: Module, executions: Mapping[Computation, Executions]) -> Mapping[Computation, Instruction]:
+    """The first fusion or async start that runs each computation."""
     found = dict[Computation, Instruction]()
-    for instruction in module.instructions:
-        if instruction.called_computations and (
-            instruction.opcode == opcodes.FUSION or is_async_start(instruction.opcode)
-        ):
-            for called in instruction.called_computations:
-                found.setdefault(called, instruction)
+    for computation in module.computations if module.is_part else executions:
+        for instruction in computation.instructions:
+            called = instruction.called_computations
+            if called and (instruction.opcode == opcodes.FUSION or is_async_start(instruction.opcode)):
+                for each in called:
+                    found.setdefault(each, instruction)
     return found
 
 
