@@ -57,11 +57,40 @@ def specs(case: dict[str, Any]) -> Any:
 
 
 def run(case: dict[str, Any]) -> Any:
-    """The elements on each device of an iota with a sharding inside a program, with -1 for what is no data.
+    """The shard of each device of an array that a program makes: its elements count from 1, in row-major order."""
+    from jax._src.lib import _jax
+    from jaxlib import _hlo
 
-    The value is made uneven by a constraint, and each device then writes its own part beside the others.
-    """
-    raise NotImplementedError
+    shape, sharding, count = case["shape"], case["sharding"], case["devices"]
+    full, shard = (f"s32[{','.join(map(str, sizes))}]" for sizes in (shape, case["shard"]))
+    lines, total = [f"one = {full} broadcast(c), dimensions={{}}, sharding={sharding}"], "one"
+    for at in range(len(shape)):
+        stride = int(np.prod(shape[at + 1 :], dtype=int))
+        lines += [
+            f"i{at} = {full} iota(), iota_dimension={at}, sharding={sharding}",
+            f"w{at} = s32[] constant({stride})",
+            f"b{at} = {full} broadcast(w{at}), dimensions={{}}, sharding={sharding}",
+            f"m{at} = {full} multiply(i{at}, b{at}), sharding={sharding}",
+            f"t{at} = {full} add({total}, m{at}), sharding={sharding}",
+        ]
+        total = f"t{at}"
+    text = f"""HloModule m, num_partitions={count}
+ENTRY e {{
+  c = s32[] constant(1)
+  {chr(10).join(lines)}
+  ROOT r = {shard} custom-call({total}), custom_call_target="SPMDFullToShardShape", sharding={{manual}}
+}}"""
+    module = _hlo.hlo_module_from_text(text)
+    stablehlo = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    client = jax.devices("cpu")[0].client
+    options = _jax.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, count
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions, build.use_spmd_partitioning = 1, count, True
+    build.device_assignment = _jax.DeviceAssignment.create(np.arange(count).reshape(1, count))
+    program = client.compile_and_load(stablehlo, _jax.DeviceList(tuple(client.devices()[:count])), options)
+    (arrays,) = program.execute_sharded([]).disassemble_into_single_device_arrays()
+    return [np.asarray(each).tolist() for each in arrays]
 
 
 if __name__ == "__main__":
