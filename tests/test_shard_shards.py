@@ -28,7 +28,7 @@ NAMES = ("a", "b", "c", "d")
 def ask_jax(function: str, cases: list[dict[str, Any]], devices: int) -> list[Any]:
     """The answers of the program in jax."""
     pytest.importorskip("jax")
-    program = Path(__file__).parent / "shard_programs.py"
+    program = Path(__file__).parent / "shard_in_jax.py"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run(
         [sys.executable, str(program), function, str(devices)],
