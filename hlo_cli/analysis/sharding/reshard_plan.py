@@ -11,6 +11,13 @@ from math import prod
 from typing import NamedTuple
 
 from hlo_cli.analysis.sharding.placement import Placement
+from hlo_cli.analysis.sharding.reshard_padding import (
+    Exchange,
+    pad_dimension,
+    pad_for_gather,
+    pad_for_slice,
+    padded_sizes,
+)
 from hlo_cli.analysis.sharding.reshard_rules import (
     Pairs,
     is_permutation,
@@ -116,7 +123,8 @@ def reshard(plan: Plan, value: Value, target: Placement, *, is_last_resort: bool
         return reshard(plan, _replicate(plan, value), target)
     if not target.is_tiled:
         return value._replace(placement=target)  # one device keeps what all have
-    plan.add("dynamic-slice", value, 1)
+    padded = value._replace(local=padded_sizes(value.whole, target))
+    plan.add("dynamic-slice", padded, 1, _cut(REPLICATED, target))
     return value._replace(local=target.shard_sizes(value.whole), placement=target)
 
 
@@ -128,13 +136,12 @@ def _permute(plan: Plan, value: Value, target: Placement) -> Value:
 
 
 def _all_to_all(plan: Plan, value: Value, target: Placement, pairs: Pairs) -> Value:
-    """Cuts move between the dimensions of each pair: those that share no dimension in one operation, then the others."""
-    parts = value.placement.parts
+    """Cuts move between the dimensions of each pair; pairs that share no dimension go in one operation."""
     seen = set[int]()
     joined, rest = list[tuple[int, int]](), list[tuple[int, int]]()
     for pair in sorted(pairs, key=lambda pair: pair[1]):
         is_even = all(
-            at >= len(parts) or not value.whole[at] % placement.parts[at]
+            not value.whole[at] % placement.parts[at]
             for at, placement in zip(pair, (value.placement, target), strict=True)
         )
         if seen.isdisjoint(pair) and is_even:
@@ -144,11 +151,7 @@ def _all_to_all(plan: Plan, value: Value, target: Placement, pairs: Pairs) -> Va
             rest.append(pair)
     if len(joined) < 2:
         return _one_by_one(plan, value, target, pairs)
-    _check_cuts(dimensions_of(value.placement), joined)
-    size = prod(parts[source] // parts[at] for source, at in joined)
-    plan.add("all-to-all", value, size, [at for pair in joined for at in pair])
-    moved = move_cuts(value.placement, joined)
-    return _one_by_one(plan, value._replace(local=moved.shard_sizes(value.whole), placement=moved), target, rest)
+    return _one_by_one(plan, _exchange(plan, value, joined), target, rest)
 
 
 def _one_by_one(plan: Plan, value: Value, target: Placement, pairs: Sequence[tuple[int, int]]) -> Value:
@@ -159,31 +162,71 @@ def _one_by_one(plan: Plan, value: Value, target: Placement, pairs: Sequence[tup
     return value if value.placement == target else _permute(plan, value, target)
 
 
-def _check_cuts(dims: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
-    """Raises an error where joining the disjoint pairs broke the order that the others rely on."""
+def _exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """One all-to-all over the product of the pairs; crashes where joining pairs broke the order of the others."""
+    dims = dimensions_of(value.placement)
     if any(dims[source] % dims[at] for source, at in pairs):
         raise PartitionerCrashError
+    local = list(value.local)
+    for source, at in pairs:
+        size = dims[source] // dims[at]
+        local[source] *= size
+        local[at] //= size
+    size = prod(dims[source] // dims[at] for source, at in pairs)
+    plan.add("all-to-all", value, size, [at for pair in pairs for at in pair])
+    return value._replace(local=tuple(local), placement=move_cuts(value.placement, pairs))
 
 
 def _swap(plan: Plan, value: Value, source: int, at: int) -> Value:
-    """One all-to-all; the dimension that is cut further is padded first."""
+    """One all-to-all; the dimension that is cut further is padded first, and the other one trimmed after."""
     before = value.placement
-    _check_cuts(dimensions_of(before), [(source, at)])
-    moved = move_cuts(before, [(source, at)])
-    plan.add("all-to-all", value, dimensions_of(before)[source] // dimensions_of(before)[at], (source, at))
-    return value._replace(local=moved.shard_sizes(value.whole), placement=moved)
+    dims = dimensions_of(before)
+    if dims[source] % dims[at]:
+        raise PartitionerCrashError
+    parts = dims[source]
+    wanted = -(-value.whole[at] // parts) * parts
+    value = _recut(plan, value, at, wanted - value.local[at] * dims[at])
+    size = dims[source] * value.local[source]
+    value = _exchange(plan, value, [(source, at)])
+    wanted = -(-value.whole[source] // dims[at]) * dims[at]
+    whole = tuple(size if d == source else each for d, each in enumerate(value.whole))
+    trimmed = _recut(plan, value._replace(whole=whole), source, wanted - size)
+    return trimmed._replace(whole=value.whole)
+
+
+def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:
+    """The value with more elements, or fewer, at the end of a dimension, whose parts are equal then."""
+    if (padded := pad_dimension(value.local, value.whole, value.placement, at, more)) is not None:
+        _add_exchanges(plan, value, padded.exchanges)
+        return value._replace(local=padded.local)
+    gathered = reshard(plan, value, replicate_dimension(value.placement, at))
+    if gathered is None:
+        raise PartitionerCrashError
+    parts = value.placement.parts[at]
+    size = -(-(value.whole[at] + more) // parts)
+    whole = tuple(size * parts if d == at else each for d, each in enumerate(gathered.local))
+    plan.add("dynamic-slice", gathered._replace(local=whole), 1, [at])
+    return value._replace(local=tuple(size if d == at else each for d, each in enumerate(gathered.local)))
+
+
+def _add_exchanges(plan: Plan, value: Value, exchanges: Sequence[Exchange]) -> None:
+    for each in exchanges:
+        operand = value._replace(local=each.operand)
+        plan.add("collective-permute", operand, plan.devices, [each.dimension], moving=each.moving)
+
+
+def _cut(before: Placement, after: Placement) -> list[int]:
+    """The dimensions that one sharding cuts further than another."""
+    return [at for at, parts in enumerate(after.parts) if parts > (before.parts[at] if before.is_tiled else 1)]
 
 
 def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     """Devices slice what they have copies of."""
     sliced = sliced_sharding(value.placement, target)
     if sliced is not None:
-        plan.add(
-            "dynamic-slice",
-            value,
-            1,
-            [at for at, parts in enumerate(sliced.parts) if parts > value.placement.parts[at]],
-        )
+        padded = pad_for_slice(value.local, value.whole, value.placement, sliced)
+        _add_exchanges(plan, value, padded.exchanges)
+        plan.add("dynamic-slice", value._replace(local=padded.local), 1, _cut(value.placement, sliced))
         found = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
         return _permute(plan, found, target) if is_permutation(sliced, target) else found
     middle = shifted_by_copies(target, value.placement)
@@ -198,9 +241,9 @@ def _to_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     if start is not None:
         if is_permutation(value.placement, start):
             value = _permute(plan, value, start)
+        _add_exchanges(plan, value, pad_for_gather(value.local, value.whole, start, target))
         factors = [a // b for a, b in zip(start.parts, target.parts, strict=True)]
-        cut = [at for at, factor in enumerate(factors) if factor > 1]
-        gathered = _gather(plan, value, cut, factors, target.shard_sizes(value.whole))
+        gathered = _gather(plan, value, factors, target.shard_sizes(value.whole))
         return gathered._replace(placement=target)
     middle = shifted_by_copies(value.placement, target)
     if middle is None:
@@ -210,14 +253,25 @@ def _to_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     return None if found is None or pairs is None else _all_to_all(plan, found, target, pairs)
 
 
-def _gather(plan: Plan, value: Value, cut: Sequence[int], factors: Sequence[int], sizes: Sequence[int]) -> Value:
-    """Gathers dimensions, the last one first, to these sizes; tiny ones are summed instead."""
-    local = value.local
-    for at in reversed(cut):
+def _gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[int]) -> Value:
+    """Gathers dimensions, the last one first, to these sizes.
+
+    Dimensions of one element, and those with at most half as many elements as parts, are summed instead: each device
+    has zeros where others have data.
+    """
+    cut = [at for at, factor in enumerate(factors) if factor > 1]
+    single = [at for at in cut if sizes[at] == value.local[at]]
+    summed = [at for at in cut if at not in single and sizes[at] <= factors[at] // 2]
+    gathered = [at for at in cut if at not in single and at not in summed]
+    final = tuple(sizes[at] if at in cut else size for at, size in enumerate(value.local))
+    if single:
+        plan.add("all-reduce", value, prod(factors[at] for at in single), single)
+    for at in reversed(gathered):
         plan.add("all-gather", value, factors[at], [at])
-        padded = tuple(size * factors[d] if d == at else size for d, size in enumerate(value.local))
-        value = value._replace(local=padded)
-    return value._replace(local=tuple(sizes[d] if d in cut else size for d, size in enumerate(local)))
+        value = value._replace(local=tuple(s * factors[at] if d == at else s for d, s in enumerate(value.local)))
+    if summed:
+        plan.add("all-reduce", value._replace(local=final), prod(factors[at] for at in summed), summed)
+    return value._replace(local=final)
 
 
 def _replicate(plan: Plan, value: Value) -> Value:
@@ -226,9 +280,7 @@ def _replicate(plan: Plan, value: Value) -> Value:
     if not placement.is_tiled:
         plan.add("all-reduce", value, plan.devices)
         return value._replace(placement=REPLICATED)
-    cut = [at for at, parts in enumerate(placement.parts) if parts > 1]
-    gathered = _gather(plan, value, cut, placement.parts, value.whole)
-    return gathered._replace(placement=REPLICATED)
+    return _gather(plan, value, placement.parts, value.whole)._replace(placement=REPLICATED)
 
 
 def _attempt(plan: Plan, value: Value, target: Placement) -> Value | None:
