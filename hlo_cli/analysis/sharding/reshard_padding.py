@@ -56,16 +56,19 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
     if want == local:
         return Padded((), local)
     found = list[Exchange]()
-    sizes = list(local)
+    sizes, padded = list(local), dict[int, int]()
     for at, (before, after) in enumerate(zip(source.parts, target.parts, strict=True)):
         size, wanted = have[at] // before, want[at] // before
         if after == before or size >= wanted:
             continue
-        if before > 1:
-            more = wanted - size
-            halos = compact_halos(local[at], before, whole[at], _line(-more, 0), _line(more, more))
-            found += _exchanges(sizes, at, halos, source)
-        sizes[at] += wanted - size
+        if before == 1:
+            padded[at] = wanted  # after all exchanges, in one go
+            continue
+        more = wanted - size
+        halos = compact_halos(local[at], before, whole[at], _line(-more, 0), _line(more, more))
+        found += _exchanges(sizes, at, halos, source)
+        sizes[at] += more
+    sizes = [padded.get(at, size) for at, size in enumerate(sizes)]
     return Padded(tuple(found), tuple(sizes))
 
 

@@ -269,8 +269,8 @@ def _gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[in
     for at in reversed(gathered):
         plan.add("all-gather", value, factors[at], [at])
         value = value._replace(local=tuple(s * factors[at] if d == at else s for d, s in enumerate(value.local)))
-    if summed:
-        plan.add("all-reduce", value._replace(local=final), prod(factors[at] for at in summed), summed)
+    for at in reversed(summed):
+        plan.add("all-reduce", value._replace(local=final), factors[at], [at])
     return value._replace(local=final)
 
 
