@@ -52,6 +52,7 @@ _HOMES = {
     "OverlapAnalysis": "analysis.schedule.async_overlap",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
+    "Shard": "analysis.sharding.shards",
     "Source": "source",
     "Span": "source",
     "Tile": "ir.layout",
@@ -91,6 +92,8 @@ _HOMES = {
     "parse_shape": "syntax.scanning.shapes",
     "reorder": "transform.reorder",
     "scan": "scan_modules",
+    "sharding_of": "library",
+    "shards": "analysis.sharding.shards",
     "sugar": "transform.sugar",
     "unfuse": "transform.unfuse",
     "verify_async": "analysis.schedule.async_verifier",
@@ -135,6 +138,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape
+    from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile
@@ -153,6 +157,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         module_from_bytes as module_from_bytes,
         module_to_bytes as module_to_bytes,
         parse_module as parse_module,
+        sharding_of as sharding_of,
     )
     from hlo_cli.lint.run import lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings

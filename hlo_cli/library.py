@@ -1,14 +1,19 @@
-"""`load`, `parse_module` and `module_from_bytes`: from a path, a text or a proto to a module in one call."""
+"""`load`, `parse_module`, `module_from_bytes`, `sharding_of`: from a path, a text, or a proto to values in one call."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
 from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text import parser
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.attributes.sharding import AnySharding
 
 
 def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
@@ -40,6 +45,24 @@ def parse_module(text: str | Source, *, strict: bool = False) -> Module:
     pred[2]{0}
     """
     return parser.parse_module(text, strict=strict, infer=omitted_shape)
+
+
+def sharding_of(text: str, *, mesh: Mapping[str, int] | None = None, rank: int | None = None) -> AnySharding:
+    """The sharding in a text, as HLO, Shardy, or JAX prints it; one for each leaf of a tuple is a `TupleSharding`.
+
+    `mesh` has the sizes of the axes, major first, for a PartitionSpec; with the `rank` of the array, a spec gets the
+    dimensions that it omits. Raises HloError, with its span, if the sharding cannot be read or names an unknown axis.
+
+    >>> print(sharding_of("{devices=[2,1,4]<=[8] last_tile_dim_replicate}"))
+    {devices=[2,1,4]<=[8] last_tile_dim_replicate}
+    >>> print(sharding_of("P('model')", mesh={"data": 2, "model": 4}, rank=2))
+    {mesh['data'=2,'model'=4], [{'model'}, {}]}
+    """
+    from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+    from hlo_cli.syntax.values.sharding_text import read_sharding_text
+
+    axes = tuple(MeshAxis(name, size) for name, size in mesh.items()) if mesh is not None else None
+    return read_sharding_text(text, mesh=Mesh(axes) if axes else None, rank=rank).sharding
 
 
 def module_from_bytes(data: bytes) -> Module:

@@ -6,16 +6,17 @@ xla/hlo/ir/named_sharding.cc.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.mesh import permuted
+from hlo_cli.ir.attributes.mesh import IotaTransform, permuted
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
 from hlo_cli.ir.words import ReductionKind
-from hlo_cli.source import HloError
+from hlo_cli.source import HloError, counted
 
 _ORDER: Final = (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.REPLICATED)
 """Subgroups in the order of the normal form."""
@@ -100,10 +101,15 @@ def placement_of(sharding: Sharding | NamedSharding) -> Placement:
 
 
 def _devices_of(tiles: TileAssignment) -> tuple[int, ...]:
-    devices = tiles.device_ids()
-    if len(devices) < tiles.device_count:
-        raise HloError(f"{tiles.device_count} tiles but {len(devices)} devices")
-    return devices[: tiles.device_count]  # XLA ignores devices beyond the tiles
+    devices, count = tiles.device_ids(), tiles.device_count
+    is_listed = not isinstance(tiles.devices, IotaTransform)
+    if len(devices) < count or (len(devices) > count and not is_listed):
+        raise HloError(f"{counted(count, 'tiles')} but {counted(len(devices), 'devices')}")
+    devices = devices[:count]  # XLA ignores listed devices beyond the tiles
+    if is_listed and len(set(devices)) < count:
+        twice = next(device for device, times in Counter(devices).items() if times > 1)
+        raise HloError(f"device {twice} is listed more than once")
+    return devices
 
 
 def _reduction_of(sharding: Sharding) -> ReductionKind | None:
@@ -127,7 +133,9 @@ def _of_named(sharding: NamedSharding) -> Placement:
     copies = mesh.device_count // (prod(parts) * prod(sizes))
     tiles = prod(parts) * prod(sizes)
     devices = permuted(mesh.arranged(used), (copies, tiles), (1, 0))
-    groups = [Subgroup(kind, size) for kind, size in zip(_ORDER, (*sizes, copies), strict=True) if size > 1]
+    listed = (bool(sharding.manual_axes), bool(sharding.unreduced_axes), copies > 1)
+    sized = zip(_ORDER, (*sizes, copies), listed, strict=True)
+    groups = [Subgroup(kind, size) for kind, size, is_listed in sized if is_listed]
     if not groups and prod(parts) == 1:
         return Placement(ShardingType.REPLICATED)
     return _normal(parts, groups, devices, sharding.reduction)
@@ -138,8 +146,9 @@ def _normal(
 ) -> Placement:
     """The tiles with their subgroups sorted and joined; a plain kind if nothing is cut and all are of one kind."""
     kept = [kind for kind in _ORDER if any(group.kind is kind and group.size > 1 for group in groups)]
-    if groups and prod(parts) == 1 and len(kept) < 2:
-        return Placement(kept[0] if kept else groups[-1].kind, reduction=reduction)
+    kinds = kept or list(dict.fromkeys(group.kind for group in groups))
+    if prod(parts) == 1 and len(kinds) == 1:
+        return Placement(kinds[0], reduction=reduction)
     if unknown := next((group.kind for group in groups if group.kind not in _ORDER), None):
         raise HloError(f"a subgroup of tiles cannot be {unknown}")
     positions = [at for kind in _ORDER for at, group in enumerate(groups) if group.kind is kind]

@@ -149,12 +149,17 @@ class Mesh:
         for axes in used:
             for a, b in pairwise(axes):
                 if a.name == b.name and (a.pre_size or 1) * self.size_of(a) == (b.pre_size or 1):
-                    return "adjacent sub-axes must be merged"
+                    return f"{a}, {b} must be written as one axis, {self._merged(a, b)}"
         parts = sorted((a.name, a.pre_size or 1, self.size_of(a)) for axes in used for a in axes)
         for (name, pre, size), (other, next_pre, _) in pairwise(parts):
             if name == other and pre * size > next_pre:
                 return f"axis {name} is used more than once"
         return None
+
+    def _merged(self, a: AxisRef, b: AxisRef) -> AxisRef:
+        """Adjacent parts of an axis as one."""
+        whole, size = AxisRef(a.name), self.size_of(a) * self.size_of(b)
+        return whole if size == self.size_of(whole) else AxisRef(a.name, a.pre_size, size)
 
     def _parts(self, used: Sequence[AxisRef]) -> list[tuple[str, int, int]]:
         """Every axis split at the ends of the used parts: name, size before the part, size of the part."""

@@ -60,9 +60,13 @@ def one_of(kind: type[StrEnum]) -> pp.ParserElement:
     return element.set_parse_action(lambda found: kind(found[0].lower()))
 
 
+class _FailedCheck(pp.ParseSyntaxException):
+    """An error of a parse action, which says what is wrong; that of a rule says what it expected."""
+
+
 def fail(text: str, at: int, message: str) -> pp.ParseFatalException:
     """An error at an offset of the text, for parse actions to raise."""
-    return pp.ParseFatalException(text, at, message)
+    return _FailedCheck(text, at, message)
 
 
 def number(text: str, at: int, digits: str) -> int:
@@ -111,7 +115,7 @@ def reader(grammar: pp.ParserElement, name: str) -> Callable[[Tokens], _T]:
             value = grammar.parse_string(text, parse_all=True)[0]
         except pp.ParseBaseException as error:
             tokens.move(start + error.loc)
-            if isinstance(error, pp.ParseFatalException) and not isinstance(error, pp.ParseSyntaxException):
+            if isinstance(error, _FailedCheck):
                 tokens.fail(error.msg, tokens.start, tokens.end)
             tokens.fail(error.msg[:1].lower() + error.msg[1:])
         except RecursionError:

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
@@ -29,6 +30,7 @@ _MESH_ARRAY: Final = lazy_regex(
 _SPEC: Final = lazy_regex(r"\b(?:PartitionSpec|P)\(((?:\([^()\n]*+\)|[^()=\n])*+)(=?+)")
 _SDY: Final = lazy_regex(r"<(?:@\w++|mesh<\[([^\]]*+)\][^>]*+>), (\[[^\]]*+\])")
 _SDY_AXIS: Final = lazy_regex(r"\"(\w++)\"(?:=([0-9]{1,9})|:\(([0-9]{1,9})\)([0-9]{1,9}))?+")
+_SDY_AXES: Final = lazy_regex(r"(replicated|unreduced)=\{([^}]*+)\}")
 _SDY_DIMENSION: Final = lazy_regex(r"\{([^}]*+)\}")
 
 
@@ -41,8 +43,8 @@ class GivenSharding:
     remarks: tuple[str, ...] = ()
 
 
-def read_given_sharding(text: str) -> GivenSharding:
-    """The sharding in a text; HloError if there is none.
+def read_given_sharding(text: str, *, mesh: Mesh | None = None) -> GivenSharding:
+    """The sharding in a text, over its own mesh or else over the given `mesh`; HloError if there is none.
 
     >>> given = read_given_sharding("NamedSharding(mesh=Mesh('x': 2, 'y': 4), spec=PartitionSpec(None, ('y', 'x')))")
     >>> print(given.sharding)
@@ -54,11 +56,11 @@ def read_given_sharding(text: str) -> GivenSharding:
     prefix = _PREFIX.match(given)
     given = (given[prefix.end() :] if prefix else given).rstrip("\"'")
     if "sdy.sharding" in text or given.startswith("<"):
-        return _shardy(given)
+        return _shardy(given, mesh)
     if not given.startswith("{"):
         if "{" in given and "GSPMDSharding" in given:
             return read_given_sharding(given[given.index("{") : given.rindex("}") + 1])
-        return _python(given)
+        return _python(given, mesh)
     given, remarks = _with_all_devices(given)
     value = read_value_text(Kind.SHARDING, given)
     if not isinstance(value, Sharding | NamedSharding | TupleSharding):
@@ -90,7 +92,7 @@ def _with_all_devices(text: str) -> tuple[str, tuple[str, ...]]:
     return whole, ("the list of devices is elided; using 0, 1, 2, and so on",)
 
 
-def _python(text: str) -> GivenSharding:
+def _python(text: str, given_mesh: Mesh | None) -> GivenSharding:
     if text.startswith("SingleDeviceSharding"):
         device = re.search(r"id=([0-9]{1,9})", text)
         return GivenSharding(Sharding(ShardingType.MAXIMAL, device=int(device[1]) if device else 0))
@@ -99,12 +101,8 @@ def _python(text: str) -> GivenSharding:
         raise HloError("expected a sharding such as {devices=[2,4]<=[8]} or a PartitionSpec")
     arguments = spec[1].rpartition(",")[0] if spec[2] else spec[1]
     axes = _spec_axes(arguments.rstrip(", "))
-    mesh = _python_mesh(text[: spec.start()])
-    known = {axis.name for axis in mesh.axes} if mesh else set()
-    if mesh is None or not all(name in known for names in axes for name in names):
-        return GivenSharding(None, axes)
     dimensions = tuple(DimensionSharding(tuple(map(AxisRef, names))) for names in axes)
-    return GivenSharding(_checked(NamedSharding(mesh, dimensions)), axes)
+    return _over(_python_mesh(text[: spec.start()]) or given_mesh, NamedSharding(Mesh(()), dimensions))
 
 
 def _spec_axes(arguments: str) -> tuple[tuple[str, ...], ...]:
@@ -142,28 +140,39 @@ def _array(value: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (len(value), *inner[0][0]), tuple(number for _, numbers in inner for number in numbers)
 
 
-def _shardy(text: str) -> GivenSharding:
+def _shardy(text: str, mesh: Mesh | None) -> GivenSharding:
     match = _SDY.search(text)
     if match is None:
         raise HloError('expected a sharding such as #sdy.sharding<@mesh, [{"x"}, {}]>')
     dimensions = tuple(
-        DimensionSharding(
-            tuple(
-                AxisRef(name, int(pre), int(size)) if size else AxisRef(name)
-                for name, _, pre, size in _SDY_AXIS.findall(listed)
-            ),
-            is_closed="?" not in listed,
-        )
+        DimensionSharding(_shardy_axes(listed), is_closed="?" not in listed)
         for listed in _SDY_DIMENSION.findall(match[2])
     )
-    axes = tuple(tuple(axis.name for axis in dimension.axes) for dimension in dimensions)
-    if match[1] is None:
+    others = {word: _shardy_axes(listed) for word, listed in _SDY_AXES.findall(text, match.end())}
+    if match[1] is not None:
+        mesh = Mesh(tuple(MeshAxis(name, int(size)) for name, size, _, _ in _SDY_AXIS.findall(match[1]) if size))
+    replicated, unreduced = others.get("replicated", ()), others.get("unreduced", ())
+    return _over(mesh, NamedSharding(Mesh(()), dimensions, replicated, unreduced))
+
+
+def _shardy_axes(text: str) -> tuple[AxisRef, ...]:
+    return tuple(
+        AxisRef(name, int(pre), int(size)) if size else AxisRef(name) for name, _, pre, size in _SDY_AXIS.findall(text)
+    )
+
+
+def _over(mesh: Mesh | None, sharding: NamedSharding) -> GivenSharding:
+    """The sharding over a mesh; the axes of its dimensions alone if the mesh is unknown or does not have them."""
+    axes = tuple(tuple(axis.name for axis in dimension.axes) for dimension in sharding.dim_shardings)
+    names = {axis.name for axis in mesh.axes} if mesh else set()
+    used = {axis.name for axis in (*sharding.replicated_axes, *sharding.unreduced_axes)}
+    if mesh is None or not used.union(*axes) <= names:
         return GivenSharding(None, axes)
-    mesh = Mesh(tuple(MeshAxis(name, int(size)) for name, size, _, _ in _SDY_AXIS.findall(match[1]) if size))
-    known = {axis.name for axis in mesh.axes}
-    if not all(name in known for names in axes for name in names):
-        return GivenSharding(None, axes)
-    return GivenSharding(_checked(NamedSharding(mesh, dimensions)), axes)
+    for axis in (axis for dimension in sharding.dim_shardings for axis in dimension.axes if axis.size is not None):
+        whole, pre = mesh.size_of(AxisRef(axis.name)), axis.pre_size or 1
+        if pre < 1 or not 2 <= mesh.size_of(axis) < whole or whole % (pre * mesh.size_of(axis)):
+            raise HloError(f"({pre}){axis.size} is not a valid sub-axis of size {whole}")
+    return GivenSharding(_checked(replace(sharding, mesh=mesh)), axes)
 
 
 def _checked(sharding: NamedSharding) -> NamedSharding:

@@ -1,0 +1,202 @@
+"""Which device holds which slice of an array, held to JAX and to execution."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from math import prod
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from hlo_cli import ArrayShape, HloError, parse_shape, shards
+from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
+from hlo_cli.analysis.sharding.placement import placement_of
+from hlo_cli.analysis.sharding.shards import shard_bytes, whole_sizes
+from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
+from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from shard_cases import read
+
+NAMES = ("a", "b", "c", "d")
+
+
+def ask_jax(function: str, cases: list[dict[str, Any]], devices: int) -> list[Any]:
+    """The answers of the program in jax."""
+    pytest.importorskip("jax")
+    program = Path(__file__).parent / "shard_programs.py"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(
+        [sys.executable, str(program), function, str(devices)],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers: list[Any] = json.loads(done.stdout)
+    return answers
+
+
+def random_case(rng: Random, most: int) -> dict[str, Any]:
+    """A mesh, a spec over some of its axes, and an even shape."""
+    while True:
+        sizes = [rng.choice((1, 2, 2, 3, 4, 6)) for _ in range(rng.randint(1, 4))]
+        if 2 <= prod(sizes) <= most:
+            break
+    rank = rng.randint(1, 3)
+    spec: list[list[str]] = [[] for _ in range(rank)]
+    for name in rng.sample(NAMES[: len(sizes)], len(sizes)):
+        if rng.random() < 0.75:
+            rng.choice(spec).append(name)
+    size_of = dict(zip(NAMES, sizes, strict=False))
+    shape = [rng.randint(1, 4) * prod(size_of[name] for name in axes) for axes in spec]
+    count = prod(sizes)
+    order = rng.sample(range(count), count) if rng.random() < 0.5 else list(range(count))
+    return {"sizes": sizes, "names": NAMES[: len(sizes)], "order": order, "spec": spec, "shape": shape}
+
+
+def mesh_of(case: dict[str, Any]) -> Mesh:
+    return Mesh(tuple(map(MeshAxis, case["names"], case["sizes"])))
+
+
+def spec_code(spec: list[list[str]]) -> str:
+    items = [f"({', '.join(map(repr, axes))},)" if axes else "None" for axes in spec]
+    return f"P({', '.join(items)})"
+
+
+def check_slices(seed: int, count: int) -> None:
+    """The slices of JAX on every position of the mesh, and the PartitionSpec found again."""
+    rng = Random(seed)
+    cases = [random_case(rng, 16) for _ in range(count)]
+    for case, (made, tiled, slices) in zip(cases, ask_jax("maps", cases, 16), strict=True):
+        shape = parse_shape(f"s32[{','.join(map(str, case['shape']))}]")
+        mesh = dict(zip(case["names"], case["sizes"], strict=True))
+        given = read(spec_code(case["spec"]), mesh=mesh)
+        for sharding in (read(made), read(tiled), given):
+            found = shards(shape, sharding, device_count=prod(case["sizes"]))
+            ours = [list(map(list, zip(each.starts, each.limits, strict=True))) for each in found]
+            assert ours == slices, (case, made)
+        placement = placement_of(read(tiled))
+        spec = partition_spec(placement, mesh_of(case))
+        assert spec is not None, case
+        wanted = [[name for name in axes if mesh[name] > 1] for axes in case["spec"]]
+        if any(wanted):
+            assert [[axis.name for axis in axes] for axes in spec] == wanted, case
+            assert not has_parts(spec)
+        else:
+            assert not any(spec)
+
+
+@pytest.mark.oracle
+def test_slices_and_specs_are_those_of_jax() -> None:
+    check_slices(seed=1, count=150)
+
+
+@pytest.mark.long
+def test_slices_and_specs_of_2500_shardings_are_those_of_jax() -> None:
+    check_slices(seed=2, count=2_500)
+
+
+def check_specs(seed: int, count: int) -> None:
+    """The axes that JAX finds in a tile assignment."""
+    rng = Random(seed)
+    cases = [random_case(rng, 24) for _ in range(count)]
+    for case in cases:
+        mesh = dict(zip(case["names"], case["sizes"], strict=True))
+        case["text"] = str(sharding_of_placement(placement_of(read(spec_code(case["spec"]), mesh=mesh))))
+    for case, theirs in zip(cases, ask_jax("specs", cases, 24), strict=True):
+        mesh = dict(zip(case["names"], case["sizes"], strict=True))
+        spec = partition_spec(placement_of(read(case["text"])), mesh_of(case))
+        assert spec is not None, case
+        ours = [[axis.name for axis in axes] for axes in spec]
+        wanted = [[name for name in axes if mesh[name] > 1] for axes in theirs]
+        wanted += [[]] * (len(ours) - len(wanted))  # JAX omits the last dimensions that are not divided
+        assert ours == wanted or not (any(ours) or any(wanted)), (case, theirs)
+
+
+@pytest.mark.oracle
+def test_specs_are_those_of_jax() -> None:
+    check_specs(seed=3, count=100)
+
+
+@pytest.mark.long
+def test_two_thousand_specs_are_those_of_jax() -> None:
+    check_specs(seed=4, count=2_000)
+
+
+def slices_of(text: str, sharding: str, **given: Any) -> list[tuple[int, ...]]:
+    return [(each.device, *each.starts, *each.limits) for each in shards(parse_shape(text), read(sharding), **given)]
+
+
+def test_an_uneven_dimension_ends_in_padding_and_empty_shards() -> None:
+    # by hand: ceil(5 / 4) = 2, so tiles begin at 0, 2, 4, and 6, which is past the end
+    assert slices_of("f32[5]", "{devices=[4]<=[4]}") == [(0, 0, 2), (1, 2, 4), (2, 4, 5), (3, 5, 5)]
+    found = shards(parse_shape("f32[5]"), read("{devices=[4]<=[4]}"))
+    assert [each.is_empty for each in found] == [False, False, False, True]
+
+
+def test_devices_with_the_same_tile_are_copies() -> None:
+    found = shards(parse_shape("f32[4]"), read("{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"))
+    assert [(each.device, each.tile, each.copy) for each in found] == [
+        (0, (0,), 0),
+        (1, (1,), 0),
+        (2, (0,), 1),
+        (3, (1,), 1),
+    ]
+
+
+def test_shardings_without_tiles() -> None:
+    assert slices_of("f32[4]", "{maximal device=3}") == [(3, 0, 4)]
+    assert slices_of("f32[4]", "{replicated}", device_count=2) == [(0, 0, 4), (1, 0, 4)]
+    assert slices_of("f32[4]", "{mesh['x'=2], replicated}") == [(0, 0, 4), (1, 0, 4)]
+    assert slices_of("f32[4]", "{manual}", device_count=2) == [(0, 0, 4), (1, 0, 4)]
+    with pytest.raises(HloError, match="does not list its devices"):
+        slices_of("f32[4]", "{replicated}")
+    with pytest.raises(HloError, match="unknown sharding"):
+        slices_of("f32[4]", "{unknown}")
+    with pytest.raises(HloError, match="divides 2 dimensions, but the array has 1"):
+        slices_of("f32[4]", "{devices=[2,2]<=[4]}")
+
+
+def test_bytes_are_those_of_the_shard_with_its_padding() -> None:
+    # 500 rows are 63 tiles of 8: 504 x 128 x 4 bytes, and not 1000 x 512 x 4 / 8
+    placement = placement_of(read("{devices=[2,4]<=[8]}"))
+    shape = parse_shape("f32[1000,512]{1,0:T(8,128)}")
+    assert isinstance(shape, ArrayShape)
+    assert shard_bytes(shape, placement) == 258_048
+    assert whole_sizes((500, 128), placement) == (1000, 512)
+    assert whole_sizes((500,), placement) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "expected"),
+    [  # by hand from the device order of the iota
+        ("{devices=[2,4]<=[8]}", (2, 4), "P('a', 'b')"),
+        ("{devices=[8]<=[2,4]T(1,0)}", (2, 4), "P(('b', 'a'))"),
+        ("{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}", (4, 2), "P('b', None)"),
+        ("{devices=[4,2]<=[2,2,2]T(2,1,0)}", (4, 2), "P(('b', 'a:(2)2'), 'a:(1)2')"),
+        ("{devices=[3,4]<=[12] last_tile_dim_replicate}", (12,), "P('a:(1)3')"),
+        ("{devices=[2,6]<=[12] last_tile_dim_replicate}", (12,), "P('a:(1)2')"),
+        ("{replicated}", (2, 4), "P()"),
+        ("{devices=[8]0,1,2,3,4,5,7,6}", (2, 4), None),
+        ("{devices=[4,2]<=[8] last_tile_dims={manual}}", (4, 2), None),
+        ("{devices=[2,2]<=[4]}", (2, 4), None),
+    ],
+)
+def test_specs(text: str, sizes: tuple[int, ...], expected: str | None) -> None:
+    mesh = Mesh(tuple(map(MeshAxis, NAMES, sizes)))
+    spec = partition_spec(placement_of(read(text)), mesh)
+    assert (spec_text(spec) if spec is not None else None) == expected
+
+
+def test_a_spec_over_a_mesh_with_listed_devices() -> None:
+    named = read("{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'y'}, {}]}")
+    assert isinstance(named, NamedSharding)
+    assert isinstance(named.mesh, Mesh)
+    assert spec_text(partition_spec(placement_of(named), named.mesh) or ()) == "P('y', None)"
