@@ -12,8 +12,7 @@ from hlo_cli.analysis.sharding.reshard_plan import plan_steps
 from hlo_cli.analysis.sharding.reshard_steps import PartitionerCrashError, Plan, PlannedStep, Value
 from hlo_cli.analysis.sharding.shards import array_of, devices_of, shard_shape
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
+from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
 
@@ -109,7 +108,7 @@ class Resharding:
         return shard_shape(self.shape, self.target)
 
 
-AnyPlacement = Sharding | NamedSharding | Placement
+AnyPlacement = AnySharding | Placement
 
 
 def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_count: int | None = None) -> Resharding:
@@ -124,8 +123,8 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
     [('all-gather', 'f32[3]{0}', 4)]
     """
     array = array_of(shape)
-    before, after = (each if isinstance(each, Placement) else placement_of(each) for each in (source, target))
-    counts = [count for count in map(devices_of, (source, target)) if count is not None]
+    before, after = _placement(source), _placement(target)
+    counts = [count for each in (source, target) if (count := _devices(each)) is not None]
     if len(set(counts)) > 1:
         raise HloError(f"the shardings are of {counts[0]:,} and {counts[1]:,} devices")
     devices = counts[0] if counts else device_count
@@ -143,6 +142,16 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
         return Resharding(array, before, after, devices, (), problem=problem)
     steps = tuple(_step(array, step, devices) for step in plan.steps)
     return Resharding(array, before, after, devices, steps, bool(plan.warnings), plan.is_estimate)
+
+
+def _placement(sharding: AnyPlacement) -> Placement:
+    if isinstance(sharding, TupleSharding):
+        raise HloError("a tuple of shardings is resharded one element after the other")
+    return sharding if isinstance(sharding, Placement) else placement_of(sharding)
+
+
+def _devices(sharding: AnyPlacement) -> int | None:
+    return None if isinstance(sharding, TupleSharding) else devices_of(sharding)
 
 
 def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
