@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_input
 from hlo_cli.source import Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text import parser
@@ -30,7 +31,7 @@ def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str 
     from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
 
     chosen = select_module(read_inputs([os.fspath(path)], stage=stage, module=module))
-    return read_module(chosen.source, chosen.proto, infer=omitted_shape)
+    return read_input(chosen)
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:

@@ -13,14 +13,13 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from hlo_cli.analysis.query.module_summary import SummaryValue, module_summary
-from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.each import ModuleRef, list_modules, read_module_ref
 from hlo_cli.inputs.input import Input
 from hlo_cli.inputs.parallel import in_order
 from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_input
 from hlo_cli.source import Diagnostic, HloError, Source
-from hlo_cli.syntax.read import read_module
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Module, Input], Answer]
@@ -154,7 +153,7 @@ class Reader(Generic[Answer]):
         """The result of `ask` for the module in an input."""
         name, path = given.module, given.source.name
         try:
-            module = read_module(given.source, given.proto, strict=self.strict, infer=omitted_shape)
+            module = read_input(given, strict=self.strict)
             name = module.name or name
             problem = _in_a_line(HloError.of(module.errors)) if module.errors else ""
             return ScanResult(path, name, given.stage, self.ask(module, given), problem, remark=given.remark)

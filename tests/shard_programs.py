@@ -1,69 +1,60 @@
-"""What JAX says about shardings, on simulated CPU devices: a program of its own, from JSON to JSON.
+"""Compiles a program with random parameters on random meshes, and dumps it: `shard_programs.py TARGET SEED FOLDER`.
 
-`maps`: for each mesh, spec, and shape, the HLO shardings and the slice on each position of the mesh. `run`: what each
-device holds of a sharded iota that a program made. `specs`: the PartitionSpec that JAX finds for a tile assignment.
+The program scales every parameter, so that results are sharded too; the compiler chooses their shardings.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import random
 import sys
+from math import prod
 from typing import Any
 
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[2]}"
-os.environ["JAX_PLATFORMS"] = "cpu"
-
-import jax
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+DEVICES = 8
+MESHES = (((8,), ("x",)), ((4, 2), ("data", "model")), ((2, 2, 2), ("a", "b", "c")), ((2, 4), ("fsdp", "tensor")))
+TYPES = ("float32", "bfloat16", "int8", "int32")
+PARAMETERS = 40
 
 
-def mesh_of(case: dict[str, Any]) -> Mesh:
-    """The mesh of a case: sizes, names, and the order of devices."""
-    devices = jax.devices()[: int(np.prod(case["sizes"]))]
-    order = case.get("order") or range(len(devices))
-    return Mesh(np.array([devices[at] for at in order]).reshape(case["sizes"]), case["names"])
+def main(target: str, seed: int, folder: str) -> None:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.experimental import topologies
+    from jax.sharding import Mesh, NamedSharding
+    from jax.sharding import PartitionSpec as P
 
-
-def spec_of(case: dict[str, Any]) -> PartitionSpec:
-    """The spec of a case; a list of axes for each dimension."""
-    return PartitionSpec(*(tuple(axes) if axes else None for axes in case["spec"]))
-
-
-def maps(case: dict[str, Any]) -> Any:
-    """The sharding as HLO, over a mesh and by tiles, and the slice on each position."""
-    from jaxlib.xla_client import HloSharding
-
-    mesh = mesh_of(case)
-    sharding = NamedSharding(mesh, spec_of(case))
-    made = sharding._to_xla_hlo_sharding(len(case["shape"]))
-    tiled = HloSharding.v3_to_v2_sharding(made) if "mesh[" in str(made) else made
-    found = sharding.devices_indices_map(tuple(case["shape"]))
-    slices = [
-        [each.indices(size)[:2] for each, size in zip(found[device], case["shape"], strict=True)]
-        for device in mesh.devices.flat
+    made = random.Random(seed)
+    sizes, names = made.choice(MESHES)
+    devices = topologies.get_topology_desc("v5e:2x4", "tpu").devices if target == "tpu" else jax.devices()
+    mesh = Mesh(np.array(devices).reshape(sizes), names)
+    axes = dict(zip(names, sizes, strict=True))
+    shapes = [shape_and_spec(made, axes) for _ in range(PARAMETERS)]
+    arguments = [
+        jax.ShapeDtypeStruct(shape, jnp.dtype(made.choice(TYPES)), sharding=NamedSharding(mesh, P(*spec)))
+        for shape, spec in shapes
     ]
-    return [str(made), str(tiled), slices]
+    function = jax.jit(lambda *given: [each + each for each in given])
+    function.lower(*arguments).compile(compiler_options={"xla_dump_to": folder, "xla_dump_hlo_as_text": True})
 
 
-def specs(case: dict[str, Any]) -> Any:
-    """The axes of each dimension that JAX finds for a tile assignment."""
-    from jax._src.sharding_impls import parse_flatten_op_sharding
-    from jaxlib.xla_client import HloSharding
-
-    (spec,) = parse_flatten_op_sharding(HloSharding.from_string(case["text"]), mesh_of(case))
-    return [list(axes) if isinstance(axes, tuple) else [axes] if axes else [] for axes in spec]
-
-
-def run(case: dict[str, Any]) -> Any:
-    """The elements on each device of an iota with a sharding inside a program, with -1 for what is no data.
-
-    The value is made uneven by a constraint, and each device then writes its own part beside the others.
-    """
-    raise NotImplementedError
+def shape_and_spec(made: random.Random, axes: dict[str, int]) -> tuple[tuple[int, ...], list[Any]]:
+    """A random shape, and for each dimension the axes that divide it evenly."""
+    rank = made.randrange(5)
+    free = made.sample(sorted(axes), len(axes))
+    spec: list[Any] = []
+    shape = []
+    for _ in range(rank):
+        used = [free.pop() for _ in range(made.randrange(3)) if free]
+        parts = prod(axes[axis] for axis in used)
+        shape.append(parts * made.choice((1, 2, 3, 5, 8, 17, 64)))
+        spec.append(tuple(used) if len(used) > 1 else (used or [None])[0])
+    return tuple(shape), spec
 
 
 if __name__ == "__main__":
-    function = {"maps": maps, "specs": specs, "run": run}[sys.argv[1]]
-    json.dump([function(case) for case in json.load(sys.stdin)], sys.stdout)
+    if sys.argv[1] == "cpu":
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+    os.environ |= {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

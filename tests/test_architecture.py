@@ -29,7 +29,8 @@ ARROWS: dict[str, set[str]] = {
     "analysis": {"source", "alignment", "ir"},
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},
-    "scan_modules": {"source", "ir", "syntax", "inputs", "analysis"},
+    "read_input": {"source", "ir", "syntax", "inputs", "analysis"},
+    "scan_modules": {"source", "ir", "inputs", "analysis", "read_input"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
     "commands": {
@@ -40,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
         "analysis",
         "transform",
         "lint",
+        "read_input",
         "scan_modules",
         "report",
         "render",
@@ -65,7 +67,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
-        "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule"},
+        "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
     },
     "commands": {
         "shared": set(),

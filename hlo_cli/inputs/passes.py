@@ -11,6 +11,7 @@ from hlo_cli.lazy_regex import lazy_regex
 
 _STAGE: Final = lazy_regex(r"(?P<number>\d+)\.(?P<pipeline>.*?)(?:\.after_(?P<after>.+?))?(?:\.before_(?P<before>.+))?")
 _FOLDER: Final = "passes"
+_FIRST_STAGE: Final = "before_optimizations"
 
 
 class PassName(NamedTuple):
@@ -66,3 +67,27 @@ def earlier_dumps(path: str, dump: DumpName) -> list[tuple[str, str]]:
         if found:
             return found if dump.order != (0, 0) else []
     return []
+
+
+def first_dump(path: str, dump: DumpName) -> str | None:
+    """The path of the dump of the same module before optimizations, in the directory of the dump or above `passes`.
+
+    None without one, for that dump itself, and for a dump that is not a file.
+
+    >>> from hlo_cli.inputs.dumps import parse_dump_name
+    >>> first_dump("/no/such/after_optimizations.txt", parse_dump_name("after_optimizations.txt")) is None
+    True
+    """
+    if dump.stage == _FIRST_STAGE or not os.path.isfile(path):
+        return None
+    here = os.path.dirname(path)
+    folders = (here, os.path.join(here, os.pardir)) if os.path.basename(os.path.abspath(here)) == _FOLDER else (here,)
+    for folder in folders:
+        dumps = [
+            name
+            for name, each in read_directory(folder).dumps
+            if each.group == dump.group and each.stage == _FIRST_STAGE
+        ]
+        if dumps:
+            return os.path.normpath(os.path.join(folder, dumps[0]))
+    return None

@@ -64,6 +64,7 @@ class Module:
     is_cut_apart: Callable[[Module], bool] | None = None
     read_header_value: Callable[[str, str], AttributeValue] | None = None
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
+    read_program: Callable[[], Module | None] | None = None
     is_part: bool = False
 
     @cached_property
@@ -75,6 +76,11 @@ class Module:
     def buffer_assignment(self) -> BufferAssignment | None:
         """The compiler's own buffer assignment; None if the input does not have it, as is always so for text."""
         return self.read_buffer_assignment(self) if self.read_buffer_assignment is not None else None
+
+    @cached_property
+    def program(self) -> Module | None:
+        """The same program before optimizations, from the dump next to this one; None if there is no such dump."""
+        return self.read_program() if self.read_program is not None else None
 
     def header_value(self, name: str) -> AttributeValue | None:
         """The value of a header attribute, or None if it is absent.

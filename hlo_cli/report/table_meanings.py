@@ -156,6 +156,17 @@ TABLE_MEANINGS: Final = MappingProxyType(
             **_CHANGED_LINES,
             **_MODULES,
         },
+        "shard": {
+            "parameters": "parameters by shape and sharding, those that save most first",
+            "results": "results by shape and sharding",
+            "instructions": "parameters and results, one row each",
+            "axes": "axes of the mesh, with the arrays divided along each",
+            "sources": "source lines with the bytes of their parameters on a device",
+            "scopes": "named scopes with the bytes of their parameters on a device",
+            "arguments": "arguments with their bytes on a device",
+            "passes": "compiler passes with the bytes of their parameters on a device",
+            **_MODULES,
+        },
         "lint": {
             "findings": "findings: errors first, then by cost",
             "groups": "groups of findings with one cause",

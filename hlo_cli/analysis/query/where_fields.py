@@ -13,6 +13,7 @@ from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, R
 from hlo_cli.analysis.query.instruction_facts import Function, InstructionFacts, ReadFact, attribute_reader
 from hlo_cli.analysis.query.origin_facts import OriginFacts
 from hlo_cli.analysis.query.program_facts import ProgramFacts
+from hlo_cli.analysis.query.sharding_facts import ShardingFacts
 from hlo_cli.analysis.query.where_opcodes import opcode_check, opcodes_of
 from hlo_cli.analysis.query.where_shapes import dimension_reader, of_shape, result_shape, shape_fields
 from hlo_cli.ir.instruction import Instruction
@@ -96,6 +97,7 @@ def fields_of(
     'negate'
     """
     facts, meanings, origins = InstructionFacts(module), ProgramFacts(module), OriginFacts(module)
+    shardings = ShardingFacts(module)
 
     def lifted(kind: Kind, read: ReadFact) -> Reader[T]:
         return Reader(kind, lambda thing: read(instruction_of(thing)))
@@ -111,7 +113,7 @@ def fields_of(
 
         return lift
 
-    found = facts.readers() | meanings.readers() | origins.readers()
+    found = facts.readers() | meanings.readers() | origins.readers() | shardings.readers()
     readers = {name: lifted(kind, read) for name, (kind, read) in found.items()}
     readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from hlo_cli.commands.parse.sharding_columns import with_shardings
 from hlo_cli.commands.shared.cost_columns import with_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
@@ -42,7 +43,7 @@ def report_of_instructions(
     module = loaded.module
     instructions, answer, skipped = choose_instructions(module, computation, where)
     table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
-    table = with_costs(table, instructions, module, columns)
+    table = with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
     return Report(
         "parse",
         answer,

@@ -43,7 +43,7 @@ EXAMPLES = (
 @click.command(cls=Command, help=HELP, examples=EXAMPLES)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag("--comms", group="Reports", is_common=True, help="List collectives with their mesh axes and bytes.")
-@by_option("Group by", after=("axis",))
+@by_option("Group by", after=("axis", "instruction"))
 @option(
     "--to",
     group="Reports",

@@ -43,6 +43,19 @@ class ShardOptions:
         """Raises HloError for an option that requires a shape and its sharding."""
         if self.to is not None:
             raise HloError("--to requires a shape and its sharding, not a dump")
+        if self.device is not None:
+            raise HloError("--device requires a shape and its sharding, or DUMP:NAME")
+
+    def check_without_comms(self) -> None:
+        """Raises HloError for an option that requires --comms."""
+        needing = {
+            "--chip": self.chip is not None,
+            "--chip-file": self.chip_file is not None,
+            "--algorithm": self.algorithm != ALGORITHMS[0],
+        }
+        for option, is_given in needing.items():
+            if is_given:
+                raise HloError(f"{option} requires --comms")
 
     @property
     def about_dump(self) -> list[str]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.selection import Many, one_or_many
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import UnknownShape
+from hlo_cli.read_input import read_input
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.numbers import format_count
 from hlo_cli.source import Diagnostic, HloError
-from hlo_cli.syntax.read import read_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def load_one(arguments: Sequence[str], reading: InputOptions, *, about: str = "t
 
 def read_one(chosen: Input, reading: InputOptions) -> Loaded:
     """The module of an input."""
-    return Loaded(read_module(chosen.source, chosen.proto, strict=reading.strict, infer=omitted_shape), chosen)
+    return Loaded(read_input(chosen, strict=reading.strict), chosen)
 
 
 def check_running(module: Module) -> None:

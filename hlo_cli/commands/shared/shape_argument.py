@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.shape import Shape
+    from hlo_cli.ir.shape import Shape, ShapeIndex
 
 _LOOKS_LIKE_HLO = lazy_regex(
     r"[ \t\n]*"
@@ -30,6 +30,7 @@ class NamedShape:
     instruction: Instruction
     shape: Shape
     loaded: Loaded
+    index: ShapeIndex = ()
 
 
 def shape_text(argument: str, reading: InputOptions) -> str | None:
@@ -87,4 +88,4 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
         raise HloError(
             f"{instruction.name} has no tuple element {index_text(index)}", hint=f"its shape is {instruction.shape}"
         )
-    return NamedShape(instruction, shape, loaded)
+    return NamedShape(instruction, shape, loaded, index)

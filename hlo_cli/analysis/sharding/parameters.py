@@ -1,0 +1,282 @@
+"""The arrays that enter and leave a module: the part of each on a device, its bytes, and what is replicated.
+
+After partitioning, the shapes of the entry are those of one device. The parameters of CPU and GPU programs then still
+have their shardings; those of TPU programs and results have none, and the dump before optimizations has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import Literal
+
+from hlo_cli.analysis.cache import cached_per_module
+from hlo_cli.analysis.sharding.division import divided, own_layouts
+from hlo_cli.analysis.sharding.placement import Placement, placement_of
+from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
+from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
+from hlo_cli.ir.index_text import index_suffix
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
+from hlo_cli.source import HloError
+
+Role = Literal["parameter", "result"]
+Origin = Literal["this dump", "before_optimizations"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryArray:
+    """An array that enters or leaves a module: a parameter, a result, or an element of one, at `index` of its shape.
+
+    `shape` is that of the text, `whole` that of all devices together, and `shard` that of one device in its own layout;
+    None if unknown. `parts` is the number of tiles along each dimension, and `replication` the number of devices that
+    hold the same data. `number` is that of the parameter. `problem` says why the sharding is not understood.
+    """
+
+    role: Role
+    number: int
+    index: ShapeIndex
+    instruction: Instruction
+    shape: ArrayShape
+    whole: ArrayShape | None
+    shard: ArrayShape | None
+    sharding: Sharding | NamedSharding | None = None
+    placement: Placement | None = None
+    parts: tuple[int, ...] | None = None
+    replication: int | None = None
+    is_estimated: bool = False
+    origin: Origin = "this dump"
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        return self.instruction.name + index_suffix(self.index)
+
+    @property
+    def data_bytes(self) -> int | None:
+        """The bytes of a device without padding; None if the shard is unknown."""
+        return None if self.shard is None else self.shard.logical_bytes
+
+    @property
+    def shard_bytes(self) -> int | None:
+        """The bytes that each device holds, with padding; None if the shard is unknown."""
+        return None if self.shard is None else self.shard.padded_bytes
+
+    @property
+    def saving_bytes(self) -> int | None:
+        """The bytes that a device would save if the copies were divided among their devices; None if unknown."""
+        if self.shard is None or self.replication is None:
+            return None
+        return max(0, self.shard.padded_bytes - divided(self.shard, self.replication).padded_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryArrays:
+    """The parameters and results of a module; `is_partitioned` if the shapes of its text are those of one device."""
+
+    partitions: int
+    is_partitioned: bool
+    parameters: tuple[EntryArray, ...]
+    results: tuple[EntryArray, ...]
+
+    @property
+    def has_shardings(self) -> bool:
+        """Whether the sharding of any parameter or result is known."""
+        return any(each.sharding is not None for each in (*self.parameters, *self.results))
+
+    @property
+    def has_siblings(self) -> bool:
+        """Whether a sharding is that of the dump before optimizations."""
+        return any(each.origin != "this dump" for each in (*self.parameters, *self.results))
+
+
+def entry_arrays(module: Module) -> EntryArrays:
+    """The parameters of the entry computation in their order, and the leaves of its result.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "HloModule m, num_partitions=8  ENTRY main { p = f32[64,8] parameter(0), sharding={devices=[4,1,2]<=[8] "
+    >>> module = parse_module(text + "last_tile_dim_replicate}  ROOT r = f32[64,8] negate(p) }")
+    >>> [found] = entry_arrays(module).parameters
+    >>> found.shard.sizes, found.replication, found.shard_bytes, found.saving_bytes
+    ((16, 8), 2, 512, 256)
+    """
+    program = module.program
+    if program is not None and len(program.entry.parameters) != len(module.entry.parameters):
+        program = None
+    reader, then = _reader_of(module), None if program is None else program.entry.parameters
+    parameters = tuple(
+        array
+        for number, parameter in enumerate(module.entry.parameters)
+        for array in reader.arrays("parameter", parameter, then[number] if then else None, number)
+    )
+    root = module.entry.root
+    made = None if program is None else program.entry.root
+    results = () if root is None else tuple(reader.arrays("result", root, made, 0))
+    return EntryArrays(partitions_of(module), is_partitioned(module), parameters, results)
+
+
+def array_of_value(module: Module, instruction: Instruction, index: ShapeIndex = ()) -> EntryArray | None:
+    """A parameter of the entry, or the array at `index` of another instruction with a sharding; None without one.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, num_partitions=2  ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] "
+    ...     "negate(p), sharding={devices=[2]<=[2]} }")
+    >>> array_of_value(module, module.entry.root).shard_bytes
+    16
+    """
+    number, then, program = 0, None, module.program
+    if instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry:
+        number = module.entry.parameters.index(instruction)
+        if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
+            then = program.entry.parameters[number]
+        found: Iterable[EntryArray] = _reader_of(module).arrays("parameter", instruction, then, number)
+    else:
+        found = arrays_of_instruction(module, instruction)
+    return next((each for each in found if each.index == index), None)
+
+
+def arrays_of_instruction(module: Module, instruction: Instruction) -> tuple[EntryArray, ...]:
+    """The arrays of an instruction that is not a parameter of the entry; none without a sharding in the text.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("HloModule m, num_partitions=2  ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] "
+    ...     "negate(p), sharding={replicated} }")
+    >>> [each.replication for each in arrays_of_instruction(module, module.entry.root)]
+    [2]
+    """
+    if instruction.attribute("sharding") is None:
+        return ()
+    return tuple(_reader_of(module).arrays("result", instruction, None, 0))
+
+
+def _reader_of(module: Module) -> _Reader:
+    return cached_per_module(_Reader, module)
+
+
+class _Reader:
+    """Reads the arrays of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._is_partitioned = is_partitioned(module)
+        self._partitions = partitions_of(module)
+        self._layouts = None if self._is_partitioned else own_layouts(module)
+
+    def arrays(
+        self, role: Role, instruction: Instruction, then: Instruction | None, number: int
+    ) -> Iterator[EntryArray]:
+        """The arrays of an instruction; `then` is the same one before optimizations."""
+        own, wholes, others = _shardings(instruction), dict[ShapeIndex, ArrayShape](), {}
+        if then is not None:
+            wholes, others = dict(_leaves(then)), _shardings(then)
+        for at, (index, shape) in enumerate(_leaves(instruction)):
+            origin: Origin = "this dump"
+            whole, sharding = wholes.get(index), own.get(index)
+            if sharding is None and index in others:
+                sharding, origin = others[index], "before_optimizations"
+            base = EntryArray(role, number, index, instruction, shape, None, None, sharding, origin=origin)
+            yield self._placed(base, whole, number if role == "parameter" else at)
+
+    def _placed(self, base: EntryArray, whole: ArrayShape | None, number: int) -> EntryArray:
+        """The array with what its sharding says; `whole` is its shape before optimizations."""
+        placement, problem = _placement(base.sharding) if base.sharding is not None else (None, None)
+        if self._partitions < 2:
+            return replace(base, whole=base.shape, shard=base.shape, parts=(1,) * base.shape.rank, replication=1)
+        if self._is_partitioned:
+            return self._after(replace(base, placement=placement, problem=problem), whole)
+        if placement is None or placement.kind is ShardingType.UNKNOWN:
+            return replace(base, whole=base.shape, problem=problem)
+        try:
+            shard = shard_shape(base.shape, placement)
+        except HloError as error:
+            return replace(base, whole=base.shape, problem=error.diagnostic.message)
+        assert self._layouts is not None
+        is_manual = placement.kind is ShardingType.MANUAL
+        return replace(
+            base,
+            placement=placement,
+            whole=None if is_manual else base.shape,
+            shard=self._layouts.of(shard, base.role, number),
+            parts=None if is_manual else _parts(placement, shard.rank),
+            replication=self._copies(placement),
+            is_estimated=True,
+        )
+
+    def _after(self, base: EntryArray, whole: ArrayShape | None) -> EntryArray:
+        """The array of a partitioned module: its shape is the shard."""
+        placement, shape = base.placement, base.shape
+        if whole is not None and (whole.element_type != shape.element_type or whole.rank != shape.rank):
+            whole = None
+        if placement is not None and placement.is_tiled:
+            if len(placement.parts) != shape.rank:
+                problem = f"the sharding divides {len(placement.parts)} dimensions, but the array has {shape.rank}"
+                return replace(base, shard=shape, placement=None, problem=problem)
+            if whole is not None and placement.shard_sizes(whole.sizes) != shape.sizes:
+                if base.origin == "before_optimizations":  # the partitioner has chosen another one
+                    return self._unplaced(replace(base, placement=None, sharding=None), whole)
+                whole = None
+        if placement is None or placement.kind is ShardingType.UNKNOWN:
+            return self._unplaced(base, whole)
+        if whole is None and (sizes := whole_sizes(shape.sizes, placement)) is not None:
+            whole = replace(shape, dimensions=sizes, dynamic_dimensions=shape.dynamic_dimensions)
+        is_manual = placement.kind is ShardingType.MANUAL
+        parts = None if is_manual else _parts(placement, shape.rank)
+        return replace(base, whole=whole, shard=shape, parts=parts, replication=self._copies(placement))
+
+    def _unplaced(self, base: EntryArray, whole: ArrayShape | None) -> EntryArray:
+        """The array of a partitioned module without a sharding: the sizes before and after say into how many parts."""
+        shard = base.shape
+        if whole is None or any(n % s if s else n for n, s in zip(whole.sizes, shard.sizes, strict=True)):
+            return replace(base, whole=whole, shard=shard)
+        parts = tuple(n // s if s else 1 for n, s in zip(whole.sizes, shard.sizes, strict=True))
+        copies, rest = divmod(self._partitions, prod(parts))
+        return replace(base, whole=whole, shard=shard, parts=parts, replication=None if rest else copies)
+
+    def _copies(self, placement: Placement) -> int | None:
+        """The number of devices with the same data; None if the program decides what each device has."""
+        match placement.kind:
+            case ShardingType.TILED:
+                return placement.copies
+            case ShardingType.REPLICATED:
+                return self._partitions
+            case ShardingType.MAXIMAL | ShardingType.UNREDUCED:
+                return 1
+            case _:
+                return None
+
+
+def _parts(placement: Placement, rank: int) -> tuple[int, ...]:
+    return placement.parts if placement.is_tiled else (1,) * rank
+
+
+def _leaves(instruction: Instruction) -> Iterator[tuple[ShapeIndex, ArrayShape]]:
+    """The arrays of an instruction, those in buffers too."""
+    for index, leaf in instruction.shape.leaves:
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if isinstance(array, ArrayShape):
+            yield index, array
+
+
+def _shardings(instruction: Instruction) -> dict[ShapeIndex, Sharding | NamedSharding]:
+    """The shardings of the leaves of an instruction; none if it has none, or as many as it has not leaves."""
+    sharding = instruction.sharding
+    if sharding is None:
+        return {}
+    try:
+        return {index: each for index, _, each in leaf_shardings(instruction.shape, sharding)}
+    except HloError:
+        return {}
+
+
+@lru_cache(maxsize=4096)
+def _placement(sharding: Sharding | NamedSharding) -> tuple[Placement | None, str | None]:
+    """The normal form, or the reason why there is none."""
+    try:
+        return placement_of(sharding), None
+    except HloError as error:
+        return None, error.diagnostic.message
