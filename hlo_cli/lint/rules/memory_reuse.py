@@ -65,7 +65,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             shape_span(context.module, argument),
             waste=Waste(each.padded_bytes, None),
             other=each.kernel,
-            common=Common(f"{name} could be donated", is_whole_argument=True),
+            common=Common(f"{name} could be donated", "argument"),
             hint=donation_hint(context, donations, each),
         )
 
