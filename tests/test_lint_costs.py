@@ -161,3 +161,16 @@ def beside(pair: Pair) -> int:
     bound |= reached([done], lambda each: users[each]) if done in users else {}
     free = (each for each in start.computation.instructions if each not in bound)
     return sum(is_launched(each) and not each.opcode.endswith("-start") for each in free)
+
+
+def test_donations_are_computed_once_for_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hlo_cli.lint.rules import memory as rules
+
+    calls: list[object] = []
+    found = rules.donations_of
+    monkeypatch.setattr(rules, "donations_of", lambda *given: calls.append(given) or found(*given))
+    shape = "f32[64,128]{1,0:T(8,128)}"
+    copies = "".join(f"  c{n} = {shape} copy({f'c{n - 1}' if n else 'p'})\n" for n in range(30))
+    module = parse_module(f"HloModule m, is_scheduled=true\nENTRY e {{\n  p = {shape} parameter(0)\n{copies}}}\n")
+    assert len(lint_module(module, LintSettings(("HLO204",), min_copy_bytes=1))) == 30
+    assert len(calls) == 1
