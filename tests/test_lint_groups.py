@@ -125,7 +125,12 @@ def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:
     )
     text = f"HloModule m, is_scheduled=true\nENTRY e {{\n  x = f32[512,1024]{{1,0:T(8,128)}} parameter(0)\n{copies}}}\n"
     [found] = lint_module(parse_module(text), LintSettings(("HLO208",)))
-    assert found.cost_bytes == 4 * 512 * 1024 * 4
+    assert (found.cost_bytes, found.hint) == (4 * 512 * 1024 * 4, None)
+    told = text.replace("negate(s0)", 'negate(s0), metadata={op_name="a/neg"}').replace(
+        "negate(s1)", 'negate(s1), metadata={op_name="b/neg"}'
+    )
+    [found] = lint_module(parse_module(told), LintSettings(("HLO208",)))
+    assert found.hint == "move a/neg and b/neg, which read it, closer together"
 
 
 def test_costs_of_rules_on_one_array_count_once() -> None:
