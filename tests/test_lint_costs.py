@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import memory_analysis, parse_module
-from hlo_cli.analysis.dataflow.users import reached, users_of
+from hlo_cli.analysis.dataflow.users import Users, reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.cli import main
 from hlo_cli.lint.concurrency import Pair, independent_kernels
+from hlo_cli.lint.donations import Donations, donations_of
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import MEANINGS, LintSettings
 from hlo_cli.report.numbers import format_bytes
@@ -161,3 +163,18 @@ def beside(pair: Pair) -> int:
     bound |= reached([done], lambda each: users[each]) if done in users else {}
     free = (each for each in start.computation.instructions if each not in bound)
     return sum(is_launched(each) and not each.opcode.endswith("-start") for each in free)
+
+
+def test_donations_are_computed_once_for_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(memory: MemoryAnalysis, users: Users, min_bytes: int) -> Donations:
+        calls.append(min_bytes)
+        return donations_of(memory, users, min_bytes)
+
+    monkeypatch.setattr("hlo_cli.lint.rules.memory.donations_of", counted)
+    shape = "f32[64,128]{1,0:T(8,128)}"
+    copies = "".join(f"  c{n} = {shape} copy({f'c{n - 1}' if n else 'p'})\n" for n in range(30))
+    module = parse_module(f"HloModule m, is_scheduled=true\nENTRY e {{\n  p = {shape} parameter(0)\n{copies}}}\n")
+    assert len(lint_module(module, LintSettings(("HLO204",), min_copy_bytes=1))) == 30
+    assert calls == [1]

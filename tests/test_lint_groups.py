@@ -125,7 +125,12 @@ def test_a_repeated_prefetch_is_told_once_for_each_array() -> None:
     )
     text = f"HloModule m, is_scheduled=true\nENTRY e {{\n  x = f32[512,1024]{{1,0:T(8,128)}} parameter(0)\n{copies}}}\n"
     [found] = lint_module(parse_module(text), LintSettings(("HLO208",)))
-    assert found.cost_bytes == 4 * 512 * 1024 * 4
+    assert (found.cost_bytes, found.hint) == (4 * 512 * 1024 * 4, None)
+    told = text.replace("negate(s0)", 'negate(s0), metadata={op_name="a/neg"}').replace(
+        "negate(s1)", 'negate(s1), metadata={op_name="b/neg"}'
+    )
+    [found] = lint_module(parse_module(told), LintSettings(("HLO208",)))
+    assert found.hint == "move a/neg and b/neg, which read it, closer together"
 
 
 def test_costs_of_rules_on_one_array_count_once() -> None:
@@ -206,3 +211,89 @@ def test_padding_of_equal_shapes_is_one_cause_wherever_it_is() -> None:
       ROOT r = f32[128,4096]{tiles} negate(p) }}"""
     found = groups_in(text, LintSettings(("HLO101",), min_padding_bytes=1))
     assert [(len(group.members), "4096,4]" in group.message) for group in found] == [(2, True), (2, False)]
+
+
+def with_functions(lines: dict[int, str], body: str) -> str:
+    """A module whose stack frame of each line is in a function; `{n}` in the body is the metadata of line n."""
+    names = tuple(dict.fromkeys(lines.values()))
+    functions = "".join(f'{number} "{name}"\n' for number, name in enumerate(names, 1))
+    places = "".join(
+        f"{number} {{file_name_id=1 function_name_id={names.index(name) + 1} line={line} end_line={line} column=1 end_column=2}}\n"
+        for number, (line, name) in enumerate(lines.items(), 1)
+    )
+    frames = "".join(f"{number} {{file_location_id={number}}}\n" for number in range(1, len(lines) + 1))
+    for number, line in enumerate(lines, 1):
+        body = body.replace(f"<{line}>", f'metadata={{op_name="jit(f)/neg" stack_frame_id={number}}}')
+    tables = f'FileNames\n1 "m.py"\n\nFunctionNames\n{functions}\nFileLocations\n{places}\nStackFrames\n{frames}'
+    return f"HloModule m, is_scheduled=true\n\n{tables}\nENTRY e {{\n{body}}}\n"
+
+
+def copied(name: str, line: int, before: str, after: str, sizes: str = "16,64,128") -> str:
+    return (
+        f"  {name} = f32[{sizes}]{before} iota(), iota_dimension=0, <{line}>\n"
+        f"  c.{name} = f32[{sizes}]{after} copy({name}), <{line}>\n"
+        f"  t.{name} = f32[{sizes}]{after} negate(c.{name}), <{line}>\n"
+    )
+
+
+def test_conversions_between_two_layouts_are_one_cause_in_a_function() -> None:
+    body = (
+        copied("a", 3, ORDERS[0], ORDERS[1])
+        + copied("b", 4, ORDERS[1], ORDERS[0], "8,32,256")
+        + copied("c", 4, ORDERS[0], ORDERS[2])
+        + copied("d", 9, ORDERS[0], ORDERS[1])
+    )
+    found = groups_in(
+        with_functions({3: "attend", 4: "attend.<locals>.<lambda>", 9: "attend.<locals>.norm"}, body),
+        LintSettings(("HLO102",)),
+    )
+    assert sorted(tuple(sorted(each.instruction or "" for each in group.members)) for group in found) == [
+        ("c.a", "c.b"),
+        ("c.c",),
+        ("c.d",),
+    ]
+    [both] = [group for group in found if len(group.members) == 2]
+    assert both.message == (
+        "2 × a value of attend is copied to change the dimension order between {2,0,1} and {2,1,0}, "
+        "at m.py:3 and 1 other line"
+    )
+    assert all("norm" not in group.message for group in found), "single findings keep their own message"
+
+
+def test_synchronous_collectives_of_a_kind_are_one_cause() -> None:
+    """An option turns them all into asynchronous ones; the kinds have options of their own."""
+    body = "  x = f32[65536]{0:T(1024)} parameter(0)\n" + "".join(
+        f"  r{line} = f32[{shape}]{{0:T(1024)}} {kind}(x), <{line}>, replica_groups={{{{0,1}}}}, {more}\n"
+        f"  u{line} = f32[65536]{{0:T(1024)}} negate(x), <{line}>\n"
+        for line, kind, shape, more in (
+            (3, "all-reduce", 65536, "to_apply=add"),
+            (5, "all-reduce", 65536, "to_apply=add"),
+            (7, "all-gather", 131072, "dimensions={0}"),
+        )
+    )
+    text = with_functions(dict.fromkeys((3, 5, 7), "f"), body).replace(
+        "ENTRY e", "add {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  ROOT s = f32[] add(p, q)\n}\n\nENTRY e"
+    )
+    found = groups_in(
+        text.replace("is_scheduled=true", "is_scheduled=true, num_partitions=2"), LintSettings(("HLO403",))
+    )
+    assert [(len(group.members), group.general_message) for group in found] == [
+        (2, "all-reduce runs synchronously, at m.py:3 and 1 other line"),
+        (1, found[1].worst.message),
+    ]
+
+
+def test_padding_of_one_size_is_one_cause_in_all_shapes() -> None:
+    """Each of them needs less memory if this size grows, and none if another does."""
+    lines = {3: "one", 8: "two", 9: "two"}
+    shapes = (
+        (3, "f32[64,64,32]{2,1,0:T(8,128)}"),
+        (8, "bf16[4096,32]{1,0:T(8,128)(2,1)}"),
+        (9, "f32[32,64,64]{0,2,1:T(8,128)}"),
+    )
+    body = "".join(f"  v{line} = {shape} iota(), iota_dimension=0, <{line}>\n" for line, shape in shapes)
+    found = groups_in(with_functions(lines, body), LintSettings(("HLO101",), min_padding_bytes=1))
+    assert [(len(group.members), group.general_message) for group in found] == [
+        (2, "the last dimension of an array, 32, is padded to 128, at m.py:3 and 1 other line"),
+        (1, found[1].worst.message),
+    ]

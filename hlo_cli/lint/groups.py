@@ -7,7 +7,8 @@ and the same place in the program or, if no metadata tells it, the same operands
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from functools import reduce
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.dataflow.users import Users
 from hlo_cli.analysis.dataflow.uses import FORWARDING
@@ -17,12 +18,16 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import BLOCK_MOVES
 from hlo_cli.lint.costs import Waste
-from hlo_cli.lint.names import place_of
+from hlo_cli.lint.names import frame_of, place_of
 from hlo_cli.report.finding import Cause
 
 _MOST_STEPS: Final = 100
 _MOST_USERS: Final = 8
 """The most users that a structural pattern names."""
+_EQUATION: Final = "->"
+"""Part of the scopes that `jnp.einsum` adds, such as `bsd,dhk->bshk`."""
+_UNNAMED: Final = ("<lambda>", "<locals>", ".")
+"""Endings of the name of a function that are not the name of one that contains it."""
 _MOVING: Final = frozenset((opcodes.COPY, opcodes.COPY_DONE, opcodes.COPY_START, opcodes.ASYNC_DONE))
 
 
@@ -34,17 +39,22 @@ class Named(NamedTuple):
     origin: Origin
 
 
-class Common(NamedTuple):
-    """The message without sizes, if one change would fix findings on arrays of different shapes.
+Reach: TypeAlias = Literal["line", "function", "argument", "anywhere"]
+"""Which values one change can fix: those of one line, of one function and named scope, of a whole argument of the
+program, or all. Arguments are one cause with the others in their part of the tree, such as the weights of all layers.
+"""
 
-    Such arrays come from one line, or they are arguments in one part of the tree, such as the weights of all layers;
-    with `is_whole_argument`, in the whole tree that is one argument of the program. With `is_anywhere`, the message
-    names no value, and findings with this message are one cause wherever they are.
+
+class Common(NamedTuple):
+    """The message without sizes, if one change would fix findings on arrays of different shapes or at several lines.
+
+    `reach` says which. Of findings `anywhere`, those with this message are one cause; `similar` is the message of those
+    that agree on more than that, such as the shape.
     """
 
     message: str
-    is_whole_argument: bool = False
-    is_anywhere: bool = False
+    reach: Reach = "line"
+    similar: str = ""
 
 
 def cause_of(
@@ -70,23 +80,62 @@ def cause_of(
     about, other = named
     if other is not None:
         message = _renamed(message, other.name, general_name(other.name, other.origin))
-    container = _container_of(about.origin, common) if common is not None else ""
-    general_about = container or general_name(about.name, about.origin)
-    if common is not None and common.is_anywhere:
-        pattern = general = common.message
-    elif common is not None and (container or is_known(about.origin)):
-        pattern = general = _renamed(common.message, about.name, general_about)
-    elif is_known(about.origin):
-        general = _renamed(message, about.name, general_about)
-        pattern = f"{general}\n{at.shape.to_string(layout=False)}"
-    else:
-        general = _renamed(message, about.name, general_about)
-        pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
+    general = _renamed(message, about.name, general_name(about.name, about.origin))
     shared = ""
     if waste is not None and waste.link is not None:
         made = value_of(about.value) if waste.link == "memory" else at
         shared = f"{waste.link} {made.computation.name}/{made.name}"
+    if (cause := _common_cause(common, general, about, shared)) is not None:
+        return cause
+    if is_known(about.origin):
+        return Cause(f"{general}\n{at.shape.to_string(layout=False)}", shared, general)
+    pattern = "\n".join((_renamed(message, about.name, "*"), *_position(at, users)))
     return Cause(pattern, shared, general)
+
+
+def _common_cause(common: Common | None, general: str, about: Named, shared: str) -> Cause | None:
+    """The cause of a finding that one change would fix together with others; None if that is not known."""
+    if common is None:
+        return None
+    if common.reach == "anywhere":
+        levels = (common.similar, common.message) if common.similar else (common.message,)
+        return Cause(common.message, shared, general, levels, _short_place(about))
+    container = _container_of(about.origin, is_whole=common.reach == "argument")
+    if container or not is_known(about.origin):
+        wide = _renamed(common.message, about.name, container) if container else ""
+        return Cause(wide, shared, general, (wide,)) if container else None
+    if common.reach == "function" and (function := _function_of(about.origin)) is not None:
+        key, words = function
+        wide = _renamed(common.message, about.name, f"a value of {words}")
+        return Cause(f"{wide}\n{key}", shared, general, (wide,), _short_place(about))
+    if common.reach == "function":  # without functions in the metadata, equal lines have equal messages
+        return None
+    wide = _renamed(common.message, about.name, general_name(about.name, about.origin))
+    return Cause(wide, shared, general, (wide,))
+
+
+def _function_of(origin: Origin) -> tuple[str, str] | None:
+    """The function and named scope that compute a value, as a key and for people; None if neither is known.
+
+    >>> from hlo_cli.ir.attributes.metadata import SourceLocation
+    >>> frame = SourceLocation("m.py", 4, "train.<locals>.step.<locals>.<lambda>")
+    >>> _function_of(Origin("jit(f)/layers_3/mlp/add", (frame,))), _function_of(Origin("jit(f)/add", (frame,)))[1]
+    (('m.py train.<locals>.step\\nlayers_*/mlp', 'layers_*/mlp'), 'step')
+    """
+    scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
+    frame = frame_of(origin)
+    function = (frame.function or "") if frame is not None else ""
+    while (shorter := reduce(str.removesuffix, _UNNAMED, function)) != function:
+        function = shorter
+    if not scope and not function:
+        return None
+    file = frame.file if frame is not None else ""
+    return f"{file} {function}\n{scope}", scope or function.rpartition(".")[2]
+
+
+def _short_place(about: Named) -> str:
+    """The argument that a value is, else its line in the source, for a list of places; empty if unknown."""
+    return generalize(about.origin.argument_name) or place_of(about.origin).strip(" ()")
 
 
 def is_known(origin: Origin) -> bool:
@@ -126,11 +175,11 @@ def _continues(letter: str) -> bool:
     return letter.isalnum() or letter == "_"
 
 
-def _container_of(origin: Origin, common: Common) -> str:
+def _container_of(origin: Origin, *, is_whole: bool) -> str:
     """The part of the tree to which an argument belongs; empty for values that are not arguments in a tree."""
     general = generalize(origin.argument_name)
     root, bracket, _ = general.partition("[")
-    if common.is_whole_argument:
+    if is_whole:
         return f"{root}[…]" if bracket else ""
     layer, star, rest = general.rpartition("[*]")
     if star and rest:

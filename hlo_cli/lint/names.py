@@ -7,6 +7,7 @@ from typing import Final
 from hlo_cli.analysis.dataflow.uses import producer_of
 from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import ASYNC_CONTINUATIONS, ASYNCHRONOUS
 from hlo_cli.ir.shape import Shape
@@ -80,12 +81,21 @@ def place_of(origin: Origin) -> str:
     >>> place_of(Origin(stack=(SourceLocation("/home/me/model.py", 92),))), place_of(Origin())
     (' (model.py:92)', '')
     """
+    frame = frame_of(origin)
+    return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
+
+
+def frame_of(origin: Origin) -> SourceLocation | None:
+    """The innermost place outside of libraries; None if unknown.
+
+    >>> frame_of(Origin()) is None
+    True
+    """
     if not origin.stack:
-        return ""
+        return None
     from hlo_cli.analysis.origin.keys import program_frame  # large imports that a module without findings does not need
 
-    frame = program_frame(origin.stack)
-    return f" ({str(frame).replace(_WINDOWS, '/').rpartition('/')[2]})" if frame is not None else ""
+    return program_frame(origin.stack)
 
 
 def _operation(origin: Origin) -> str:

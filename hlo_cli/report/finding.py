@@ -17,12 +17,15 @@ class Cause:
     """What a finding shares with others: those of the same `pattern` have one cause, such as a copy in each layer.
 
     `value` identifies the array that several rules may report, empty if there is none. `message` is that of the
-    finding without the numbers of layers.
+    finding without the numbers of layers; `wider` are those for findings with different messages, the last one for all
+    of the pattern. `place` is the line or the argument, if these do not name it.
     """
 
     pattern: str
     value: str = ""
     message: str = ""
+    wider: tuple[str, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.finding import Finding
-from hlo_cli.report.numbers import format_bytes, format_seconds
+from hlo_cli.report.numbers import format_bytes, format_count, format_seconds
 from hlo_cli.source import SEVERITIES, Severity
 
 _Number = TypeVar("_Number", int, float)
@@ -59,10 +59,21 @@ class Group:
 
     @property
     def general_message(self) -> str:
-        """The message without the numbers of layers."""
+        """The most precise message that is true of all members, without the numbers of layers; then where they are.
+
+        >>> from hlo_cli.report.finding import Cause
+        >>> causes = [Cause("copied", "", f"{n} is copied", ("all are copied",), f"m.py:{n}") for n in (3, 4, 4, 9)]
+        >>> Group(tuple(Finding("note", each.message, cause=each) for each in causes)).general_message
+        'all are copied, at m.py:3 and 2 other lines'
+        """
         message, cause = self.worst.message, self.worst.cause
-        is_repeated = any(each.message != message for each in self.members)
-        return cause.message if is_repeated and cause is not None else message
+        causes = [each.cause for each in self.members if each.cause is not None]
+        if cause is None or all(each.message == message for each in self.members):
+            return message
+        levels = list(zip(*((each.message, *each.wider) for each in causes), strict=False))
+        common = next((number for number, level in enumerate(levels) if len(set(level)) == 1), len(levels) - 1)
+        general = levels[common][0]
+        return f"{general}{_places([each.place for each in causes])}" if common else general
 
     @property
     def found(self) -> tuple[Finding, ...]:
@@ -152,6 +163,16 @@ def groups_of(found: Iterable[Finding], *, in_place: bool = False) -> tuple[Grou
         for key, each in members.items()
     ]
     return tuple(groups if in_place else sorted(groups, key=lambda group: group.rank))
+
+
+def _places(places: Iterable[str]) -> str:
+    """Where findings are: the first place and the number of others; empty if unknown."""
+    first, *others = tuple(dict.fromkeys(filter(None, places))) or ("",)
+    if not first:
+        return ""
+    is_line = all(each.rpartition(":")[2].isdecimal() for each in (first, *others))
+    more = f" and {format_count(len(others), 'other lines' if is_line else 'other places')}" if others else ""
+    return f", at {first}{more}"
 
 
 def _value(each: Finding) -> _Value | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.hardware.chips import find_chip
@@ -16,7 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import argument_of, donation_hint, is_donated, is_result
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
-from hlo_cli.lint.donations import donations_of
+from hlo_cli.lint.donations import Donations, donations_of
 from hlo_cli.lint.groups import Common
 from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
@@ -121,16 +122,18 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/service/copy_insertion.h; `hlo memspace DUMP --value NAME`
     """
+    least = context.settings.min_copy_bytes
+    donations = cache(lambda: donations_of(context.analyses.memory, context.users, least))
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
         if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
             continue
-        if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
+        if shape == copy.operand_shape(0) and shape.padded_bytes >= least:
             yield context.finding(
                 f"{context.user_name(copy)}, {sized(shape)}, is copied without changes",
                 copy,
                 shape_span(context.module, copy),
-                hint=_copy_hint(context, copy),
+                hint=_copy_hint(context, copy, donations),
                 waste=waste_of_copy(shape, shape),
             )
 
@@ -234,14 +237,12 @@ def _change(change: Change) -> str:
             return f"recompute the body of the scan {stored.forward.name} for the gradient"
 
 
-def _copy_hint(context: LintContext, copy: Instruction) -> str | None:
+def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], Donations]) -> str | None:
     """What to do about an argument that is copied: not return it, or donate it. None for other values."""
     argument = argument_of(copy.operands[0])
     if argument is None or context.module.is_part or is_donated(context, argument):
         return None
     if is_result(context, copy):
         return f"do not return {context.user_name(argument)}, which the program does not change"
-    memory, least = context.analyses.memory, context.settings.min_copy_bytes
-    donations = donations_of(memory, context.users, least)
-    found = next((each for each in donations.arguments if each.argument.instruction is argument), None)
-    return donation_hint(context, donations, found) if found is not None else None
+    found = next((each for each in donations().arguments if each.argument.instruction is argument), None)
+    return donation_hint(context, donations(), found) if found is not None else None

@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.uses import uses_of
+from hlo_cli.analysis.origin.origin import UNKNOWN
 from hlo_cli.analysis.schedule.transfers import Transfer
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -17,8 +18,9 @@ from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.dataflow import derives_from
 from hlo_cli.lint.donations import donations_of, has_kept_argument, needed_bytes
-from hlo_cli.lint.groups import Common
+from hlo_cli.lint.groups import Common, is_known
 from hlo_cli.lint.loop_invariants import carry_index, passes_through
+from hlo_cli.lint.names import is_plumbing
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
@@ -26,6 +28,8 @@ from hlo_cli.report.numbers import format_bytes
 
 _CARRYING: Final = frozenset((opcodes.CALL, opcodes.CONDITIONAL, opcodes.CUSTOM_CALL, opcodes.TUPLE, opcodes.WHILE))
 """Opcodes that pass a value on under other names, so that its last use is hard to find."""
+_GRADIENT: Final = ("jvp(", "transpose(")
+"""Parts of op_names in the forward or only the backward pass of a gradient, which cannot be moved to each other."""
 _FAST: Final = frozenset(space for space in TpuMemorySpace if space.is_prefetched)
 
 
@@ -65,7 +69,7 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
             shape_span(context.module, argument),
             waste=Waste(each.padded_bytes, None),
             other=each.kernel,
-            common=Common(f"{name} could be donated", is_whole_argument=True),
+            common=Common(f"{name} could be donated", "argument"),
             hint=donation_hint(context, donations, each),
         )
 
@@ -117,7 +121,9 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
         a = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
         b = f32[512,1024]{1,0:T(8,128)S(1)} copy(x)
 
-    Fix: Move the uses closer together in the program.
+    Fix: Move the uses closer together in the program. For a value that is cheap to compute, compute it again where it
+    is used; for a weight, call the functions that read it one after the other. Large arrays in between are what takes
+    the space: compute them later, or in chunks.
 
     Reference: xla/service/memory_space_assignment; `hlo memspace DUMP --traffic`
     """
@@ -132,6 +138,7 @@ def repeated_prefetch(context: LintContext) -> Iterator[Finding]:
             yield context.finding(
                 f"{name} ({format_bytes(shape.padded_bytes)}) is copied into {space} more than once",
                 repeated[1].instruction,
+                hint=_closer_hint(context, [each.instruction for each in repeated[:2]]),
                 waste=Waste(shape.padded_bytes * (len(repeated) - 1)),
                 subject=source,
                 common=Common(f"{name} is copied into {space} more than once"),
@@ -179,6 +186,19 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
 
 
 _VMEM_SHARE: Final = 16 * 1024**2
+
+
+def _closer_hint(context: LintContext, copies: Sequence[Instruction]) -> str | None:
+    """What to do about two copies of a value; None if their readers are unknown or not in one part of a gradient."""
+    readers: dict[str, tuple[bool, ...]] = {}
+    for copy in copies:
+        uses = (use for use in uses_of(copy, context.users) if use.opcode not in _CARRYING and not is_plumbing(use))
+        known = ((context.user_name(use), context.origin(use)) for use in uses if is_known(context.origin(use)))
+        name, origin = next((each for each in known if each[0] not in readers), ("", UNKNOWN))
+        readers[name] = tuple(part in origin.op_name for part in _GRADIENT)
+    if "" in readers or len(set(readers.values())) > 1:
+        return None
+    return f"move {' and '.join(readers)}, which read it, closer together"
 
 
 def _is_large(context: LintContext, transfer: Transfer) -> bool:

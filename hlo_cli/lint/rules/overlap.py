@@ -56,7 +56,7 @@ def exposed_async(context: LintContext) -> Iterator[Finding]:
                 f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
                 waste=_waste(interval),
-                common=Common(what),
+                common=Common(what, "function"),
             )
 
 
@@ -87,7 +87,7 @@ def adjacent_done(context: LintContext) -> Iterator[Finding]:
                 f"{what} ({_bytes(interval)}){_independent(kernels)}",
                 start,
                 waste=_waste(interval),
-                common=Common(what),
+                common=Common(what, "function"),
             )
 
 
@@ -124,7 +124,8 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
                 f"{what} ({format_bytes(moved)}){_independent(kernels)}",
                 collective,
                 waste=Waste(moved // often, "links", pair=synchronous_pair(collective)),
-                common=Common(what),
+                # Options make all collectives of a kind asynchronous.
+                common=Common(f"{collective.opcode} runs synchronously", "anywhere", what),
             )
 
 

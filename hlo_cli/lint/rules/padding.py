@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import layout_hint, padding_hint
 from hlo_cli.lint.context import LintContext
@@ -19,6 +21,8 @@ from hlo_cli.lint.settings import LintSettings
 from hlo_cli.lint.spans import shape_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes, format_percent
+
+_FROM_END: Final = ("the last dimension", "the second-to-last dimension", "the third-to-last dimension")
 
 
 @rule("HLO101", "mostly padding", severity="warning", needs="text")
@@ -59,7 +63,7 @@ def mostly_padding(context: LintContext) -> Iterator[Finding]:
             hint=hint,
             waste=Waste(padding),
             # Where the compiler chooses the layout, only other sizes help, and they are those of all equal shapes.
-            common=None if hint else Common(f"{share}% of each {shape} array is padding {amount}", is_anywhere=True),
+            common=None if hint else _common(value.shape, f"{share}% of each {shape} array is padding {amount}"),
         )
 
 
@@ -88,18 +92,35 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
             continue
         order, tiles = read.layout.minor_to_major, read.layout.tiles
         if order != written.layout.minor_to_major:
-            change = f"the dimension order from {_order(read)} to {_order(written)}"
+            kind, ends = "the dimension order", (_order(read), _order(written))
         elif tiles != written.layout.tiles:
-            change = f"the tiles from {_tiles(read)} to {_tiles(written)}"
+            kind, ends = "the tiles", (_tiles(read), _tiles(written))
         else:
             continue
+        name, hint = context.user_name(copy), layout_hint(context, copy, read, written)
         yield context.finding(
-            f"{context.user_name(copy)}, {sized(written)}, is copied to change {change}",
+            f"{name}, {sized(written)}, is copied to change {kind} from {ends[0]} to {ends[1]}",
             copy,
             shape_span(context.module, copy),
-            hint=layout_hint(context, copy, read, written),
+            hint=hint,
             waste=waste_of_copy(read, written),
+            # Values of one function that change between the same two layouts, in either direction, have one cause.
+            common=None if hint else Common(f"{name} is copied to change {kind} {_between(ends)}", "function"),
         )
+
+
+def _common(shape: ArrayShape, similar: str) -> Common:
+    """What padding has in common where the compiler chooses the layout: only another size of the dimension helps."""
+    sizes, order = shape.dimensions, shape.layout.minor_to_major
+    tile = shape.layout.tiles[0].dimensions[::-1] if shape.layout.tiles else ()
+    padded = [(at, sizes[at], -(-sizes[at] // size) * size) for at, size in zip(order, tile, strict=False) if size > 0]
+    most = max(padded, key=lambda each: each[2] / max(each[1], 1), default=None)
+    if most is None or COMBINE in tile:
+        return Common(similar, "anywhere")
+    at, size, rounded = most
+    from_end = len(sizes) - 1 - at
+    which = _FROM_END[from_end] if from_end < len(_FROM_END) else f"dimension {at} of {len(sizes)}"
+    return Common(f"{which} of an array, {size:,}, is padded to {rounded:,}", "anywhere", similar)
 
 
 def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape | None]:
@@ -109,6 +130,10 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
     parts = dict(copy.shape.leaves)
     written = parts.get(() if copy.opcode == opcodes.COPY else (0,))
     return (read if isinstance(read, ArrayShape) else None), (written if isinstance(written, ArrayShape) else None)
+
+
+def _between(ends: tuple[str, str]) -> str:
+    return "between {} and {}".format(*sorted(ends))
 
 
 def _order(shape: ArrayShape) -> str:
