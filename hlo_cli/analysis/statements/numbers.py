@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_total
 from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.fusion.kernels import times_run_of
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics, module_metrics
@@ -53,5 +53,5 @@ def _iterations(module: Module) -> KernelCost:
     for computation in sequentially_executed(module):
         number = times.get(computation)
         if number is not None and number > 1:
-            total += sum(kernel_costs(computation.instructions).values(), KernelCost()) * (number - 1)
+            total += kernel_total(computation.instructions) * (number - 1)
     return total
