@@ -19,14 +19,26 @@ from hlo_cli.analysis.cost import (
     fusions,
     slices,
 )
-from hlo_cli.analysis.cost.cost import EXACT, OPTIMAL_SECONDS, UNKNOWN, Cost, CostOptions, Properties, utilization_key
+from hlo_cli.analysis.cost.cost import (
+    BYTES,
+    EXACT,
+    FLOPS,
+    OPTIMAL_SECONDS,
+    TRANSCENDENTALS,
+    UNKNOWN,
+    Cost,
+    CostOptions,
+    Number,
+    Properties,
+    utilization_key,
+)
 from hlo_cli.analysis.cost.counting import CostCounter, Handler, int64
 from hlo_cli.analysis.cost.traversal import callees_first, post_order
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import wrapped_opcode
+from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
 from hlo_cli.ir.shape import TupleShape
 
 _FREE: Final = frozenset(
@@ -40,6 +52,16 @@ _HANDLERS: Final[dict[str, Handler]] = {
     for family in (elementwise, data_movement, slices, dots_and_convs, apply_ops, control_flow, fusions)
     for opcode, handler in family.HANDLERS.items()
 }
+_MAIN: Final = (FLOPS, TRANSCENDENTALS, BYTES, UNKNOWN)
+"""Properties that callers of a computation count; the others are of operands and results."""
+_MOVING: Final = frozenset((opcodes.COPY, opcodes.SLICE, opcodes.DYNAMIC_SLICE, opcodes.DYNAMIC_UPDATE_SLICE))
+_BY_SHAPES: Final = frozenset(
+    (
+        *(*ELEMENTWISE, *_MOVING, opcodes.BROADCAST, opcodes.TUPLE),
+        *(f"{opcode}{end}" for opcode in _MOVING for end in ("-start", "-done")),
+    )
+)
+"""Opcodes whose cost depends on the shapes of the result and of the operands alone."""
 
 
 def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
@@ -79,6 +101,44 @@ def costs_among(instructions: Iterable[Instruction], *, rules: CostOptions = EXA
         (called for instruction in wanted for called in instruction.called_computations), rules
     )
     return {instruction: _cost(_properties_of(instruction, counter)) for instruction in wanted}
+
+
+def main_costs_among(instructions: Iterable[Instruction], *, rules: CostOptions) -> Iterator[Properties]:
+    """Yields the properties of each given instruction, as `costs_among`, of which flops, bytes, and unknown are right.
+
+    Takes half the time, because the computations that they call are counted without the bytes of single operands.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("r = f32[4] add(f32[4] a, f32[4] b)")
+    >>> [properties[FLOPS] for properties in main_costs_among([module.entry.root], rules=EXACT)]
+    [4]
+    """
+    wanted = tuple(instructions)
+    counter = CostCounter(rules)
+    known: dict[tuple[object, ...], tuple[Number, ...]] = {}
+    for computation in callees_first(called for instruction in wanted for called in instruction.called_computations):
+        parts = [_main_part(each, counter, known) for each in computation.instructions if each.opcode not in _FREE]
+        total = zip(_MAIN, map(sum, zip(*parts, strict=True)), strict=False)
+        counter.totals[computation] = {name: value for name, value in total if value}
+    for instruction in wanted:
+        yield dict(zip(_MAIN, _main_part(instruction, counter, known), strict=True))
+
+
+def _main_part(
+    instruction: Instruction, counter: CostCounter, known: dict[tuple[object, ...], tuple[Number, ...]]
+) -> tuple[Number, ...]:
+    """The main properties of an instruction; `known` has them by opcode and shapes."""
+    opcode = instruction.opcode
+    key: tuple[object, ...] = ()
+    if opcode in _BY_SHAPES and not (instruction.called_computations or instruction.computation.operand_indices):
+        key = (opcode, id(instruction.shape), *[id(operand.shape) for operand in instruction.operands])
+        if (part := known.get(key)) is not None:
+            return part
+    properties = _properties_of(instruction, counter)
+    part = tuple([properties.get(name, 0) for name in _MAIN])
+    if key:
+        known[key] = part
+    return part
 
 
 def computation_cost(computation: Computation, *, rules: CostOptions = EXACT) -> Cost:

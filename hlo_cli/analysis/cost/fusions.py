@@ -44,7 +44,9 @@ def fusion(instruction: Instruction, properties: Properties, counter: CostCounte
     if not instruction.called_computations or instruction.called_computations[0].root is None:
         return
     body = instruction.called_computations[0]
-    if (instruction.attribute("kind") or "") == "kCustom" and _count_as_slices(body, properties, counter):
+    # Most fusions are not custom: their attributes need not be split.
+    is_custom = "kCustom" in instruction.raw[1] and instruction.attribute("kind") == "kCustom"
+    if is_custom and _count_as_slices(body, properties, counter):
         return
     properties.clear()
     properties |= counter.totals.get(body, {})

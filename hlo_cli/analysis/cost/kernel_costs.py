@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Final
 
-from hlo_cli.analysis.cost.cost import RUN, Cost
-from hlo_cli.analysis.cost.cost_analysis import costs_among
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, RUN, UNKNOWN, Cost
+from hlo_cli.analysis.cost.cost_analysis import costs_among, main_costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import operations
@@ -56,6 +56,23 @@ def kernel_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, Ke
     {<add a>: KernelCost(kernels=1, flops=2, bytes=24)}
     """
     return {each: kernel_cost_of(cost) for each, cost in costs_of_kernels(instructions).items()}
+
+
+def kernel_total(instructions: Iterable[Instruction]) -> KernelCost:
+    """Sum of the costs of one run of each kernel among the instructions.
+
+    >>> from hlo_cli import parse_module
+    >>> entry = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0) ROOT a = f32[2] add(p, p) }").entry
+    >>> kernel_total(entry.instructions)
+    KernelCost(kernels=1, flops=2, bytes=24)
+    """
+    kernels = flops = size = unknown = 0
+    for cost in main_costs_among((i for i in instructions if i.opcode not in NO_KERNELS), rules=RUN):
+        kernels += 1
+        flops += round(cost.get(FLOPS, 0))
+        size += round(cost.get(BYTES, 0))
+        unknown += int(cost.get(UNKNOWN, 0))
+    return KernelCost(kernels, flops, size, unknown)
 
 
 def inclusive_costs(instructions: Iterable[Instruction]) -> Mapping[Instruction, KernelCost]:

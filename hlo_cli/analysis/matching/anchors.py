@@ -6,20 +6,25 @@ stops at paired nodes, so two passes over the nodes pair whole regions that both
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import CONTENT, Key, Keys, Node
+from hlo_cli.analysis.matching.graph import CONTENT, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 
-_Colors = dict[Node, Key]
-_Groups = dict[Key, list[Node]]
+_Color = tuple[object, ...]
+_Colors = dict[Node, int]
+_Groups = dict[int, list[Node]]
+_Numbers = Callable[[_Color], int]
+"""Gives equal numbers to equal colors of the two computations."""
 
 _MAX_IDENTICAL_CANDIDATES: Final = 64
 """Number of nodes of one color among which a partner is searched."""
 
 
-def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int, numbers: Keys) -> None:
+def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int) -> None:
     """Pairs the unpaired nodes of two computations that have the same colors at one level of detail.
 
     `ones` and `twos` are in topological order. Nodes that agree in both colors are paired first, then those that agree
@@ -28,6 +33,7 @@ def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int,
     ones, twos = [a for a in ones if pairs.after[a] < 0], [b for b in twos if pairs.before[b] < 0]
     if not ones or not twos:
         return
+    numbers: _Numbers = defaultdict[_Color, int](count().__next__).__getitem__
     sides = _Side(pairs, is_new=False), _Side(pairs, is_new=True)
     up = _operand_colors(sides[0], ones, level, numbers), _operand_colors(sides[1], twos, level, numbers)
     down = _user_colors(sides[0], ones, level, numbers), _user_colors(sides[1], twos, level, numbers)
@@ -72,36 +78,37 @@ def _gone(index: int) -> int:
     return -2 - index
 
 
-def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: Keys) -> _Colors:
+def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbers) -> _Colors:
     """Colors that combine the key of a node with the colors of its operands."""
     graph, other, color_of = side.graph, side.other, side.paired_color
     keys, operands, indices, colors = graph.keys[level], graph.operands, graph.tuple_index, _Colors()
-    of = numbers.of
+    known = colors.get
     for node in nodes:
-        taken = [colors.get(o, NONE) if other[o] < 0 else color_of(o) for o in operands[node]]
-        colors[node] = of((keys[node], *taken) if indices[node] < 0 else (keys[node], side.element(node), *taken))
+        taken = [known(o, NONE) if other[o] < 0 else color_of(o) for o in operands[node]]
+        index = -1 if indices[node] < 0 else side.element(node)
+        colors[node] = numbers((keys[node], index, *taken))
     return colors
 
 
-def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: Keys) -> _Colors:
+def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbers) -> _Colors:
     """Colors that combine the key of a node with the colors of its users and their operand positions."""
     graph, other, color_of, position_at = side.graph, side.other, side.paired_color, side.position
     keys, users, roots, colors = graph.keys[level], graph.users, graph.roots, _Colors()
-    of = numbers.of
+    known = colors.get
     for node in reversed(nodes):
         used = [
-            (colors.get(u, NONE), position) if other[u] < 0 else (color_of(u), position_at(u, position))
+            (known(u, NONE), position) if other[u] < 0 else (color_of(u), position_at(u, position))
             for u, position in users[node]
         ]
         if len(used) > 1:
             used.sort()
-        colors[node] = of((keys[node], node in roots, tuple(used)))
+        colors[node] = numbers((keys[node], node in roots, tuple(used)))
     return colors
 
 
-def _combined(first: _Colors, second: _Colors, numbers: Keys) -> _Colors:
+def _combined(first: _Colors, second: _Colors, numbers: _Numbers) -> _Colors:
     """Colors that agree where both given colors agree."""
-    return {node: numbers.of((color, second[node])) for node, color in first.items()}
+    return {node: numbers((color, second[node])) for node, color in first.items()}
 
 
 def _group_free(nodes: Sequence[Node], colors: _Colors, other: Sequence[Node]) -> _Groups:
@@ -149,7 +156,7 @@ class _SameName:
         return other != b and pairs.before[other] < 0 and same
 
 
-def _from_users(pairs: Pairs, a: Node, color: Key, color_of_two: _Colors) -> Node:
+def _from_users(pairs: Pairs, a: Node, color: int, color_of_two: _Colors) -> Node:
     """Node that a paired user of `a` has at the operand position of `a`, if it is unpaired and of this color; else
     NONE.
     """

@@ -22,7 +22,7 @@ _NAMES = re.compile(
 _ANNOTATION = re.compile(rf", (?:{'|'.join(map(re.escape, attributes_with('annotates')))})=")
 _METADATA_REST = re.compile(r'[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}')
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*+")
-_OP_NAME = re.compile(r'(?<![a-z_])op_name="((?:[^"\\]|\\.)*+)"')
+_OP_NAME = re.compile(r'(?<![a-z_])op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
 class InstructionContent(NamedTuple):

@@ -142,11 +142,13 @@ class Graph:
         """Sets the operands of a node; the operands are linked already."""
         self.operands[node] = tuple(operands)
         expression, users = self.expression, self.users
+        made = [self.keys[CONTENT][node]]
+        if (index := self.tuple_index[node]) >= 0:
+            made.append(index)
         for position, operand in enumerate(operands):
             users[operand].append((node, position))
-        key, index = self.keys[CONTENT][node], self.tuple_index[node]
-        made = [expression[operand] for operand in operands]
-        expression[node] = self.numbers.of((key, *made) if index < 0 else (key, index, *made))
+            made.append(expression[operand])
+        expression[node] = self.numbers.of(tuple(made))
 
     def finish(self, unit: Unit) -> None:
         """Computes the content of a computation whose nodes are all linked."""

@@ -7,7 +7,6 @@ graphs in place of trees: certain pairs first, then their neighbors. What is the
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.matching.anchors import anchor
@@ -63,17 +62,17 @@ def match(before: Module, after: Module) -> Matching:
     one = graph_of(before, numbers, same_frames=same_frames)
     two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
-    units = _ComputationPairs(pairs, numbers)
+    units = _ComputationPairs(pairs)
     units.pair(before.entry, after.entry)
     units.pair_not_inlined()
     left, fused = _unpaired_opcodes(pairs)
     if fused:
-        _pair_across_fusions(pairs, units.computations, numbers)
+        _pair_across_fusions(pairs, units.computations)
         units.pair_wrappers()
     if left:
         units.pair_moved()
     _pair_other_opcodes(pairs)
-    return Matching(pairs, units.computations, partial(_pair_nodes, numbers))
+    return Matching(pairs, units.computations, _pair_nodes)
 
 
 def _unpaired_opcodes(pairs: Pairs) -> tuple[bool, bool]:
@@ -97,7 +96,7 @@ def _pair_other_opcodes(pairs: Pairs) -> None:
     pairs.one, pairs.two = flat
 
 
-def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation], numbers: Keys) -> None:
+def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Computation]) -> None:
     """Pairs instructions that are fused in one module only, or fused with different instructions."""
     pairs.one, pairs.two = flattened(pairs.one), flattened(pairs.two)
     units = [
@@ -107,7 +106,7 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
     ]
     for one, two in units:
         for level in range(LEVELS):
-            anchor(pairs, one.nodes, two.nodes, level, numbers)
+            anchor(pairs, one.nodes, two.nodes, level)
     propagation = MatchPropagation(pairs, (a for one, _ in units for a in one.nodes))
     propagation.propagate()
     for one, two in units:
@@ -118,9 +117,8 @@ def _pair_across_fusions(pairs: Pairs, computations: Mapping[Computation, Comput
 class _ComputationPairs:
     """Pairs computations, starting with those that paired instructions call."""
 
-    def __init__(self, pairs: Pairs, numbers: Keys) -> None:
+    def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs
-        self._numbers = numbers
         self._taken: set[Computation] = set()
         self.computations: dict[Computation, Computation] = {}
 
@@ -135,7 +133,7 @@ class _ComputationPairs:
             self.computations[x] = y
             self._taken.add(y)
             first = len(pairs.found)
-            _pair_nodes(self._numbers, pairs, pairs.one.unit_of[x], pairs.two.unit_of[y])
+            _pair_nodes(pairs, pairs.one.unit_of[x], pairs.two.unit_of[y])
             for a, b in reversed(pairs.found[first:]):
                 if called := pairs.one.nodes[a].called_computations:
                     others = pairs.two.nodes[b].called_computations
@@ -223,7 +221,7 @@ def _name_and_parameters(unit: Unit) -> object:
     return unit.computation.name, len(unit.computation.parameters)
 
 
-def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
+def _pair_nodes(pairs: Pairs, one: Unit, two: Unit) -> None:
     """Pairs the nodes of two computations: certain pairs, parameters, then their neighbors."""
     if _are_copies(pairs, one, two):
         pairs.add_all(one.nodes, two.nodes)
@@ -236,13 +234,13 @@ def _pair_nodes(numbers: Keys, pairs: Pairs, one: Unit, two: Unit) -> None:
         pair_by_path(pairs, one.computation, two.computation)
         pair_aliased_results(pairs, one.computation, two.computation)
     for level in (FULL, CONTENT):
-        anchor(pairs, one.nodes, two.nodes, level, numbers)
+        anchor(pairs, one.nodes, two.nodes, level)
     pair_by_callees(pairs, one.nodes, two.nodes)
     pair_by_number(pairs, one.computation, two.computation)
     pairs.elements.forget()
     pair_results(pairs, one.computation, two.computation)
     for level in range(ESSENTIAL, LEVELS):
-        anchor(pairs, one.nodes, two.nodes, level, numbers)
+        anchor(pairs, one.nodes, two.nodes, level)
     if len(pairs.found) - first == min(len(one.nodes), len(two.nodes)):
         return
     propagation = MatchPropagation(pairs, one.nodes)

@@ -74,9 +74,8 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
     >>> peaks_of(order_independent_facts(parse_module(text.replace("d = ", "k = f32[8] constant({...})  d = "))), {})
     Peaks(from_definition={0: 576}, whole={0: 608}, constants={0: 32})
     """
-    dataflow = facts.dataflow
     schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, orders)
-    ranges = live_ranges(facts.module, dataflow, schedule, facts.aliases, facts.target)
+    ranges = live_ranges(facts.module, facts.dataflow, schedule, facts.aliases, facts.target)
     assigned = assign(facts, ranges, with_offsets=with_temporaries).allocations
     slot_ranges: dict[int, list[SlotRange]] = {}
     others: dict[int, list[SlotRange]] = {}
@@ -92,6 +91,24 @@ def peaks_of(facts: OrderIndependentFacts, orders: Orders, *, with_temporaries: 
     whole = {space: _peak(others.get(space, ()), schedule.end) + size for space, size in sizes.items()}
     temporaries = {each.space: each.size for each in assigned if each.role == "temporary"} if with_temporaries else {}
     return Peaks(from_definition, {**from_definition, **whole}, sizes, temporaries)
+
+
+@no_garbage_collection()
+def peaks_from_definition(facts: OrderIndependentFacts) -> Mapping[int, int]:
+    """Returns `Peaks.from_definition` for the order of the text, without the other peaks.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> text = "HloModule m  ENTRY e { p = f32[8] parameter(0)  ROOT n = f32[8] negate(p) }"
+    >>> peaks_from_definition(order_independent_facts(parse_module(text)))
+    {0: 64}
+    """
+    schedule = flat_schedule(facts.places, facts.module.entry, facts.chains, {})
+    ranges = live_ranges(facts.module, facts.dataflow, schedule, facts.aliases, facts.target)
+    slot_ranges: dict[int, list[SlotRange]] = {}
+    for buffer, slot_range in _slot_ranges(facts, ranges, assign(facts, ranges, with_offsets=False).allocations):
+        slot_ranges.setdefault(buffer.space, []).append(slot_range)
+    return {space: _peak(slot_ranges[space], schedule.end) for space in sorted(slot_ranges)}
 
 
 def _peak(slot_ranges: Iterable[SlotRange], end: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
+from hlo_cli.analysis.cost.kernel_costs import kernel_total
 from hlo_cli.analysis.dataflow.values import sequentially_executed, values_of
 from hlo_cli.analysis.memory.order_independent import order_independent_facts
-from hlo_cli.analysis.memory.peaks import peaks_of
+from hlo_cli.analysis.memory.peaks import peaks_from_definition
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
@@ -46,7 +46,7 @@ def module_metrics(module: Module) -> ModuleMetrics:
     (1, 512, 1024, 952)
     """
     sequential = sequentially_executed(module)
-    work = sum(kernel_costs(i for c in sequential for i in c.instructions).values(), KernelCost())
+    work = kernel_total(i for c in sequential for i in c.instructions)
     values = [value for value in values_of(module) if not value.is_context]
     padded = sum(value.shape.padded_bytes for value in values)
     opcodes = Counter([instruction.opcode for instruction in module.instructions])
@@ -67,5 +67,5 @@ def module_metrics(module: Module) -> ModuleMetrics:
 def _peaks(module: Module) -> Mapping[int, int]:
     """Peak of live bytes in each memory space with a buffer."""
     facts = order_independent_facts(module)
-    peaks = peaks_of(facts, {}).from_definition
+    peaks = peaks_from_definition(facts)
     return {space: peaks.get(space, 0) for space in sorted({buffer.space for buffer in facts.buffers})}

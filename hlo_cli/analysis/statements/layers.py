@@ -19,7 +19,7 @@ from hlo_cli.lazy_regex import lazy_regex
 LAYERS: Final = 10
 """Rank of the drafts."""
 _LAYER: Final = lazy_regex(r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z_]*?)(?:_|/|'\]\[|\]\[|\[|\.)([0-9]{1,4})(?![A-Za-z0-9.])")
-_OP_NAME: Final = lazy_regex(r'op_name="((?:[^"\\]|\\.)*)"')
+_OP_NAME: Final = lazy_regex(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 _MAX_FAMILIES: Final = 4
 
 
@@ -85,10 +85,25 @@ def find_layers(evidence: Evidence) -> None:
     """A draft for the layers that were added and for those that were removed; it claims what is in them."""
     if not (evidence.diff.added or evidence.diff.removed):
         return
+    layers = _numbers_in_text(evidence.diff.before)
+    if layers is not None and layers == _numbers_in_text(evidence.diff.after):
+        return
     old, new = LayersOfModule(evidence.diff.before), LayersOfModule(evidence.diff.after)
     for is_added, (one, two) in ((True, (old, new)), (False, (new, old))):
         for family, numbers in _families(one, two):
             _draft(evidence, one, two, family, numbers, is_added=is_added)
+
+
+def _numbers_in_text(module: Module) -> frozenset[tuple[str, int]] | None:
+    """The families and numbers of all layers that the text of a module names; None if a module has no text.
+
+    Without a difference there is no other layer, and the layer of each instruction does not matter.
+    """
+    names = set(_OP_NAME.findall(module.source.text))
+    if not names or any("\\" in name for name in names):
+        return None
+    layers = (layer_of(scope_of(name) if "/" in name else name) for name in names)
+    return frozenset((layer.family, layer.number) for layer in layers if layer is not None)
 
 
 def _families(one: LayersOfModule, two: LayersOfModule) -> Iterator[tuple[str, list[int]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_total
 from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics, module_metrics
 from hlo_cli.analysis.statements.parallelism import collectives_of
@@ -47,5 +47,5 @@ def _iterations(module: Module) -> KernelCost:
     total = KernelCost()
     for computation, executions in sequential_executions(module).items():
         if executions.count != 1:
-            total += sum(kernel_costs(computation.instructions).values(), KernelCost()) * (executions.count - 1)
+            total += kernel_total(computation.instructions) * (executions.count - 1)
     return total

@@ -119,9 +119,12 @@ def _shape(before: Shape, after: Shape) -> str:
     >>> _shape(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))
     'f32[8,16]{0,1 → 1,0:T(8,128)}'
     """
+    old, new = str(before), str(after)
+    if old == new:
+        return new
     return "".join(
         f"{piece.old} → {piece.new}" if piece.is_changed and piece.old and piece.new else piece.new or piece.old
-        for piece in pieces_of(str(before), str(after))
+        for piece in pieces_of(old, new)
     )
 
 
