@@ -100,7 +100,7 @@ def test_before_partitioning_sizes_are_estimated(dump: str) -> None:
     code, out, err = run("shard", dump, "--stage", "before", "--format", "screen")
     assert code == 0
     assert out.replace("×", "x").startswith("8 devices, data=4 x model=2: 4 parameters take an estimated ")
-    assert "est. per device" in out
+    assert "est. size" in out
     assert "the module is not partitioned" in err
     found = report(dump, "--stage", "before")
     assert found["answer"]["shard_bytes"] == W + V + B + 4
@@ -115,7 +115,7 @@ def test_the_answer_says_what_dividing_would_save(dump: str) -> None:
 
 def test_rows_of_instructions_and_axes_have_the_same_sums(dump: str) -> None:
     total = report(dump)["answer"]["shard_bytes"]
-    each = [row for row in rows(report(dump, "--by", "instruction"), "instructions") if row["role"] == "parameter"]
+    each = rows(report(dump, "--by", "instruction"), "instructions")
     assert {row["op_name"] for row in each} == {"params['w']", "params['v']", "params['b']", "step"}
     assert sum(row["shard_bytes"] for row in each) == total
     axes = {row["axis"]: row for row in rows(report(dump, "--by", "axis"), "axes")}
@@ -142,7 +142,7 @@ def test_causes_have_the_same_sums(dump: str, grouping: str) -> None:
 )
 def test_where(dump: str, expression: str, names: set[str]) -> None:
     found = rows(report(dump, "--by", "instruction", "--where", expression), "instructions")
-    assert {row["op_name"] for row in found if row["role"] == "parameter"} == names
+    assert {row["op_name"] for row in found} == names
 
 
 def test_no_match_is_an_answer(dump: str) -> None:

@@ -158,9 +158,9 @@ TABLE_MEANINGS: Final = MappingProxyType(
         },
         "shard": {
             "parameters": "parameters by shape and sharding, those that save most first",
-            "results": "results by shape and sharding",
+            "results": "results by shape and sharding, or one row each",
             "collectives": "collectives by mesh axis and kind, those that send most first",
-            "instructions": "parameters and results, or collectives, one row each",
+            "instructions": "parameters or collectives, one row each",
             "axes": "axes of the mesh, with the arrays divided along each, or the bytes sent along it",
             "sources": "source lines with the bytes of their parameters on a device, or of their collectives",
             "scopes": "named scopes with the bytes of their parameters on a device, or of their collectives",

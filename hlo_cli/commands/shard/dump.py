@@ -109,7 +109,8 @@ def _parts(
                 return (shapes_table("parameters", parameters, mesh, person=is_seen), others)
             return (shapes_table("parameters", parameters, mesh), others, _results_passage(results))
         case "instruction":
-            return (instructions_table((*parameters, *results), mesh), others)
+            each = instructions_table("results", results, mesh, person=False)
+            return (instructions_table("instructions", parameters, mesh), each)
         case "axis":
             return (axes_table(parameters, _required(mesh)), others)
         case grouping:
