@@ -84,6 +84,19 @@ def _sites(module: Module) -> tuple[CollectiveSite, ...]:
     return tuple(site for at, site in enumerate(found) if at not in dropped)
 
 
+def malformed_collectives(module: Module) -> int:
+    """The number of collectives that the reader has marked as malformed; they are in no other count.
+
+    >>> from hlo_cli import parse_module
+    >>> malformed_collectives(parse_module("r = f32[8] all-reduce(f32[8] a), replica_groups={}"))
+    1
+    """
+    return sum(
+        each.opcode.endswith(opcodes.OPAQUE) and collective_kind(each.written_opcode) is not None
+        for each in module.instructions
+    )
+
+
 def _repeats(parts: Sequence[tuple[int, CollectiveSite]]) -> Iterator[int]:
     """The places of sites that print the same transfer again: all but those in the fusions that start it."""
     starts = [at for at, site in parts if starts_async_collective(site.caller)] or [parts[0][0]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.dataflow.executions import Executions
@@ -21,8 +22,8 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 
-NO_AXES = "no axes"
-"""Stands for the axes of groups that no axes of the mesh make."""
+NOTHING: Final = "-"
+"""Stands for the axes of a collective in which every device has only itself to communicate with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,8 @@ class Collective:
 
     @property
     def axis(self) -> str | None:
-        """The axes as text, such as `data`, `data:(1)2`, or `data,model`; None if unknown, `no axes` if there are none.
-
-        Groups of single devices have the text `-`, as nothing is sent.
-        """
-        if self.axes is None:
-            return None
-        return axes_text(self.axes) or "-"
+        """The axes as text, such as `data`, `data:(1)2`, or `data,model`; `-` if nothing is sent; None if unknown."""
+        return None if self.axes is None else axes_text(self.axes) or NOTHING
 
     @property
     def is_part_of_axis(self) -> bool:
@@ -109,15 +105,16 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     ('data', 2, 64, Fraction(32, 1))
     """
     if mesh is None:
-        known = mesh_of(module)
+        known = cached_per_module(mesh_of, module)
         mesh = None if known is None else known.mesh
     count = devices_of(module).count
     return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 
 
-def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] = ()) -> KnownMesh | None:
+def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] | None = None) -> KnownMesh | None:
     """The mesh of a module: the known one, else the coarsest one that explains all groups; None without either.
 
+    `siblings` are other stages of the program, by default that before optimizations, if its dump is next to this one.
     HloError if the given mesh has another number of devices.
 
     >>> from hlo_cli import parse_module
@@ -129,6 +126,8 @@ def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module
     communications = [each for _, each in cached_per_module(_communications, module)]
     distinct = tuple(dict.fromkeys(each.groups for each in communications if each.groups))
     pairs = dict.fromkeys(each.pairs for each in communications if each.pairs)
+    if siblings is None:
+        siblings = () if module.program is None else (module.program,)
     known = known_mesh(
         module, given, siblings, lambda mesh: all(axes_of_groups(each, mesh) is not None for each in distinct)
     )

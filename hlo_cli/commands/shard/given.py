@@ -166,7 +166,7 @@ def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None,
         return given, "--mesh"
     leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     meshes = {leaf.mesh for leaf in leaves if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, Mesh)}
-    return (meshes.pop(), "sharding") if len(meshes) == 1 else (None, "")
+    return (meshes.pop(), "in the sharding") if len(meshes) == 1 else (None, "")
 
 
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -18,6 +19,8 @@ from hlo_cli.report.text import Line, Run
 
 _MOST: Final = 8
 """The number of rows and columns that are drawn in full."""
+_RULED: Final = 4
+"""The number of rows that have rules between them."""
 _FEWER: Final = (_MOST, 5, 4, 3, 2)
 _DEVICES: Final = (16, 8, 6, 4, 3, 2, 1)
 """The numbers of devices, or of runs of devices, that a cell lists, at most."""
@@ -139,7 +142,11 @@ def _grid(plane: _Plane, rows: Sequence[int], columns: Sequence[int], most: int,
         tuple(_cell(plane, row, column, most, marked, (at + other) % 2 == 1) for other, column in enumerate(columns))
         for at, row in enumerate(rows)
     )
-    return Grid(_side(plane, plane.rows, rows, names), _side(plane, plane.columns, columns, names), cells)
+    sides = _side(plane, plane.rows, rows, names), _side(plane, plane.columns, columns, names)
+    if len(rows) > _RULED:  # without rules between rows, so that the drawing stays low
+        joints: tuple[Joint, ...] = tuple("none" if joint == "tile" else joint for joint in sides[0].joints)
+        return Grid(replace(sides[0], joints=joints), sides[1], cells)
+    return Grid(*sides, cells)
 
 
 def _cell(plane: _Plane, row: int, column: int, most: int, marked: Shard | None, is_odd: bool) -> GridCell:
@@ -163,7 +170,7 @@ def _remarks(plane: _Plane) -> Iterator[str]:
     array = plane.array
     for d, (size, tile_size) in enumerate(zip(array.shape.sizes, array.shard.sizes, strict=True)):
         if d in (plane.rows, plane.columns) and array.placement.parts[d] * tile_size > size:
-            yield "· marks padding: positions past the end of the array, and devices that hold nothing else"
+            yield "· is padding past the end of the array; a device with · holds nothing else"
             return
 
 

@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 
 def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     """The leaves of a tuple with their shards, or what one device holds of them."""
-    rows, held, whole = list[tuple[Cell, ...]](), 0, 0
+    rows, held, whole, is_on_one = list[tuple[Cell, ...]](), 0, 0, False
     for index, leaf, sharding in leaf_shardings(given.shape, given.sharding):
         if _is_weightless(leaf):
             rows.append((index, str(leaf), *(None,) * 8, str(sharding)))
@@ -46,14 +46,17 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         array = sharded_array(array_of(leaf), sharding, given.mesh)
         part = _slice_of(array, options.device)
         size = 0 if part == "" else array.shard.padded_bytes
+        is_on_one |= array.placement.kind is ShardingType.MAXIMAL
         held, whole = held + size, whole + array.shape.padded_bytes
         shard = array.shard.to_string(layout=given.has_layout)
         cells = (size, array.shape.logical_bytes, array.padding, array.copies, array.devices)
         shape = array.shape.to_string(layout=given.has_layout)
         rows.append((index, shape, division_text(array), shard, part, *cells, str(sharding)))
-    holder = "Each device" if options.device is None else f"Device {options.device}"
+    holder = "Each device holds" if options.device is None else f"Device {options.device} holds"
+    if options.device is None and is_on_one:
+        holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} holds {estimated}{size_part(held, whole)} in {format_count(len(rows), 'leaves')}"
+    answer = f"{holder} {estimated}{size_part(held, whole)} in {format_count(len(rows), 'leaves')}"
     columns = (
         _COLUMNS
         if options.device is None

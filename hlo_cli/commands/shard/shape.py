@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
 from hlo_cli.analysis.sharding.shards import array_of
 from hlo_cli.commands.shard.grid import grid_figure
@@ -16,7 +16,7 @@ from hlo_cli.commands.shard.shape_tables import (
     placement_facts,
     slice_table,
 )
-from hlo_cli.commands.shard.sizes import format_size, shard_text, size_part
+from hlo_cli.commands.shard.sizes import format_size, quoted_argument, shard_text, size_part
 from hlo_cli.ir.attributes.sharding import ShardingType, TupleSharding
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.report.cell import Cell
@@ -151,7 +151,9 @@ def _remarks(array: ShardedArray) -> list[str]:
             case ShardingType.MANUAL:
                 remarks.append(f"the program divides each tile over {format_count(group.size, 'devices')}")
             case _:
-                remarks.append(f"each tile is a {_reduction(array)} over {format_count(group.size, 'devices')}")
+                remarks.append(
+                    f"each tile is one term of a {_reduction(array)} over {format_count(group.size, 'devices')}"
+                )
     if array.padding >= 0.005:
         remarks.append(f"{format_percent(array.padding)}% of it is padding")
     return remarks
@@ -190,27 +192,25 @@ def _notes(array: ShardedArray, given: GivenArray) -> list[Diagnostic]:
 
 
 def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
-    text = _quoted(given)
-    if len(text) > _LONGEST:
+    text, found = _quoted(given), list[str]()
+    if len(text) > _LONGEST or not array.placement.is_tiled:
         return ("hlo help sharding",)
-    found = list[str]()
-    if array.placement.is_tiled:
-        found.append(f"hlo shard {text} --device {array.placement.devices[-1]}")
-        found.append(f"hlo shard {text} --to '{{replicated}}'")
-    if array.is_mesh_of_tiles and array.mesh is not None:
-        names = ("data", "model") if len(array.mesh.axes) == 2 else "abcdefgh"[: len(array.mesh.axes)]
+    found.append(f"hlo shard {text} --device {array.placement.devices[-1]}")
+    if array.is_mesh_of_tiles and array.mesh is not None and len(array.mesh.axes) <= len(_NAMES):
+        names = ("data", "model") if len(array.mesh.axes) == 2 else _NAMES
         axes = ",".join(f"{name}={axis.size}" for name, axis in zip(names, array.mesh.axes, strict=False))
         found.append(f"hlo shard {text} --mesh {axes}")
-    return tuple(found) or ("hlo help sharding",)
+    else:
+        found.append(f"hlo shard {text} --to '{{replicated}}'")
+    return tuple(found)
 
 
-_LONGEST = 120
+_LONGEST = 100
+_NAMES = "abcdefgh"
 
 
 def _quoted(given: GivenArray) -> str:
     """The input again, as typed on a command line."""
     mesh = given.mesh if given.mesh_origin == "--mesh" else None
-    suffix = f" --mesh {','.join(f'{axis.name}={axis.size}' for axis in mesh.axes)}" if mesh is not None else ""
-    if given.text:
-        return shlex.join(given.text) + suffix
-    return f"{shlex.quote(given.shape.to_string(layout=given.has_layout))} {shlex.quote(str(given.sharding))}{suffix}"
+    suffix = f" --mesh {mesh_text(mesh)}" if mesh is not None else ""
+    return " ".join(map(quoted_argument, given.text)) + suffix

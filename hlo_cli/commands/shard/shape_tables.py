@@ -64,8 +64,9 @@ def dimensions_table(array: ShardedArray) -> Table:
     for d, size in enumerate(array.shape.sizes):
         padding = parts[d] * tile_sizes[d] - size
         remark = _uneven(size, tile_sizes[d], parts[d])
-        rows.append((d, _label(d, array), size, parts[d], tile_sizes[d], padding or None, _axes(array, d), remark))
-    return Table("dimensions", _DIMENSIONS, tuple(rows), noun="dimensions", main=False)
+        rows.append((d, _label(d, array), size, parts[d], tile_sizes[d], padding, _axes(array, d), remark))
+    is_cut = max(parts, default=1) > 1
+    return Table("dimensions", _DIMENSIONS, tuple(rows), noun="dimensions", main=False, person=is_cut)
 
 
 def slice_table(array: ShardedArray, shard: Shard) -> Table:
@@ -149,8 +150,8 @@ def _uneven(size: int, tile_size: int, parts: int) -> str:
         return ""
     full, rest = divmod(size, tile_size) if tile_size else (0, 0)
     empty = parts - full - bool(rest)
-    said = [f"one tile holds {rest:,}"] if rest else []
-    said += [f"{format_count(empty, 'tiles')} {'is' if empty == 1 else 'are'} empty"] if empty else []
+    said = [f"1 tile holds {rest:,}"] if rest else []
+    said += [f"{empty:,} empty" if said else f"{format_count(empty, 'tiles')} empty"] if empty else []
     return ", ".join(said)
 
 

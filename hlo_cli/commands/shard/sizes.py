@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.report.numbers import format_bytes, format_count, format_part
+from hlo_cli.report.numbers import format_bytes, format_count
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.shards import Shard
@@ -25,10 +26,24 @@ def format_size(count: int) -> str:
 def size_part(part: int, whole: int) -> str:
     """Bytes out of others, in full unless they are many.
 
-    >>> size_part(96, 384), size_part(1 << 21, 1 << 24)
-    ('96 of 384 bytes', '2 of 16 MiB')
+    >>> size_part(96, 384), size_part(1 << 21, 1 << 24), size_part(1 << 26, 1 << 33)
+    ('96 of 384 bytes', '2 of 16 MiB', '64 MiB of 8 GiB')
     """
-    return f"{part:,} of {format_count(whole, 'bytes')}" if whole < _EXACT else format_part(part, whole)
+    if whole < _EXACT:
+        return f"{part:,} of {format_count(whole, 'bytes')}"
+    shown, of = format_bytes(part), format_bytes(whole)
+    return f"{shown.split()[0]} of {of}" if shown.split()[1] == of.split()[1] else f"{shown} of {of}"
+
+
+def quoted_argument(text: str) -> str:
+    """The text as an argument on a command line, in double quotes if it has single ones.
+
+    >>> print(quoted_argument("{replicated}"), quoted_argument("P('x')"), quoted_argument("dump.hlo:p.1"))
+    '{replicated}' "P('x')" dump.hlo:p.1
+    """
+    if "'" in text and not any(mark in text for mark in '"$`\\!'):
+        return f'"{text}"'
+    return shlex.quote(text)
 
 
 def shard_text(shard: Shard) -> str:
