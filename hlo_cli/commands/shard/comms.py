@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _MAX_AXES: Final = 3
 """The number of axes in the answer before the rest is summed up."""
+_MIN_SHARE: Final = Fraction(1, 100)
+"""The smallest share of the bytes that the answer names."""
 _ALGORITHMS: Final[dict[Algorithm, str]] = {
     "ring": "wire bytes are what a device sends if no byte travels more often than it must, as in a ring",
     "bidirectional": "wire bytes are those of each link of a ring in each direction, with data both ways",
@@ -141,11 +143,13 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
     if not ranked:
         return words
-    shown = ranked[:_MAX_AXES] if len(ranked) > _MAX_AXES + 1 else ranked
-    rest = sum((sent for _, sent in ranked[len(shown) :]), Fraction(0))
-    parts = [f"{format_bytes(rounded(sent))} over {_axis_words(axis)}" for axis, sent in shown]
-    parts += [f"{format_bytes(rounded(rest))} over others"] if rest else []
-    return f"{words}, over {_axis_words(ranked[0][0])}" if len(ranked) == 1 else f"{words}: {', '.join(parts)}"
+    large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]
+    if len(large) == 1 and len(ranked) == 1:
+        return f"{words}, over {_axis_words(large[0][0])}"
+    rest = total.known_wire_bytes - sum((sent for _, sent in large), Fraction(0))
+    parts = [f"{format_bytes(rounded(sent))} over {_axis_words(axis)}" for axis, sent in large]
+    parts += [f"{format_bytes(rounded(rest))} over others"] if rest >= _MIN_SHARE * total.known_wire_bytes else []
+    return f"{words}: {', '.join(parts)}"
 
 
 def _axis_words(axis: str) -> str:
@@ -213,6 +217,7 @@ def _next(argument: str, found: Sequence[Collective], options: ShardOptions) -> 
     largest = max(found, key=lambda each: (each.wire_bytes or 0) * each.runs.count)
     if options.grouping != "instruction":
         axis = axis_of(largest)
-        where = f" --where 'axis == \"{axis}\"'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
+        quoted = axis if axis.isidentifier() else f'"{axis}"'
+        where = f" --where 'axis == {quoted}'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
         return (f"hlo shard {argument} --comms --by instruction{where}", f"hlo schedule {argument}")
     return (f"hlo parse {argument} --explain {largest.instruction.name}", f"hlo schedule {argument}")

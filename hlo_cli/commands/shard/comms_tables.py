@@ -152,8 +152,8 @@ def instructions_table(collectives: Sequence[Collective], module: Module, pricin
         Column("shift", "shift", from_width=120, person=any(each.shifts for each in collectives)),
         Column("name", "name", "name", role="name"),
         Column("caller", "caller", "name", person=False),
-        Column("source", "source", "source", rank=6),
-        Column("op_name", "op_name", "op_name", rank=5),
+        Column("source", "source", "source", rank=5),
+        Column("op_name", "op_name", "op_name"),
         Column("groups", "groups", from_width=200),
     )
     rows = tuple(
@@ -215,7 +215,7 @@ def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
         Column("sites", "sites", "count", total="sum"),
         Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120),
         Column("runs", "runs", "count", total="sum"),
-        Column("payload_bytes", "payload", "bytes", total="sum", rank=7),
+        Column("payload_bytes", "payload", "bytes", total="sum", rank=4),
         Column("wire_bytes", "wire", "bytes", total="sum"),
         Column("run_wire_bytes", "wire once", "bytes", total="sum", person=has_unknown),
         *times,
