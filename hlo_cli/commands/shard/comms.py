@@ -14,14 +14,14 @@ from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, mesh_
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.commands.shard.comms_pricing import Pricing, time_remarks, traffic_of
 from hlo_cli.commands.shard.comms_tables import (
-    Pricing,
     axes_table,
     causes_table,
     instructions_table,
     kinds_table,
-    traffic_of,
 )
+from hlo_cli.commands.shared.chips import chosen_throughput, time_model
 from hlo_cli.commands.shared.load import input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -58,7 +58,8 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
     every = collectives_of(module, None if known is None else known.mesh)
     test = None if options.where is None else collectives_where(options.where, module)
     found, skipped = chosen_among(test, every, "collectives")
-    pricing = Pricing(options.algorithm)
+    chip = chosen_throughput(options.chip, options.chip_file)
+    pricing = Pricing(options.algorithm, chip)
     total = traffic_of(found, pricing)
     table = _table(loaded, options, found, pricing)
     devices = devices_of(module)
@@ -76,10 +77,16 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
             "wire_bytes": None if total.wire_bytes is None else rounded(total.wire_bytes),
             "known_wire_bytes": rounded(total.known_wire_bytes),
             "algorithm": options.algorithm,
+            **({} if chip is None else {"seconds": total.seconds, "model": time_model(chip)}),
         },
         parts=(table,),
         next=_next(argument, found, options),
-        notes=(*_notes(module, found, known, options), *skipped, *program_notes(loaded)),
+        notes=(
+            *_notes(module, found, known, options),
+            *(() if chip is None or not found else time_remarks(chip, module)),
+            *skipped,
+            *program_notes(loaded),
+        ),
         input=input_facts(loaded),
     )
     if found:
