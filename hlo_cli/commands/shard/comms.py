@@ -14,14 +14,14 @@ from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, mesh_
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.commands.shard.comms_pricing import Pricing, time_remarks, traffic_of
 from hlo_cli.commands.shard.comms_tables import (
-    Pricing,
     axes_table,
     causes_table,
     instructions_table,
     kinds_table,
-    traffic_of,
 )
+from hlo_cli.commands.shared.chips import chosen_throughput, time_model
 from hlo_cli.commands.shared.load import input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _MAX_AXES: Final = 3
 """The number of axes in the answer before the rest is summed up."""
+_MIN_SHARE: Final = Fraction(1, 100)
+"""The smallest share of the bytes that the answer names."""
 _ALGORITHMS: Final[dict[Algorithm, str]] = {
     "ring": "wire bytes are what a device sends if no byte travels more often than it must, as in a ring",
     "bidirectional": "wire bytes are those of each link of a ring in each direction, with data both ways",
@@ -56,7 +58,8 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
     every = collectives_of(module, None if known is None else known.mesh)
     test = None if options.where is None else collectives_where(options.where, module)
     found, skipped = chosen_among(test, every, "collectives")
-    pricing = Pricing(options.algorithm)
+    chip = chosen_throughput(options.chip, options.chip_file)
+    pricing = Pricing(options.algorithm, chip)
     total = traffic_of(found, pricing)
     table = _table(loaded, options, found, pricing)
     devices = devices_of(module)
@@ -74,10 +77,16 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
             "wire_bytes": None if total.wire_bytes is None else rounded(total.wire_bytes),
             "known_wire_bytes": rounded(total.known_wire_bytes),
             "algorithm": options.algorithm,
+            **({} if chip is None else {"seconds": total.seconds, "model": time_model(chip)}),
         },
         parts=(table,),
         next=_next(argument, found, options),
-        notes=(*_notes(module, found, known, options), *skipped, *program_notes(loaded)),
+        notes=(
+            *_notes(module, found, known, options),
+            *(() if chip is None or not found else time_remarks(chip, module)),
+            *skipped,
+            *program_notes(loaded),
+        ),
         input=input_facts(loaded),
     )
     if found:
@@ -141,11 +150,13 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
     if not ranked:
         return words
-    shown = ranked[:_MAX_AXES] if len(ranked) > _MAX_AXES + 1 else ranked
-    rest = sum((sent for _, sent in ranked[len(shown) :]), Fraction(0))
-    parts = [f"{format_bytes(rounded(sent))} over {_axis_words(axis)}" for axis, sent in shown]
-    parts += [f"{format_bytes(rounded(rest))} over others"] if rest else []
-    return f"{words}, over {_axis_words(ranked[0][0])}" if len(ranked) == 1 else f"{words}: {', '.join(parts)}"
+    large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]
+    if len(large) == 1 and len(ranked) == 1:
+        return f"{words}, over {_axis_words(large[0][0])}"
+    rest = total.known_wire_bytes - sum((sent for _, sent in large), Fraction(0))
+    parts = [f"{format_bytes(rounded(sent))} over {_axis_words(axis)}" for axis, sent in large]
+    parts += [f"{format_bytes(rounded(rest))} over others"] if rest >= _MIN_SHARE * total.known_wire_bytes else []
+    return f"{words}: {', '.join(parts)}"
 
 
 def _axis_words(axis: str) -> str:
@@ -213,6 +224,7 @@ def _next(argument: str, found: Sequence[Collective], options: ShardOptions) -> 
     largest = max(found, key=lambda each: (each.wire_bytes or 0) * each.runs.count)
     if options.grouping != "instruction":
         axis = axis_of(largest)
-        where = f" --where 'axis == \"{axis}\"'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
+        quoted = axis if axis.isidentifier() else f'"{axis}"'
+        where = f" --where 'axis == {quoted}'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
         return (f"hlo shard {argument} --comms --by instruction{where}", f"hlo schedule {argument}")
     return (f"hlo parse {argument} --explain {largest.instruction.name}", f"hlo schedule {argument}")
