@@ -77,8 +77,8 @@ def _by_need(direct: Resharding, grid: Grid, found: list[Candidate]) -> Iterator
 
     needs = least_elements(grid, found, direct.shape.sizes, direct.source, direct.target)
     bits = direct.shape.element_bits
-    for at in sorted(range(len(found)), key=lambda at: round(needs[at], 6)):
-        yield needs[at] * (1 - 1e-9) * bits / 8, found[at]
+    for at in sorted(range(len(found)), key=needs.__getitem__):
+        yield needs[at] * 0.999 * bits / 8, found[at]
 
 
 def _through(
