@@ -55,6 +55,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "shapes": set(),
         "placing": set(),
         "sharding": {"cost", "dataflow", "hardware", "layout", "memory", "origin", "shapes"},
+        "resharding": {"sharding"},
         "dataflow": {"hardware", "shapes"},
         "layout": {"dataflow", "hardware"},
         "cost": {"dataflow", "hardware"},

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hlo_cli.analysis.resharding.plan import plan_steps
+from hlo_cli.analysis.resharding.steps import PartitionerCrashError, Plan, PlannedStep, Value
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
-from hlo_cli.analysis.sharding.reshard_plan import plan_steps
-from hlo_cli.analysis.sharding.reshard_steps import PartitionerCrashError, Plan, PlannedStep, Value
 from hlo_cli.analysis.sharding.shards import array_of, devices_of, shard_shape
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding

@@ -10,9 +10,9 @@ from itertools import chain, pairwise, permutations, product
 from math import prod
 from typing import NamedTuple
 
+from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, tiled
 from hlo_cli.analysis.sharding.normal_text import iota_of
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.tile_arrays import REPLICATED, dimensions_of, tiled
 from hlo_cli.ir.attributes.mesh import permuted
 
 Candidate = tuple[tuple[int, ...], ...]

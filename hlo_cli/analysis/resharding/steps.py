@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from hlo_cli.analysis.resharding.padding import Exchange, pad_dimension
+from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.reshard_padding import Exchange, pad_dimension
-from hlo_cli.analysis.sharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
 
 
 class Value(NamedTuple):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.reshard_padding import pad_for_gather, pad_for_slice, padded_sizes
-from hlo_cli.analysis.sharding.reshard_rules import (
+from hlo_cli.analysis.resharding.padding import pad_for_gather, pad_for_slice, padded_sizes
+from hlo_cli.analysis.resharding.rules import (
     Pairs,
     is_permutation,
     shifted_by_copies,
@@ -18,7 +17,7 @@ from hlo_cli.analysis.sharding.reshard_rules import (
     split_of_both,
     swapped_dimensions,
 )
-from hlo_cli.analysis.sharding.reshard_steps import (
+from hlo_cli.analysis.resharding.steps import (
     Plan,
     Value,
     Warned,
@@ -29,7 +28,7 @@ from hlo_cli.analysis.sharding.reshard_steps import (
     replicate,
     swap,
 )
-from hlo_cli.analysis.sharding.tile_arrays import (
+from hlo_cli.analysis.resharding.tile_arrays import (
     REPLICATED,
     Groups,
     align,
@@ -39,6 +38,7 @@ from hlo_cli.analysis.sharding.tile_arrays import (
     replicate_dimension,
     ungroup,
 )
+from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 
