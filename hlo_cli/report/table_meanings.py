@@ -165,6 +165,11 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "scopes": "named scopes with the bytes of their parameters on a device",
             "arguments": "arguments with their bytes on a device",
             "passes": "compiler passes with the bytes of their parameters on a device",
+            "devices": "devices with the slice of the array that each holds",
+            "dimensions": "dimensions of the array with their tiles and mesh axes",
+            "placement": "bytes on a device and on all, copies, mesh, and forms of the sharding",
+            "place": "slice, coordinates, and devices with the same data, for one device",
+            "leaves": "arrays of the tuple with their shards",
             **_MODULES,
         },
         "lint": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.dataclass import dataclass
@@ -22,16 +23,18 @@ _SHARDING_STARTS = lazy_regex(
     r"|(?=(?:PartitionSpec|P|NamedSharding)\())"
 )
 _INSTRUCTION = lazy_regex(r"\s*+(?:ROOT\s++)?+%?+[A-Za-z_][\w.\-]*+\s*+=")
-_TILES = lazy_regex(r"devices=(\[[0-9, ]*+\])|,\s*+(\[(?:[^\]\"']|'[^']*+'|\"[^\"]*+\")*+\])|\b(?:PartitionSpec|P)(\(.*\))")
+_TILES = lazy_regex(
+    r"devices=(\[[0-9, ]*+\])|,\s*+(\[(?:[^\]\"']|'[^']*+'|\"[^\"]*+\")*+\])|\b(?:PartitionSpec|P)(\(.*\))"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenArray:
     """A whole shape, its sharding, and the sharding to take it to, if there is one.
 
-    `mesh` is given by --mesh, or named in the sharding or the dump, which `mesh_origin` says; `named` is the instruction
-    of DUMP:NAME. `has_layout` if the layout is in the text or in the dump; `is_estimated` if the layout of a shard is not
-    known.
+    `mesh` is given by --mesh, or named in the sharding or the dump, which `mesh_origin` says; `named` is the
+    instruction of DUMP:NAME. `has_layout` if the layout is in the text or in the dump; `is_estimated` if the layout of
+    a shard is not known.
     """
 
     shape: Shape
@@ -43,6 +46,8 @@ class GivenArray:
     has_layout: bool = False
     is_estimated: bool = False
     notes: tuple[Diagnostic, ...] = ()
+    text: tuple[str, ...] = ()
+    """The arguments that give the array, without a target."""
 
 
 def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> GivenArray:
@@ -53,7 +58,7 @@ def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOp
     named = None if is_hlo_text(texts[0]) else resolve_name(texts[0], reading)
     array = _of_text(texts, options) if named is None else _of_dump(named, texts, options)
     _check_mesh(array, options)
-    return array
+    return replace(array, text=texts[: 1 if named is not None else 2])
 
 
 def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,7 +166,7 @@ def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None,
         return given, "--mesh"
     leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     meshes = {leaf.mesh for leaf in leaves if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, Mesh)}
-    return (meshes.pop(), "sharding") if len(meshes) == 1 else (None, "")
+    return (meshes.pop(), "in the sharding") if len(meshes) == 1 else (None, "")
 
 
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
