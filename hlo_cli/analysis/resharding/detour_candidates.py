@@ -100,7 +100,7 @@ def _placements(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int
 def _grid(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
     sizes, axes = list[int](), list[tuple[int, ...]]()
     for length in lengths:
-        primes = _primes(length)
+        primes = prime_parts(length)
         axes.append(tuple(range(len(sizes), len(sizes) + len(primes))))
         sizes += primes
     return Grid(devices, tuple(sizes), tuple(axes))
@@ -125,7 +125,12 @@ def _borders(placement: Placement) -> set[int]:
     return found
 
 
-def _primes(number: int) -> list[int]:
+def prime_parts(number: int) -> list[int]:
+    """The prime factors of a number, ascending.
+
+    >>> prime_parts(12)
+    [2, 2, 3]
+    """
     found, prime = list[int](), 2
     while prime * prime <= number:
         while number % prime == 0:
