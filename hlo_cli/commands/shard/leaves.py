@@ -28,10 +28,10 @@ _COLUMNS: Final = (
     Column("shard", "shard", "shape"),
     Column("slice", "slice", person=False),
     Column("shard_bytes", "on a device", "bytes", total="sum", exact=True),
-    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, rank=4),
-    Column("padding", "padding", "percent", role="waste", rank=5),
+    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120),
+    Column("padding", "padding", "percent", role="waste", from_width=120),
     Column("copies", "copies", "count"),
-    Column("devices", "devices", "count", rank=6),
+    Column("devices", "devices", "count", from_width=120),
     Column("sharding", "sharding", rank=2, from_width=120),
 )
 

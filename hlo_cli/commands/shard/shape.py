@@ -19,6 +19,7 @@ from hlo_cli.commands.shard.shape_tables import (
 from hlo_cli.commands.shard.sizes import format_size, quoted_argument, shard_text, size_part
 from hlo_cli.ir.attributes.sharding import ShardingType, TupleSharding
 from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import format_count, format_percent
@@ -112,6 +113,8 @@ def _sharing(array: ShardedArray) -> str:
 def _has_places(array: ShardedArray) -> bool:
     """Whether it is known which devices there are."""
     kind = array.placement.kind
+    if UNBOUNDED in array.shape.dimensions:
+        return False
     return kind is not ShardingType.UNKNOWN and (kind is ShardingType.MAXIMAL or array.devices is not None)
 
 
@@ -136,6 +139,8 @@ def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
             return f"{devices} holds one term of a {_reduction(array)} of {shape}, {estimated}{size}"
         case ShardingType.UNKNOWN:
             return f"Not decided: the sharding of {shape} is unknown"
+    if UNBOUNDED in array.shape.dimensions:
+        return f"{devices} holds {array.shard.to_string(layout=False)}, whose size is unknown"
     part = size_part(array.shard.padded_bytes, array.shape.padded_bytes)
     answer = f"{devices} holds {array.shard.to_string(layout=False)}, {estimated}{part}"
     return "; ".join([answer, *_remarks(array)])
