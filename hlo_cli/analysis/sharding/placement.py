@@ -59,6 +59,11 @@ class Placement:
         return self.size_of(ShardingType.REPLICATED)
 
     @property
+    def sharers(self) -> int:
+        """The number of devices that have the same tile, whatever they are to each other."""
+        return prod(group.size for group in self.subgroups)
+
+    @property
     def is_tiled(self) -> bool:
         """Whether the array has tiles, and thus a list of devices."""
         return self.kind is ShardingType.TILED

@@ -82,6 +82,18 @@ def shards(
     return tuple(sorted(_tiled(array.sizes, placement), key=lambda shard: shard.device))
 
 
+def tiles_of(placement: Placement) -> tuple[Shard, ...]:
+    """The tile of each device, as the part of an array with one element in each tile; none without tiles.
+
+    >>> from hlo_cli import sharding_of
+    >>> [(each.device, each.tile) for each in tiles_of(placement_of(sharding_of("{devices=[2,2]<=[2,2]T(1,0)}")))]
+    [(0, (0, 0)), (1, (1, 0)), (2, (0, 1)), (3, (1, 1))]
+    """
+    if not placement.is_tiled:
+        return ()
+    return tuple(sorted(_tiled(placement.parts, placement), key=lambda shard: shard.device))
+
+
 def shard_shape(shape: ArrayShape, placement: Placement) -> ArrayShape:
     """The shape that each device allocates, in the layout of the whole array; HloError if the ranks differ.
 
