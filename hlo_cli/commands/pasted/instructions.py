@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.sharding.words import describe_sharding
 from hlo_cli.commands.parse.explain import explain_text
-from hlo_cli.commands.pasted.sharding_words import describe_sharding
 from hlo_cli.commands.quoted.instructions import FoundInstruction
 from hlo_cli.report.anatomy import Anatomy
 from hlo_cli.report.report import Part
