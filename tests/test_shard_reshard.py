@@ -136,7 +136,7 @@ def test_a_pair_that_crashes_the_partitioner() -> None:
         ("f32[8]", "{devices=[2,2]<=[4]}", "{replicated}", "the sharding divides 2 dimensions, but the array has 1"),
         ("f32[8]", "{devices=[4]<=[4]}", "{devices=[8]<=[8]}", "the shardings are of 4 and 8 devices"),
         ("f32[8]", "{manual}", "{devices=[4]<=[4]}", "a sharding that is manual cannot be resharded"),
-        ("f32[8]", "{maximal device=1}", "{replicated}", "neither sharding lists its devices"),
+        ("f32[8]", "{maximal device=1}", "{replicated}", "the shardings do not list their devices"),
         ("(f32[8])", "{replicated}", "{replicated}", "(f32[8]) is not an array"),
     ],
 )

@@ -131,7 +131,7 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
     _check(array, before, after)
     if devices is None:
         if before.kind is ShardingType.MAXIMAL and before != after:
-            raise HloError("neither sharding lists its devices", hint="give the number of devices")
+            raise HloError("the shardings do not list their devices", hint="give the number of devices")
         devices = 1
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))

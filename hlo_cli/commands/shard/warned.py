@@ -142,7 +142,7 @@ def _with_steps(
 
 
 def _unknown_shape(before: Placement, after: Placement) -> ArrayShape:
-    """An array that all parts divide evenly, for steps whose bytes nobody knows."""
+    """An array that all parts divide evenly, for steps whose bytes are unknown."""
     ranks = {len(each.parts) for each in (before, after) if each.is_tiled}
     if len(ranks) != 1:
         raise HloError("the shardings divide different numbers of dimensions")

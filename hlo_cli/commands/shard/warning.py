@@ -199,7 +199,7 @@ _CHOOSE = (
 _PLACE = "One device has the whole array: place it on all devices before the call, with jax.device_put and a sharding."
 _COPY = (
     "a copy may be the partitioner's own: devices then count within a group, and dimensions that both shardings divide "
-    "alike are left out"
+    "alike are omitted"
 )
 _FIND = (
     "To find the place, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=spmd|sharding' and search the dump "
