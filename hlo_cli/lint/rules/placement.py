@@ -106,8 +106,8 @@ def host_transfer_in_loop(context: LintContext) -> Iterator[Finding]:
     for call in context.of(opcodes.INFEED, opcodes.OUTFEED, opcodes.SEND, opcodes.RECV, opcodes.CUSTOM_CALL):
         if not _communicates_with_host(call) or _loop_around(context, call) is None:
             continue
-        iterations = context.analyses.times.get(call.computation)
-        times = f"in each of {iterations:,} iterations" if iterations is not None else "in every iteration"
+        iterations = context.executions(call.computation).known
+        times = f"in each of {iterations:,} iterations" if iterations else "in every iteration"
         message = f"{context.user_name(call)} communicates with the host {times} of a loop"
         yield context.finding(message, call, waste=Waste(_host_bytes(call), "host"))
 
