@@ -9,6 +9,7 @@ from hlo_cli.analysis.resharding.nearby import mesh_for
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
+from hlo_cli.ir import opcodes
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -47,13 +48,12 @@ def _row(step: ReshardStep) -> Row:
 
 
 def _remark(step: ReshardStep) -> str:
-    match step.operation:
-        case "all-to-all":
-            ends = zip(step.dimensions[::2], step.dimensions[1::2], strict=True)
-            return "dimension " + ", ".join(f"{source} to {target}" for source, target in ends)
-        case "collective-permute":
-            moving = f"{step.moving_devices:,} of {format_count(step.devices, 'devices')} send"
-            return f"{moving}, edges of dimension {step.dimensions[0]}" if step.dimensions else moving
+    if step.operation == opcodes.ALL_TO_ALL:
+        ends = zip(step.dimensions[::2], step.dimensions[1::2], strict=True)
+        return "dimension " + ", ".join(f"{source} to {target}" for source, target in ends)
+    if step.operation == opcodes.COLLECTIVE_PERMUTE:
+        moving = f"{step.moving_devices:,} of {format_count(step.devices, 'devices')} send"
+        return f"{moving}, edges of dimension {step.dimensions[0]}" if step.dimensions else moving
     if not step.dimensions:
         return "the whole array"
     return ("dimensions " if len(step.dimensions) > 1 else "dimension ") + ", ".join(map(str, step.dimensions))
