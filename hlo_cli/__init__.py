@@ -50,8 +50,8 @@ _HOMES = {
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
-    "ReshardStep": "analysis.sharding.reshard",
-    "Resharding": "analysis.sharding.reshard",
+    "ReshardStep": "analysis.resharding.reshard",
+    "Resharding": "analysis.resharding.reshard",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
     "Shard": "analysis.sharding.shards",
@@ -94,7 +94,7 @@ _HOMES = {
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shapes",
     "reorder": "transform.reorder",
-    "reshard": "analysis.sharding.reshard",
+    "reshard": "analysis.resharding.reshard",
     "scan": "scan_modules",
     "sharding_of": "library",
     "shards": "analysis.sharding.shards",
@@ -143,7 +143,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape
-    from hlo_cli.analysis.sharding.reshard import (
+    from hlo_cli.analysis.resharding.reshard import (
         Resharding as Resharding,
         ReshardStep as ReshardStep,
         reshard as reshard,

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from hlo_cli import HloError, parse_shape, sharding_of
+from hlo_cli.analysis.resharding.reshard import Resharding, reshard
 from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.reshard import Resharding, reshard
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding
 from partitioning import Operation, Pair, Partitioned, partition, random_pairs, settled
@@ -136,7 +136,7 @@ def test_a_pair_that_crashes_the_partitioner() -> None:
         ("f32[8]", "{devices=[2,2]<=[4]}", "{replicated}", "the sharding divides 2 dimensions, but the array has 1"),
         ("f32[8]", "{devices=[4]<=[4]}", "{devices=[8]<=[8]}", "the shardings are of 4 and 8 devices"),
         ("f32[8]", "{manual}", "{devices=[4]<=[4]}", "a sharding that is manual cannot be resharded"),
-        ("f32[8]", "{maximal device=1}", "{replicated}", "neither sharding lists its devices"),
+        ("f32[8]", "{maximal device=1}", "{replicated}", "the shardings do not list their devices"),
         ("(f32[8])", "{replicated}", "{replicated}", "(f32[8]) is not an array"),
     ],
 )

@@ -10,9 +10,9 @@ from itertools import chain, pairwise, permutations, product
 from math import prod
 from typing import NamedTuple
 
+from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, tiled
 from hlo_cli.analysis.sharding.normal_text import iota_of
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.tile_arrays import REPLICATED, dimensions_of, tiled
 from hlo_cli.ir.attributes.mesh import permuted
 
 Candidate = tuple[tuple[int, ...], ...]
@@ -100,7 +100,7 @@ def _placements(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int
 def _grid(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
     sizes, axes = list[int](), list[tuple[int, ...]]()
     for length in lengths:
-        primes = _primes(length)
+        primes = prime_parts(length)
         axes.append(tuple(range(len(sizes), len(sizes) + len(primes))))
         sizes += primes
     return Grid(devices, tuple(sizes), tuple(axes))
@@ -125,7 +125,12 @@ def _borders(placement: Placement) -> set[int]:
     return found
 
 
-def _primes(number: int) -> list[int]:
+def prime_parts(number: int) -> list[int]:
+    """The prime factors of a number, ascending.
+
+    >>> prime_parts(12)
+    [2, 2, 3]
+    """
     found, prime = list[int](), 2
     while prime * prime <= number:
         while number % prime == 0:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.reshard_padding import pad_for_gather, pad_for_slice, padded_sizes
-from hlo_cli.analysis.sharding.reshard_rules import (
+from hlo_cli.analysis.resharding.padding import pad_for_gather, pad_for_slice, padded_sizes
+from hlo_cli.analysis.resharding.rules import (
     Pairs,
     is_permutation,
     shifted_by_copies,
@@ -18,7 +17,7 @@ from hlo_cli.analysis.sharding.reshard_rules import (
     split_of_both,
     swapped_dimensions,
 )
-from hlo_cli.analysis.sharding.reshard_steps import (
+from hlo_cli.analysis.resharding.steps import (
     Plan,
     Value,
     Warned,
@@ -29,7 +28,7 @@ from hlo_cli.analysis.sharding.reshard_steps import (
     replicate,
     swap,
 )
-from hlo_cli.analysis.sharding.tile_arrays import (
+from hlo_cli.analysis.resharding.tile_arrays import (
     REPLICATED,
     Groups,
     align,
@@ -39,6 +38,8 @@ from hlo_cli.analysis.sharding.tile_arrays import (
     replicate_dimension,
     ungroup,
 )
+from hlo_cli.analysis.sharding.placement import Placement
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 
@@ -69,7 +70,7 @@ def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: b
     if not target.is_tiled:
         return value._replace(placement=target)  # one device keeps what all have
     padded = value._replace(local=padded_sizes(value.whole, target))
-    plan.add("dynamic-slice", padded, 1, _cut(REPLICATED, target))
+    plan.add(opcodes.DYNAMIC_SLICE, padded, 1, _cut(REPLICATED, target))
     return value._replace(local=target.shard_sizes(value.whole), placement=target)
 
 
@@ -111,7 +112,7 @@ def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     if sliced is not None:
         padded = pad_for_slice(value.local, value.whole, value.placement, sliced)
         add_exchanges(plan, value, padded.exchanges)
-        plan.add("dynamic-slice", value._replace(local=padded.local), 1, _cut(value.placement, sliced))
+        plan.add(opcodes.DYNAMIC_SLICE, value._replace(local=padded.local), 1, _cut(value.placement, sliced))
         found = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
         return permute(plan, found, target) if is_permutation(sliced, target) else found
     middle = shifted_by_copies(target, value.placement)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from hlo_cli.analysis.resharding.tile_arrays import dimensions_of, split_dimension, tiled
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.tile_arrays import dimensions_of, split_dimension, tiled
 from hlo_cli.ir.attributes.mesh import permuted
 
 Pairs = tuple[tuple[int, int], ...]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
-from hlo_cli.analysis.sharding.halos import Halo, HaloSize, compact_halos, exchanged_halos
+from hlo_cli.analysis.resharding.halos import Halo, HaloSize, compact_halos, exchanged_halos
 from hlo_cli.analysis.sharding.placement import Placement
 
 Sizes = tuple[int, ...]
@@ -48,7 +48,7 @@ def pad_for_slice(local: Sizes, whole: Sizes, source: Placement, target: Placeme
     """What devices exchange before they slice what they hold, so that no part is in two places.
 
     >>> from hlo_cli.ir.attributes.sharding import ShardingType
-    >>> from hlo_cli.analysis.sharding.tile_arrays import tiled
+    >>> from hlo_cli.analysis.resharding.tile_arrays import tiled
     >>> pad_for_slice((3,), (6,), tiled((2,), 2, range(4)), tiled((4,), 1, range(4)))
     Padded(exchanges=(Exchange(operand=(1,), moving=2, dimension=0),), local=(4,))
     """

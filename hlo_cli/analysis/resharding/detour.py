@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from hlo_cli.analysis.sharding.detour_candidates import Candidate, Grid, candidates, grid_of
+from hlo_cli.analysis.resharding.detour_candidates import Candidate, Grid, candidates, grid_of
+from hlo_cli.analysis.resharding.reshard import Resharding, reshard
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.reshard import Resharding, reshard
 from hlo_cli.dataclass import dataclass
 
 MAX_CANDIDATES: Final = 20_000
@@ -73,12 +73,12 @@ def find_detour(direct: Resharding) -> Detour | None:
 
 def _by_need(direct: Resharding, grid: Grid, found: list[Candidate]) -> Iterator[tuple[float, Candidate]]:
     """The candidates with the bytes that devices need at least, the fewest first."""
-    from hlo_cli.analysis.sharding.detour_bounds import least_elements
+    from hlo_cli.analysis.resharding.detour_bounds import least_elements
 
     needs = least_elements(grid, found, direct.shape.sizes, direct.source, direct.target)
     bits = direct.shape.element_bits
-    for at in sorted(range(len(found)), key=lambda at: round(needs[at], 6)):
-        yield needs[at] * (1 - 1e-9) * bits / 8, found[at]
+    for at in sorted(range(len(found)), key=needs.__getitem__):
+        yield needs[at] * 0.999 * bits / 8, found[at]
 
 
 def _through(

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from hlo_cli.analysis.resharding.padding import Exchange, pad_dimension
+from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.reshard_padding import Exchange, pad_dimension
-from hlo_cli.analysis.sharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
+from hlo_cli.ir import opcodes
 
 
 class Value(NamedTuple):
@@ -72,7 +73,7 @@ class Plan:
                 operation,
                 tuple(operand),
                 group_size,
-                origins if operation == "all-to-all" else tuple(dict.fromkeys(origins)),
+                origins if operation == opcodes.ALL_TO_ALL else tuple(dict.fromkeys(origins)),
                 self.devices * self.groups if moving < 0 else moving * self.groups,
             )
         )
@@ -81,7 +82,7 @@ class Plan:
 def permute(plan: Plan, value: Value, target: Placement) -> Value:
     """Every shard goes to the device that has it in the target."""
     moving = sum(a != b for a, b in zip(value.placement.devices, target.devices, strict=True))
-    plan.add("collective-permute", value, plan.devices, moving=moving)
+    plan.add(opcodes.COLLECTIVE_PERMUTE, value, plan.devices, moving=moving)
     return value._replace(placement=target)
 
 
@@ -96,7 +97,7 @@ def exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Valu
         local[source] *= size
         local[at] //= size
     size = prod(dims[source] // dims[at] for source, at in pairs)
-    plan.add("all-to-all", value, size, [at for pair in pairs for at in pair])
+    plan.add(opcodes.ALL_TO_ALL, value, size, [at for pair in pairs for at in pair])
     return value._replace(local=tuple(local), placement=move_cuts(value.placement, pairs))
 
 
@@ -129,12 +130,12 @@ def gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[int
     gathered = [at for at in cut if at not in single and at not in summed]
     final = tuple(sizes[at] if at in cut else size for at, size in enumerate(value.local))
     if single:
-        plan.add("all-reduce", value, prod(factors[at] for at in single), single)
+        plan.add(opcodes.ALL_REDUCE, value, prod(factors[at] for at in single), single)
     for at in reversed(gathered):
-        plan.add("all-gather", value, factors[at], [at])
+        plan.add(opcodes.ALL_GATHER, value, factors[at], [at])
         value = value._replace(local=tuple(s * factors[at] if d == at else s for d, s in enumerate(value.local)))
     for at in reversed(summed):
-        plan.add("all-reduce", value._replace(local=final), factors[at], [at])
+        plan.add(opcodes.ALL_REDUCE, value._replace(local=final), factors[at], [at])
     return value._replace(local=final)
 
 
@@ -142,7 +143,7 @@ def replicate(plan: Plan, value: Value) -> Value:
     """Every device gathers all of the array."""
     placement = value.placement
     if not placement.is_tiled:
-        plan.add("all-reduce", value, plan.devices)
+        plan.add(opcodes.ALL_REDUCE, value, plan.devices)
         return value._replace(placement=REPLICATED)
     return gather(plan, value, placement.parts, value.whole)._replace(placement=REPLICATED)
 
@@ -151,7 +152,7 @@ def add_exchanges(plan: Plan, value: Value, exchanges: Sequence[Exchange]) -> No
     """Adds the permutes of edges between devices."""
     for each in exchanges:
         operand = value._replace(local=each.operand)
-        plan.add("collective-permute", operand, plan.devices, [each.dimension], moving=each.moving)
+        plan.add(opcodes.COLLECTIVE_PERMUTE, operand, plan.devices, [each.dimension], moving=each.moving)
 
 
 def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:
@@ -166,5 +167,5 @@ def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:
     gathered = gather(plan, value, factors, sizes)
     size = -(-(value.whole[at] + more) // parts)
     whole = tuple(size * parts if d == at else each for d, each in enumerate(gathered.local))
-    plan.add("dynamic-slice", gathered._replace(local=whole), 1, [at])
+    plan.add(opcodes.DYNAMIC_SLICE, gathered._replace(local=whole), 1, [at])
     return value._replace(local=tuple(size if d == at else each for d, each in enumerate(gathered.local)))
