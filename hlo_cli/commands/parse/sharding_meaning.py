@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hlo_cli.ir.attributes.sharding import TupleSharding
-
 if TYPE_CHECKING:
     from hlo_cli.ir.attributes.named_sharding import NamedSharding
     from hlo_cli.ir.attributes.sharding import Sharding
@@ -26,11 +24,12 @@ def sharding_meaning(instruction: Instruction, module: Module | None) -> str:
     >>> sharding_meaning(module.entry.root, None)
     'dimension 0 in 2 parts; each of 2 devices holds its own part'
     """
-    from hlo_cli.analysis.sharding.words import describe_sharding
-
     sharding = instruction.sharding
     if sharding is None:
         return ""
+    from hlo_cli.analysis.sharding.words import describe_sharding
+    from hlo_cli.ir.attributes.sharding import TupleSharding
+
     if module is None or isinstance(sharding, TupleSharding):
         return describe_sharding(sharding)
     return _of_value(instruction, module, sharding)
