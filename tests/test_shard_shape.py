@@ -20,11 +20,11 @@ from shard_cases import random_sharding, random_sizes, read
 UNEVEN = ("f32[10,6]", "{devices=[4,2]<=[8]}")
 
 
-def run(*arguments: str) -> tuple[str, str, int]:
+def run(*arguments: str, command: str = "shard") -> tuple[str, str, int]:
     """Output, messages, and exit code."""
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main(["shard", *arguments], standalone=False)
+        code = main([command, *arguments], standalone=False)
     out.seek(0)
     return out.read(), err.getvalue(), code
 
@@ -237,3 +237,39 @@ def test_an_instruction_of_a_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shown = screen(f"{dump}:w", "--device", "5", monkeypatch=monkeypatch)
     assert shown.startswith("Device 5 holds [8:12, 3:6] of f32[16,6]")
     assert "data=2, model=1" in shown
+
+
+EXPLAINED = """HloModule m, num_partitions=8
+
+ENTRY %s {
+  w = f32[16,6]{1,0} parameter(0), sharding={devices=[4,2]<=[8]}
+  n = f32[16,6]{1,0} negate(w), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  ROOT t = (f32[16,6]{1,0}) tuple(n), sharding={{replicated}}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "meaning"),
+    [
+        ("e", "n", "each of 8 devices holds f32[8,6]: devices 0–3 [0:8, 0:6], devices 4–7 [8:16, 0:6]"),
+        ("e", "t", "one sharding for each of 1 value"),
+        # after partitioning, the shape in the text is that of one device
+        ("e_spmd", "w", "of f32[64,12], each of 8 devices holds f32[16,6]: device 0 [0:16, 0:6], device 1 [0:16, 6:12], …, device 7 [48:64, 6:12]"),
+    ],
+)  # fmt: skip
+def test_an_explained_instruction_says_who_holds_what(entry: str, name: str, meaning: str, tmp_path: Path) -> None:
+    dump = tmp_path / "module.txt"
+    dump.write_text(EXPLAINED % entry)
+    out, err, code = run(str(dump), "--explain", name, "--format", "json", command="parse")
+    assert code == 0, err
+    assert json.dumps(meaning) in out
+
+
+def test_an_explained_instruction_points_to_its_sharding(tmp_path: Path) -> None:
+    dump = tmp_path / "module.txt"
+    dump.write_text(EXPLAINED % "e")
+    out, _, _ = run(str(dump), "--explain", "n", "--format", "screen", command="parse")
+    assert f"next: hlo shard {dump}:n" in out
+    out, _, _ = run(str(dump), "--explain", "w", "--format", "screen", command="parse")
+    assert "device 7 [12:16, 3:6]" in " ".join(out.split())
