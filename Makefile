@@ -13,6 +13,8 @@ SECONDS ?= 60
 ARGS    ?=
 # Tests run in parallel; a process that has finished its own tests takes over others that have not started.
 PYTEST  := -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
+# No doctest is slow or needs jaxlib: the package is not searched for them.
+NO_DOCTESTS := -o testpaths=tests -o addopts="--ignore=tests/bench --strict-config --strict-markers"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,10 +37,10 @@ lint: $(VENV)/.dev ## format, lint, types
 	@$(PY) -m mypy --no-error-summary
 
 oracle: $(ORACLE)/.oracle ## run the slow tests and the tests against jaxlib
-	@$(ORACLE)/bin/python $(PYTEST) -m "(oracle or slow or hypothesis) and not long" --hypothesis-profile thorough $(ARGS)
+	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m "(oracle or slow or hypothesis) and not long" --hypothesis-profile thorough $(ARGS)
 
 judge: $(ORACLE)/.judge ## recompile programs for the long tests (30 minutes)
-	@$(ORACLE)/bin/python $(PYTEST) -m long $(ARGS)
+	@$(ORACLE)/bin/python $(PYTEST) $(NO_DOCTESTS) -m long $(ARGS)
 
 bench: $(ORACLE)/.oracle ## measure speed and memory against jaxlib
 	@$(ORACLE)/bin/python tests/bench/bench.py $(ARGS)

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from console import ROOT
@@ -45,10 +46,11 @@ class Shown:
     commands: set[str] = field(default_factory=set)
 
 
+@cache
 def columns_in_code() -> dict[str, Shown]:
     """Every column that a command shows, by its machine name."""
     found: dict[str, Shown] = defaultdict(Shown)
-    files = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in _files()}
+    files = {path.relative_to(PACKAGE).as_posix(): _tree(path) for path in _files()}
     imported_by = _importers(files)
     for name, tree in files.items():
         for column, title in (*_columns(tree), *COMPUTED.get(name, {}).items()):
@@ -74,7 +76,7 @@ def files_with_computed_names() -> set[str]:
     return {
         path.relative_to(PACKAGE).as_posix()
         for path in _files()
-        for node in _column_calls(ast.parse(path.read_text(encoding="utf-8")))
+        for node in _column_calls(_tree(path))
         if not _texts(node.args[0])
     }
 
@@ -88,6 +90,11 @@ def _entry(name: str, shown: Shown, description: str) -> str:
 
 def _files() -> Iterator[Path]:
     yield from (path for folder in ("commands", "report") for path in PACKAGE.glob(f"{folder}/**/*.py"))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _columns(tree: ast.AST) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
 
 Case = TypeVar("Case")
 
@@ -18,6 +17,15 @@ def every(nth: int, cases: Iterable[Case]) -> list[object]:
     [False, True, False]
     """
     return [_slow(case) if at % nth else case for at, case in enumerate(cases)]
+
+
+def parts(number: int) -> list[object]:
+    """The numbers of so many parts of a test as its parameters: the first is a sample, the others are for `make judge`.
+
+    >>> [getattr(part, "marks", ()) != () for part in parts(3)]
+    [False, True, True]
+    """
+    return [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, number))]
 
 
 def _slow(case: object) -> object:
@@ -32,4 +40,6 @@ def examples(thorough: int) -> int:
     >>> 0 < examples(300) <= 300
     True
     """
+    from hypothesis import settings  # a large import that programs which only mark tests do not need
+
     return max(10, thorough * settings().max_examples // 100)

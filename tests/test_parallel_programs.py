@@ -14,6 +14,7 @@ import pytest
 
 from hlo_cli.inputs.parallel import in_order
 from processes import children_of, is_gone, until
+from share import parts
 
 SMALL = Path(__file__).parent.parent / "fixtures" / "cpu" / "feeds" / "after_optimizations.txt"
 
@@ -126,15 +127,17 @@ def test_it_never_hangs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("call", ["numbers_often(1000)", "scans_often(1000)"])
-def test_it_never_hangs_in_a_thousand_runs(call: str) -> None:
+@pytest.mark.parametrize("call", ["numbers_often(250)", "scans_often(250)"])
+@pytest.mark.parametrize("part", parts(4))
+def test_it_never_hangs_in_a_thousand_runs(part: int, call: str) -> None:
     _ends_well(_alone(call), 360)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("call", ["numbers_often(200)", "scans_often(200)"])
-def test_it_never_hangs_on_a_busy_machine(call: str) -> None:
+@pytest.mark.parametrize("call", ["numbers_often(50)", "scans_often(50)"])
+@pytest.mark.parametrize("part", parts(4))
+def test_it_never_hangs_on_a_busy_machine(part: int, call: str) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         _ends_well(_alone(call), 360)
