@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hlo_cli import memory_analysis, parse_module
-from hlo_cli.analysis.dataflow.users import Users, reached, users_of
+from hlo_cli.analysis.dataflow.users import reached, users_of
 from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
@@ -168,9 +168,9 @@ def beside(pair: Pair) -> int:
 def test_donations_are_computed_once_for_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def counted(memory: MemoryAnalysis, users: Users, min_bytes: int) -> Donations:
+    def counted(memory: MemoryAnalysis, min_bytes: int) -> Donations:
         calls.append(min_bytes)
-        return donations_of(memory, users, min_bytes)
+        return donations_of(memory, min_bytes)
 
     monkeypatch.setattr("hlo_cli.lint.rules.memory.donations_of", counted)
     shape = "f32[64,128]{1,0:T(8,128)}"

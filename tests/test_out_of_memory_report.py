@@ -84,6 +84,14 @@ def row(number: int, size: str, shape: str, *, op_name: str = "jit(f)/mul", unpa
     )
 
 
+def argument(number: int, size: str, shape: str, *, unpadded: str = "") -> str:
+    """The row of an argument of the program."""
+    listed = row(number, size, shape, op_name=f"params['w{number}']", unpadded=unpadded)
+    return listed.replace(
+        f"fusion.{number} = fusion(p.1), kind=kLoop, calls=fused", f"p.{number} = parameter({number})"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
@@ -262,13 +270,13 @@ def tiled_bytes(sizes: tuple[int, ...], minor_to_major: tuple[int, ...], item: i
 
 
 def test_the_best_dimension_order_is_first() -> None:
-    wide = row(1, "8.00G", "f32[16777216,10]{1,0:T(8,128)}", unpadded="640.00M")
+    wide = argument(1, "8.00G", "f32[16777216,10]{1,0:T(8,128)}", unpadded="640.00M")
     full = row(2, "2.00G", "f32[4096,131072]{1,0:T(8,128)}", unpadded="2.00G")
     found = report(hbm(wide, full))
     before, after = (tiled_bytes((1 << 24, 10), order, 4, 8) for order in ((1, 0), (0, 1)))
     assert (before, after) == (8 * GIB, GIB)
     assert advice(found)[0] == (
-        "Store fusion.1 in dimension order {0,1}, for example as f32[10,16777216]: "
+        "Pass params['w1'] in dimension order {0,1}, for example as f32[10,16777216]: "
         f"{format_bytes(after)} instead of {format_bytes(before)} (saves {format_bytes(before - after)})."
     )
     assert "hlo layout 'f32[16777216,10]{1,0}' --for v5e" in found.next
@@ -280,10 +288,18 @@ def test_arrays_of_one_shape_are_reordered_together() -> None:
     size = tiled_bytes((1 << 20, 3, 128), (1, 2, 0), 2, 8)
     best = min(tiled_bytes((1 << 20, 3, 128), o, 2, 4 if o[1] == 1 else 8) for o in ((2, 1, 0), (2, 0, 1), (0, 2, 1)))
     text = f"{size / GIB:.2f}G"
-    lines = advice(report(hbm(row(1, text, shape), row(2, text, shape), used="90.00G", over="74.25G")))
-    assert lines[0].startswith("Store fusion.1 and 1 more of that shape in dimension order ")
+    lines = advice(report(hbm(argument(1, text, shape), argument(2, text, shape), used="90.00G", over="74.25G")))
+    assert lines[0].startswith("Pass params['w1'] and 1 more of that shape in dimension order ")
     saved = 2 * (round(float(text[:-1]) * GIB) - best)
     assert f"(saves {format_bytes(saved)})" in lines[0]
+
+
+def test_orders_are_for_arguments_not_for_what_the_compiler_lays_out() -> None:
+    wide = row(1, "8.00G", "f32[16777216,10]{1,0:T(8,128)}", unpadded="640.00M")
+    for text in (hbm(wide), hbm(wide, argument(2, "2.00G", "f32[4096,131072]{1,0:T(8,128)}"))):
+        found = report(text)
+        assert not any("dimension order" in line for line in advice(found))
+        assert not any(line.startswith("hlo layout") for line in found.next)
 
 
 def test_layouts_of_kernels_and_small_savings_are_no_advice() -> None:

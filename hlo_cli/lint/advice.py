@@ -96,12 +96,12 @@ def donation_hint(context: LintContext, donations: Donations, donation: Donation
     >>> from hlo_cli.lint.settings import LintSettings
     >>> module = parse_module("ENTRY e { p = f32[256] parameter(0)  ROOT n = f32[256] negate(p) }")
     >>> context = LintContext(module, LintSettings())
-    >>> found = donations_of(context.analyses.memory, context.users, 1)
+    >>> found = donations_of(context.analyses.memory, 1)
     >>> donation_hint(context, found, found.arguments[0])
     'donate p: in JAX, donate_argnums of jax.jit; the module then needs 1 KiB less'
     """
     saved, count = donations.saved_by(donation), len(donations.arguments)
-    donor = context.user_name(donation.argument.instruction)
+    donor = context.user_name(donation.argument)
     all_of_them = f"{donor} and the other {format_count(count - 1, 'such arguments')}" if count > 1 else donor
     given, needed = (donor, saved) if saved is not None else (all_of_them, donations.saved_bytes)
     return f"donate {given}: in JAX, donate_argnums of jax.jit; the module then needs {format_bytes(needed)} less"

@@ -16,7 +16,7 @@ from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.analysis.origin.scopes import generalize
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.operations import BLOCK_MOVES
+from hlo_cli.ir.operations import BLOCK_MOVES, wrapped_opcode
 from hlo_cli.lint.costs import Waste
 from hlo_cli.lint.names import frame_of, place_of
 from hlo_cli.report.finding import Cause
@@ -208,7 +208,7 @@ def value_of(instruction: Instruction) -> Instruction:
 def _starts_move(instruction: Instruction) -> bool:
     """Whether an instruction starts to move a whole array or part of it."""
     if instruction.opcode != opcodes.ASYNC_START or not instruction.called_computations:
-        return False
+        return wrapped_opcode(instruction.opcode) in BLOCK_MOVES
     root = instruction.called_computations[0].root
     return root is not None and root.opcode in BLOCK_MOVES
 

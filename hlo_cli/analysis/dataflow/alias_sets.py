@@ -28,6 +28,15 @@ class AliasSets:
     buffer: Mapping[int, int]
     members: Mapping[int, tuple[int, ...]]
 
+    def of(self, value: int) -> tuple[int, ...]:
+        """Returns the values that share memory with a value, itself included.
+
+        >>> sets = AliasSets({1: 1, 2: 1, 3: 3}, {1: (1, 2)})
+        >>> sets.of(2), sets.of(3)
+        ((1, 2), (3,))
+        """
+        return self.members.get(self.buffer[value], (value,))
+
 
 def alias_sets(
     module: Module, dataflow: Dataflow, in_place: InPlace, joined: Iterable[tuple[int, int]] = ()

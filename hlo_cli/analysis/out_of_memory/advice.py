@@ -26,7 +26,10 @@ class _Smaller:
 
 @dataclass(frozen=True, slots=True)
 class Reorder(_Smaller):
-    """Allocations of one shape that need fewer bytes in another dimension order; sizes are sums over all of them."""
+    """Arguments of one shape that need fewer bytes in another dimension order; sizes are sums over all of them.
+
+    Also scratch operands of a kernel.
+    """
 
     allocations: tuple[OomAllocation, ...]
     layout: Layout

@@ -11,6 +11,7 @@ from hlo_cli.analysis.layout.default_order import best_order
 from hlo_cli.analysis.out_of_memory.advice import Donate, Narrow, Recompute, Reorder, Shard, Shrink
 from hlo_cli.analysis.out_of_memory.range_advice import is_shared
 from hlo_cli.ir.compiler_files.out_of_memory import OomAllocation, OutOfMemory
+from hlo_cli.ir.opcodes import PARAMETER
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape
 
@@ -29,7 +30,6 @@ _MAIN_MEMORY: Final = 1 << 30
 """A size that only the main memory of a device has."""
 SCRATCH: Final = "scratch operand"
 """The tag of memory that a kernel declares for itself."""
-_CUSTOM_CALL: Final = "custom-call"
 
 
 def needed_bytes(message: OutOfMemory) -> int:
@@ -43,9 +43,10 @@ def needed_bytes(message: OutOfMemory) -> int:
 
 
 def reorder_advice(message: OutOfMemory, generation: str) -> Iterator[Reorder]:
-    """Other dimension orders for listed allocations with padding, those of one shape together, the most saving first.
+    """Other dimension orders for listed arguments with padding, those of one shape together, the most saving first.
 
-    Layouts of custom kernels are left out, because the compiler does not choose them, but for scratch operands.
+    Besides arguments, users control scratch operands of their kernels. Compilers choose the layouts of temporary values
+    anew in a changed program, and messages do not tell which allocations are results.
     """
     groups: dict[ArrayShape, list[OomAllocation]] = {}
     for allocation in message.culprits:
@@ -147,10 +148,7 @@ def _best_with_its_tiles(shape: ArrayShape) -> ArrayShape | None:
 
 
 def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
-    """The shape of an allocation whose layout can be changed, if it is the shape of the whole allocation.
-
-    The compiler chose it, or it is that of a kernel's scratch operand, which the program declares.
-    """
+    """The shape of an allocation whose layout the user controls, if it is the shape of the whole allocation."""
     shape = allocation.shape
     if (
         not isinstance(shape, ArrayShape)
@@ -159,8 +157,7 @@ def _laid_out(allocation: OomAllocation) -> ArrayShape | None:
         or is_shared(allocation)
     ):
         return None
-    is_fixed = allocation.target or allocation.opcode == _CUSTOM_CALL or allocation.kind == "scoped" or allocation.tag
-    if is_fixed and allocation.tag != SCRATCH:
+    if not (allocation.is_entry_parameter or allocation.opcode == PARAMETER or allocation.tag == SCRATCH):
         return None
     size = shape.padded_bytes
     if allocation.size_bytes is not None and abs(allocation.size_bytes - size) > _SIZE_TOLERANCE * size:

@@ -27,7 +27,7 @@ from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 _Leaf = tuple[int, ShapeIndex]
 _Kind = tuple[str, tuple[int, ...]]
 
-PairKind = Literal["free", "copied", "unknown"]
+PairKind = Literal["free", "copied", "fetched", "unknown"]
 """What a pair of a donated argument and a result needs."""
 
 
@@ -36,8 +36,8 @@ class DonationPair:
     """An argument and the result that its memory would hold, and what that needs.
 
     `free` if the result is made after all that reads the argument; `copied` if a copy of the argument is needed for
-    other reads; `unknown` if it depends on the compiler. `joined` are copies of the argument, for updates in place,
-    that are no longer needed.
+    other reads; `fetched` if all reads are of copies in fast memory, which a TPU compiler makes anyway; `unknown` if it
+    depends on the compiler. `joined` are copies of the argument, for updates in place, that are no longer needed.
     """
 
     argument: Argument
@@ -156,6 +156,8 @@ class Donations:
         written = [value for value in of_result if self._copied(value) != argument.place]
         kind = self._order_of(of_argument, written, without=of_result)
         if kind != "free":
+            if kind == "copied" and self._facts.target == "tpu" and self._order.is_only_fetched(argument.place):
+                kind = "fetched"
             return DonationPair(argument, result, kind if len(written) == len(of_result) else "unknown")
         joined: list[int] = []
         for copy in self._copies(argument, of_result):
@@ -190,8 +192,7 @@ class Donations:
 
     def _members(self, value: int) -> tuple[int, ...]:
         """Returns the values that share the memory of a value, itself included."""
-        aliases = self._facts.aliases
-        return aliases.members.get(aliases.buffer[value], (value,))
+        return self._facts.aliases.of(value)
 
     def _owner(self, value: int) -> Instruction:
         return self._facts.places.instructions[self._facts.places.owner[value]]

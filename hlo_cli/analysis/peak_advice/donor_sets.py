@@ -31,7 +31,7 @@ def certain_sets(
     """
 
     def is_sure(pair: DonationPair) -> bool:
-        return pair.kind == "free" or (pair.kind == "copied" and not is_strict)
+        return pair.kind == "free" or (pair.kind in ("copied", "fetched") and not is_strict)
 
     some = tuple(donors)
     while some:

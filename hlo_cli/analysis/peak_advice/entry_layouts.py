@@ -153,7 +153,7 @@ class _Search:
         owner = facts.places.instructions[facts.places.owner[value]]
         if value not in start or not isinstance(shape, ArrayShape) or shape.layout.memory_space:
             return False
-        members = facts.aliases.members.get(facts.aliases.buffer[value], (value,))
+        members = facts.aliases.of(value)
         owners = [facts.places.instructions[facts.places.owner[each]] for each in members]
         fixed = (opcodes.PARAMETER, opcodes.CONSTANT)
         if any(each.opcode in fixed and each.computation is facts.module.entry for each in (owner, *owners)):

@@ -13,7 +13,11 @@ from typing import Final
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.memory_space import TpuMemorySpace
+from hlo_cli.ir.operations import BLOCK_MOVES, wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape
 
+_DONE: Final = "-done"
 _COPYING: Final = frozenset((opcodes.COPY, opcodes.COPY_START, opcodes.COPY_DONE, opcodes.BITCAST))
 _FORWARDING: Final = frozenset((opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT))
 
@@ -47,6 +51,13 @@ class EntryOrder:
         users = (self._facts.module.entry.instructions[index] for index in self._users.get(value, ()))
         return [user for user in users if user.opcode == opcodes.COPY and user.shape == user.operand_shape(0)]
 
+    def is_only_fetched(self, value: int) -> bool:
+        """Returns whether a value is used, and only to move it or parts of it into fast memory of a TPU."""
+        instructions = self._facts.module.entry.instructions
+        users = (instructions[index] for index in self._users.get(value, ()))
+        starts = [user for user in users if not user.opcode.endswith(_DONE)]
+        return bool(starts) and all(map(_fetches, starts))
+
     def readers(self, value: int, excluded: Collection[int] = ()) -> set[int]:
         """Returns the instructions that read a value, or a copy of it instead of the value, but for those excluded."""
         instructions, found = self._facts.module.entry.instructions, set[int]()
@@ -65,6 +76,16 @@ class EntryOrder:
                         seen.add(place)
                         waiting.append(place)
         return found
+
+
+def _fetches(user: Instruction) -> bool:
+    """Returns whether an instruction moves an array or a part of it into fast memory of a TPU."""
+    root = user.called_computations[0].root if user.called_computations else None
+    moving = root.opcode if root is not None else wrapped_opcode(user.opcode) or user.opcode.removesuffix("-start")
+    if moving not in BLOCK_MOVES:
+        return False
+    spaces = {leaf.memory_space for _, leaf in user.shape.leaves if isinstance(leaf, ArrayShape)}
+    return any(space in spaces for space in TpuMemorySpace if space.is_prefetched)
 
 
 def users_of_values(facts: OrderIndependentFacts) -> dict[int, list[int]]:

@@ -219,8 +219,7 @@ def _sizes(shape: ArrayShape) -> tuple[int, ...]:
 
 
 def _members(scenarios: MemoryScenarios, value: int) -> tuple[int, ...]:
-    aliases = scenarios.facts.aliases
-    return aliases.members.get(aliases.buffer[value], (value,))
+    return scenarios.facts.aliases.of(value)
 
 
 def _is_forward(loop: Instruction) -> bool:

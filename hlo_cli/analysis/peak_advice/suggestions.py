@@ -171,7 +171,7 @@ class _Search:
                 return replace(
                     base,
                     aliases=(*self._memory.module.input_output_alias, *free),
-                    copied=tuple(pair.alias for pair in pairs if pair.kind == "copied"),
+                    copied=tuple(pair.alias for pair in pairs if pair.kind in ("copied", "fetched")),
                     joined=tuple((pair.argument.place, copy) for pair in pairs for copy in pair.joined),
                 )
 

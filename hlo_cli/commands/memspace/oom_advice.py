@@ -103,12 +103,12 @@ def _smaller_array(advice: Reorder | Narrow) -> Text:
     others = len(advice.allocations) - 1
     more = f" and {others:,} more of that shape" if others else ""
     shape = _row_major(first.shape, advice.layout.minor_to_major) if isinstance(first.shape, ArrayShape) else ""
-    name = culprit_name(first) or "the array"
+    name = first.op_name or culprit_name(first) or "the argument"
     if first.tag == SCRATCH:
         of = f" of {kernel}" if (kernel := kernel_name(first)) else ""
         return f"Declare the scratch operand{of} as {shape}: {after} instead of {before} (saves {saved})."
     return (
-        "Store ",
+        "Pass ",
         Run(name, "name"),
         f"{more} in dimension order {order}, for example as {shape}: {after} instead of {before} (saves {saved}).",
     )

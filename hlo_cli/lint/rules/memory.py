@@ -123,7 +123,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/copy_insertion.h; `hlo memspace DUMP --value NAME`
     """
     least = context.settings.min_copy_bytes
-    donations = cache(lambda: donations_of(context.analyses.memory, context.users, least))
+    donations = cache(lambda: donations_of(context.analyses.memory, least))
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
         if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
@@ -210,7 +210,7 @@ def _hint(context: LintContext, memory: MemoryAnalysis, space: MemorySpaceUsage)
 
     for suggestion in suggestions(memory, most=1) if not space.number else ():
         return f"{_change(suggestion.change)} to lower the peak to {format_bytes(suggestion.peak_bytes)}"
-    donations = donations_of(context.analyses.memory, context.users, context.settings.min_donation_bytes)
+    donations = donations_of(context.analyses.memory, context.settings.min_donation_bytes)
     if donations.arguments:
         most = max(donations.arguments, key=lambda each: each.padded_bytes)
         return donation_hint(context, donations, most)
@@ -244,5 +244,5 @@ def _copy_hint(context: LintContext, copy: Instruction, donations: Callable[[], 
         return None
     if is_result(context, copy):
         return f"do not return {context.user_name(argument)}, which the program does not change"
-    found = next((each for each in donations().arguments if each.argument.instruction is argument), None)
+    found = next((each for each in donations().arguments if each.argument is argument), None)
     return donation_hint(context, donations(), found) if found is not None else None

@@ -56,15 +56,15 @@ def donatable_argument(context: LintContext) -> Iterator[Finding]:
     if not context.module.is_scheduled or not has_kept_argument(context.module, context.settings.min_donation_bytes):
         return
     settings, memory = context.settings, context.analyses.memory
-    donations = donations_of(memory, context.users, settings.min_donation_bytes)
+    donations = donations_of(memory, settings.min_donation_bytes)
     if donations.saved_bytes < settings.min_donation_fraction * needed_bytes(memory):
         return
     for each in donations.arguments:
-        argument = each.argument.instruction
+        argument = each.argument
         name, taken = context.user_name(argument), format_bytes(each.padded_bytes)
         yield context.finding(
-            f"{name} ({taken}) could be donated: its last reader, "
-            f"{context.user_name(each.kernel)}, writes a result of the same shape",
+            f"{name} ({taken}) could be donated: {context.user_name(each.kernel)} writes a result of the same shape "
+            "after its last use",
             argument,
             shape_span(context.module, argument),
             waste=Waste(each.padded_bytes, None),
