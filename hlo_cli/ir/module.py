@@ -44,6 +44,8 @@ class Module:
     `stack_tables` is the text of the tables after it. Slow and rarely needed parts are read on demand.
     `is_part` is true if the text lacks lines of a computation, or computations that others call: operands that are not
     in it are parameters at the front of their computation, and instructions that call a missing computation call none.
+    `is_truncated` is true if the text ends inside a computation, or before the entry of a whole program, and
+    `has_entry` if a computation is marked as the entry; else `entry` is the last one.
 
     >>> from hlo_cli import parse_module
     >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
@@ -66,6 +68,8 @@ class Module:
     read_buffer_assignment: Callable[[Module], BufferAssignment] | None = None
     read_program: Callable[[], Module | None] | None = None
     is_part: bool = False
+    is_truncated: bool = False
+    has_entry: bool = True
 
     @cached_property
     def stack_frames(self) -> StackFrames:

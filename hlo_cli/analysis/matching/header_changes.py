@@ -36,7 +36,8 @@ def header_changes(pairs: Pairs, *, is_equal: bool) -> Iterator[Change]:
     modules = [graph.module for graph in pairs.plain]
     old, new = ({attribute.name: attribute.value for attribute in module.header} for module in modules)
     one, two = _interfaces(pairs)
-    is_shifted = not (one.is_identity and two.is_identity)
+    is_whole = not any(module.is_truncated for module in modules)
+    is_shifted = is_whole and not (one.is_identity and two.is_identity)
     for name in dict.fromkeys((*old, *new)):
         before, after, items_of = old.get(name, ""), new.get(name, ""), _BY_NUMBER.get(name)
         if before == after and (items_of is None or not is_shifted):

@@ -63,7 +63,8 @@ def match(before: Module, after: Module) -> Matching:
     two = graph_of(after, numbers, same_frames=same_frames, other=one)
     pairs = Pairs(one, two)
     units = _ComputationPairs(pairs)
-    units.pair(before.entry, after.entry)
+    if before.has_entry == after.has_entry:
+        units.pair(before.entry, after.entry)
     units.pair_not_inlined()
     left, fused = _unpaired_opcodes(pairs)
     if fused:

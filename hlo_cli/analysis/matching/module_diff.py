@@ -44,7 +44,7 @@ class ModuleDiff:
     """Differences of two modules; `matched` counts the instructions of both, changed or not.
 
     `pairs` and `computations` map old to new. `moved` is empty unless both modules are scheduled, and does not count as
-    a difference.
+    a difference. What a truncated module lacks is neither added nor removed.
     """
 
     before: Module
@@ -108,7 +108,12 @@ def diff(before: Module, after: Module) -> ModuleDiff:
         added, removed = ([each for each in side if not is_plumbing(each)] for side in (added, removed))
     else:
         own = every
-    changed = tuple(Changed(one[a], two[b], changes) for b, a, changes in own if changes)
+    last = {_last_of(module) for module in (before, after) if module.is_truncated}
+    # What a truncated text lacks may have been in it.
+    added = [each for each in added if not before.is_truncated and each not in last]
+    removed = [each for each in removed if not after.is_truncated and each not in last]
+    all_changed = (Changed(one[a], two[b], changes) for b, a, changes in own if changes)
+    changed = tuple(each for each in all_changed if not last or last.isdisjoint((each.before, each.after)))
     return ModuleDiff(
         before,
         after,
@@ -121,6 +126,11 @@ def diff(before: Module, after: Module) -> ModuleDiff:
         matching.computations,
         {one[a]: two[b] for a, b in pairs.found},
     )
+
+
+def _last_of(module: Module) -> Instruction | None:
+    """The last instruction of a text, which may be incomplete if the text is truncated."""
+    return next((c.instructions[-1] for c in reversed(module.computations) if c.instructions), None)
 
 
 def _reordered_arguments(matching: Matching) -> Iterator[tuple[Node, Change]]:

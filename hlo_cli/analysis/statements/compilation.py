@@ -7,13 +7,14 @@ from typing import Final
 
 from hlo_cli.analysis.dataflow.values import sequentially_executed
 from hlo_cli.analysis.matching.changes import PLACE_KINDS
+from hlo_cli.analysis.matching.module_diff import Changed
 from hlo_cli.analysis.statements.entry import DONATION
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
 from hlo_cli.analysis.statements.operations import OPERATIONS
 from hlo_cli.analysis.statements.shapes import DIMENSION_NUMBERS
 from hlo_cli.analysis.statements.statement import CompilationChange, Sameness
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NO_KERNELS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -28,7 +29,9 @@ _OF_COMPILERS: Final = (
     *("backend_config", *PLACE_KINDS, "constants"),
 )
 _MAX_SHARE: Final = 0.1
-_FOLLOWING: Final = DIMENSION_NUMBERS | {"kind", "calls", "output_to_operand_aliasing", "index"}
+_OF_FUSIONS: Final = frozenset(("kind", "output_to_operand_aliasing"))
+_FOLLOWING: Final = DIMENSION_NUMBERS | _OF_FUSIONS | {"calls", "index"}
+_WRAPPERS: Final = frozenset((opcodes.BITCAST, opcodes.FUSION))
 _FUSION_KIND: Final = lazy_regex(r'"kind":"_*([A-Za-z0-9_]+?)_*"')
 
 
@@ -84,15 +87,38 @@ def _sameness(evidence: Evidence, rows: int) -> Sameness:
 
 
 def _claim_shapes(evidence: Evidence, draft: Draft) -> None:
-    """Arrays with the same elements in other dimensions, their dimension numbers, and the operands of other fusions."""
+    """Arrays with the same elements in other dimensions, their dimension numbers, and the operands of other fusions.
+
+    So are the results that a compiler gives a fusion of several, which of these a get-tuple-element takes, and what
+    only wraps a value inside of a fusion.
+    """
+    wrapped = set(evidence.diff.after.computations) - set(sequentially_executed(evidence.diff.after))
     for row, at, each, _ in evidence.open_changes("shape"):
-        if _elements(each.before.shape) == _elements(each.after.shape):
+        if _elements(each.before.shape) == _elements(each.after.shape) or _is_wrapper(each, wrapped):
+            evidence.claim_change(draft, row, at)
+    for row, at, each, change in evidence.open_changes("attributes"):
+        is_kept = change.name in _OF_FUSIONS and each.before.opcode == each.after.opcode == opcodes.FUSION
+        if is_kept or (change.name == "index" and _takes_result(each.before) and _takes_result(each.after)):
             evidence.claim_change(draft, row, at)
     for row, at, each, change in evidence.open_changes("attributes", "operands", "backend_config", "layout", "tiling"):
         owners = zip(each.changes, evidence.claims[row], strict=True)
-        kinds = {other.kind for other, owner in owners if owner is not None}
-        if kinds & _COMPILED and (change.kind != "attributes" or change.name in _FOLLOWING):
+        claimed = [other for other, owner in owners if owner is not None]
+        is_compiled = any(other.kind in _COMPILED or other.name in _OF_FUSIONS for other in claimed)
+        if is_compiled and (change.kind != "attributes" or change.name in _FOLLOWING):
             evidence.claim_change(draft, row, at)
+
+
+def _is_wrapper(each: Changed, wrapped: set[Computation]) -> bool:
+    """Whether a pair computes nothing of its own: a bitcast or fusion in a fusion, or a fusion of several results."""
+    if each.after.computation in wrapped:
+        return {each.before.opcode, each.after.opcode} <= _WRAPPERS
+    is_fused = each.before.opcode == each.after.opcode == opcodes.FUSION
+    return is_fused and any(isinstance(i.shape, TupleShape) for i in (each.before, each.after))
+
+
+def _takes_result(element: Instruction) -> bool:
+    """Whether a get-tuple-element takes one of the results of a fusion."""
+    return bool(element.operands) and element.operands[0].opcode == opcodes.FUSION
 
 
 def _elements(shape: Shape) -> tuple[str, int] | Shape:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from hlo_cli.analysis.statements.evidence import Draft, Evidence
-from hlo_cli.analysis.statements.shapes import ShapeChanges, substitution
+from hlo_cli.analysis.statements.shape_changes import SizePair
+from hlo_cli.analysis.statements.shapes import ShapeChanges, is_argument, substitution
 from hlo_cli.analysis.statements.sizes import SizeGroup
 from hlo_cli.analysis.statements.statement import CollectiveChange, Collectives, ShardingChange, Substitution
 from hlo_cli.ir import opcodes
@@ -67,7 +68,7 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
     statement = ShardingChange(
         Substitution(*meshes) if all(meshes) and meshes[0] != meshes[1] else None,
         substitution(devices) if devices[0] != devices[1] else None,
-        len({row for row, _ in rows}),
+        len({row for row, _ in rows}) or (0 if is_moved else _split_arguments(evidence, changes, taken)),
         shapes,
         tuple(substitution(group.base) for group in groups),
     )
@@ -79,6 +80,16 @@ def find_sharding(evidence: Evidence, changes: ShapeChanges) -> None:
         if change.name in _ATTRIBUTES:
             evidence.claim_change(draft, row, at)
     evidence.explain_header("frontend_attributes", "num_partitions", "replica_count", "entry_computation_layout")
+
+
+def _split_arguments(evidence: Evidence, changes: ShapeChanges, taken: Container[SizePair]) -> int:
+    """How many arguments have other sizes per device: after partitioning, TPU compilers drop their shardings."""
+    groups = [
+        {group.base for pair in delta.sizes if (group := changes.sizes.group_of(pair)) is not None}
+        for row, (_, delta) in changes.rows.items()
+        if is_argument(evidence.diff.changed[row])
+    ]
+    return sum(any(base in taken for base in bases) for bases in groups)
 
 
 def _divides(group: SizeGroup, evidence: Evidence) -> bool:

@@ -17,6 +17,7 @@ from hlo_cli.ir.memory_space import space_words
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError, did_you_mean, nearest
+from hlo_cli.syntax.queries.sizes import UNITS, parse_size
 
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "shapes": ("shape",),
@@ -36,7 +37,9 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
 _STATEMENTS: Final = frozenset(("layers", "donation", "rematerialization", "loops"))
 _STATEMENT_KINDS: Final = {"loops": ("loops", "trip_count")}
 _CONDITION: Final = lazy_regex(r"([a-z_-]+)(?:\.([a-z0-9]+))?(?:>([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*))?")
-_UNITS: Final = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZES: Final = ("memory", "bytes", "padding", "arguments", "collectives")
+"""Limited conditions on bytes; collectives also count."""
+_UNITS: Final[Mapping[str, str]] = {unit.lower(): unit for unit in UNITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
 
     >>> [(c.kind, c.share, c.amount) for c in parse_conditions("memory>2%,kernels>5,layouts")]
     [('memory', 0.02, None), ('kernels', None, 5.0), ('layouts', None, None)]
+    >>> [c.amount for c in parse_conditions("memory.hbm>4kB, padding>1.5KiB, bytes>2M")]
+    [4000, 1536, 2097152]
     >>> parse_conditions("layout")
     Traceback (most recent call last):
         ...
@@ -118,9 +123,16 @@ def _condition(word: str) -> Condition:
         raise HloError(f"'{kind}' in --fail-on has no limit", hint=f"limits are supported for {', '.join(LIMITED)}")
     if unit == "%":
         return Condition(kind, share=float(value) / 100, text=word, space=space)
-    if unit.lower() not in _UNITS:
-        raise HloError(f"unknown unit '{unit}' in --fail-on {word}", hint="use %, a number, or a size such as 16MiB")
-    return Condition(kind, amount=float(value) * _UNITS[unit.lower()], text=word, space=space)
+    if not unit:
+        return Condition(kind, amount=float(value), text=word, space=space)
+    if kind not in _SIZES:
+        raise HloError(f"'{kind}' in --fail-on is not a size: {word}", hint="use % or a number")
+    try:
+        size = parse_size(f"{value}{_UNITS.get(unit.lower(), unit)}")
+    except HloError as error:
+        hint = error.diagnostics[0].hint or ""
+        raise HloError(f"unknown unit '{unit}' in --fail-on {word}", hint=hint) from None
+    return Condition(kind, amount=size, text=word, space=space)
 
 
 def failures(
@@ -180,7 +192,6 @@ def limit_text(condition: Condition) -> str:
     if condition.share is not None:
         return f"{name} may grow by {condition.share * 100:g}%"
     if condition.amount is not None:
-        is_size = condition.kind in ("memory", "bytes", "padding", "arguments", "collectives")
-        amount = format_bytes(condition.amount) if is_size else f"{condition.amount:,g}"
+        amount = format_bytes(condition.amount) if condition.kind in _SIZES else f"{condition.amount:,g}"
         return f"{name} may grow by {amount}"
     return f"{name} must not change"

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.statements.statements import statements_of
 from hlo_cli.commands.diff.golden import failures_of, numbers_against, without_form
+from hlo_cli.commands.diff.partial import answer_of_parts
 from hlo_cli.commands.diff.report import answer_of
 from hlo_cli.commands.diff.told import headline
 from hlo_cli.commands.diff.view import View
@@ -185,6 +186,9 @@ class _Comparer:
 
     def _words(self, comparison: ModuleDiff) -> str:
         """What differs, or which conditions do not hold; empty if there is nothing."""
+        is_asked = bool(self.view.conditions) or self.view.differs(comparison)
+        if is_asked and (text := answer_of_parts(comparison, checks_conditions=bool(self.view.conditions))):
+            return text
         if self.view.conditions:
             comparison = without_form(comparison)
             numbers = numbers_against(comparison, self.view)

@@ -33,13 +33,47 @@ def report_of_inputs(
         sides = _namesakes(sides, names)
     old, new = sides
     if isinstance(old, Input) and isinstance(new, Input) and not each:
-        return _of_two(old, new, reading, view, arguments)
+        if old.stage == new.stage or not any(map(os.path.isdir, names)) or reading.stage is not None:
+            return _of_two(old, new, reading, view, arguments)
+        return _of_other_stages(old, new, reading, view, names)
     from hlo_cli.commands.diff.directories import report_of_many, side_of_many
 
     ones, twos = (side_of_many(side, name) for side, name in zip(sides, names, strict=True))
     if len(ones) == 1 == len(twos):
         twos = dict(zip(ones, twos.values(), strict=True))
     return report_of_many(ones, twos, view, jobs=jobs, reading=reading, arguments=arguments)
+
+
+def _of_other_stages(old: Input, new: Input, reading: InputOptions, view: View, names: tuple[str, str]) -> Found:
+    """The differences between dumps whose latest stages differ: of a stage that both have, or of both with a warning.
+
+    A program differs from what a compiler made of it everywhere, so no cause of such a difference is one.
+    """
+    for place, side, stage in ((1, new, old.stage), (0, old, new.stage)):
+        found = _at_stage(names[place], side, stage, reading) if os.path.isdir(names[place]) else None
+        if found is not None:
+            pair = (old, found) if place else (found, new)
+            report, differs, errors = _of_two(*pair, reading, view, names)
+            note = Diagnostic("note", f"using stage {stage}, the latest in both inputs")
+            kept = (each for each in report.notes if not each.message.startswith("using stage "))
+            return replace(report, notes=(note, *kept)), differs, errors
+    report, differs, errors = _of_two(old, new, reading, view, names)
+    stages = ", ".join(f"{side} is {each.stage}" for side, each in (("OLD", old), ("NEW", new)))
+    answer = f"The stages differ: {stages}"
+    hint = "dump the same stage of both programs, or pass --stage A..B for the stages of one"
+    note = Diagnostic("note", "differences between stages are made by the compiler", hint=hint)
+    return replace(report, answer=answer, notes=(note, *report.notes)), differs, errors
+
+
+def _at_stage(name: str, side: Input, stage: str | None, reading: InputOptions) -> Input | None:
+    """The dump of a module at a stage in a directory; None if the directory does not have it."""
+    if stage is None:
+        return None
+    try:
+        found = one_or_many([name], replace(reading, stage=stage, module=reading.module or side.module))
+    except HloError:
+        return None
+    return found if isinstance(found, Input) and found.stage == stage else None
 
 
 def _namesakes(sides: Sequence[Input | Many], names: Sequence[str]) -> list[Input | Many]:

@@ -20,6 +20,7 @@ from hlo_cli.commands.diff.golden import (
     without_form,
 )
 from hlo_cli.commands.diff.numbers import in_words, numbers_between, worth_showing
+from hlo_cli.commands.diff.partial import answer_of_parts, truncated_sides
 from hlo_cli.commands.diff.summary import collective_table, record_of, summary_tables
 from hlo_cli.commands.diff.tables import change_table, header_table, stat_table
 from hlo_cli.commands.diff.told import headline, passage_of, records_of, statement_table, with_statements
@@ -51,14 +52,12 @@ def report_of_diff(
 
     With conditions, whether any does not hold.
     """
-    facts = {
-        "before": {"path": before.path, "module": before.module.name, "stage": before.stage},
-        "after": {"path": after.path, "module": after.module.name, "stage": after.stage},
-    }
+    facts = {"before": _facts(before), "after": _facts(after)}
     if view.by is not None:
         from hlo_cli.commands.diff.causes import report_of_causes
 
-        return report_of_causes(comparison, view.by, facts), view.differs(comparison)
+        report = report_of_causes(comparison, view.by, facts)
+        return replace(report, answer=answer_of_parts(comparison) or report.answer), view.differs(comparison)
     if view.conditions:
         comparison = without_form(comparison)
     differs = view.differs(comparison)
@@ -66,7 +65,12 @@ def report_of_diff(
     parts: tuple[Part, ...] = () if differs else _nothing_changed(comparison, view)
     metrics: Mapping[str, Cell] = {}
     answer = answer_of(comparison) if differs else _nothing(comparison, view)
-    if differs and view.name in ("statements", "rows"):
+    is_partial = bool(truncated_sides(comparison))
+    if is_partial:
+        answer = answer_of_parts(comparison, checks_conditions=bool(view.conditions))
+    if is_partial and differs and view.name in ("statements", "rows"):
+        parts = (change_table(comparison, view),)
+    elif differs and view.name in ("statements", "rows"):
         told = statements_of(comparison)
         numbers = numbers_against(comparison, view)
         parts, metrics = _in_full(comparison, told, numbers, view)
@@ -95,6 +99,11 @@ def report_of_diff(
         input=facts,
     )
     return report, fails if view.conditions else differs
+
+
+def _facts(side: DiffSide) -> Mapping[str, str | None]:
+    facts = {"path": side.path, "module": side.module.name, "stage": side.stage}
+    return facts | {"problem": "truncated"} if side.module.is_truncated else facts
 
 
 def _nothing_changed(comparison: ModuleDiff, view: View) -> tuple[Part, ...]:

@@ -226,6 +226,7 @@ def _values(statement: ValueChange) -> str:
         return f"backend_config changed {place}{named}"
     subject = {"opcode": "", "attribute": statement.subject}.get(statement.kind, statement.kind.replace("_", " "))
     if len(statement.changes) == 1:
+        subject = "constant" if statement.kind == "constants" else subject
         return f"{subject} {_short(statement.changes[0][0])} {place}".lstrip()
     found = [f"{_short(change)} ×{number:,}" for change, number in statement.changes]
     return f"{subject or 'opcode'} changed {place}: {listed(found)}"

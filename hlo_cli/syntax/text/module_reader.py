@@ -102,6 +102,8 @@ class ModuleReader:
             is_fully_split,
             typed_header_value,
             is_part=self._is_part,
+            is_truncated=self.builder.cut is self.computations[-1] or (not entries and _is_whole_program(header)),
+            has_entry=bool(entries),
         )
 
     def _read_header(self, scanner: Scanner) -> Header:
@@ -280,6 +282,11 @@ class ModuleReader:
 
     def _resume_at_computation(self, scanner: Scanner, start: int) -> None:
         scanner.pos = error_recovery.next_computation(scanner.text, max(start + 1, scanner.pos))
+
+
+def _is_whole_program(header: Header) -> bool:
+    """Whether the header describes an entry, so that a text without one is truncated."""
+    return any(attribute.name == "entry_computation_layout" for attribute in header.attributes)
 
 
 def _look_through(notes: Notes, module: Module) -> Findings:
