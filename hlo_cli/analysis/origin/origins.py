@@ -9,7 +9,7 @@ from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.analysis.origin.scopes import scope_of, translate
+from hlo_cli.analysis.origin.scopes import scope_of, with_scope
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -87,7 +87,7 @@ class Origins:
         if told is None:
             return own if argument is None else Origin(own.op_name, own.stack, argument)
         theirs = self.own(told.teller)
-        op_name = translate(theirs.op_name, told.renamed)
+        op_name = with_scope(theirs.op_name, told.scope) if told.scope else theirs.op_name
         op_name = own.op_name if scope_of(own.op_name) else op_name
         return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
 
