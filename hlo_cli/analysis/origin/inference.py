@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.origin.fused import FusionSources
@@ -13,7 +14,7 @@ from hlo_cli.analysis.origin.moves import Moves, Step, Value
 from hlo_cli.analysis.origin.nearby import Nearby
 from hlo_cli.analysis.origin.nearest import operand_values
 from hlo_cli.analysis.origin.original import original_array
-from hlo_cli.analysis.origin.walks import Walks
+from hlo_cli.analysis.origin.walks import Arguments, Tellers
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -41,17 +42,19 @@ class Told(NamedTuple):
 class Inference:
     """The tellers of a module's values."""
 
-    def __init__(self, module: Module, place_of: Callable[[Instruction], tuple[str, str] | None]) -> None:
+    def __init__(
+        self, module: Module, arguments: Arguments, place_of: Callable[[Instruction], tuple[str, str] | None]
+    ) -> None:
         """Takes the source and scope of instructions that have their own, and finds who tells the others."""
-        self.moves = Moves(module)
+        self.moves: Moves = arguments.moves
         found = ((each, place_of(each)) for each in module.instructions)
         self._place = {each: place for each, place in found if place is not None}
         self._fusions = FusionSources(self._place)
-        self._walks = Walks(self.moves, self._place, self._fusions)
-        self.argument = self._walks.argument
+        self._tellers = Tellers(self.moves, self._place, self._fusions)
         self._computations = module.computations
+        self._ancestors: dict[Instruction, Instruction | None] = {}
         self._has_originals = "origin={" in module.source.text
-        self._near = Nearby(module, self.moves, self._walks, self._place)
+        self._near = Nearby(module, arguments, self._tellers, self._place)
         self._layers = Layers(self._place, self._near.neighbors)
         self._close = Likeness(self._place, self._place.__getitem__, self._near.surroundings)
         self._similar = Likeness(self._place, self._source, self._near.sources)
@@ -130,7 +133,7 @@ class Inference:
         return Told(teller, "like", scope)
 
     def _moved(self, step: Step | None) -> Told | None:
-        teller = self._walks.upward(step.value) if step is not None else None
+        teller = self._tellers.upward(step.value) if step is not None else None
         return Told(teller, step.relation) if step is not None and teller is not None else None
 
     def _used(self, value: Value) -> Told | None:
@@ -144,34 +147,46 @@ class Inference:
 
     def _computed(self, instruction: Instruction) -> Told | None:
         for operand in operand_values(instruction):
-            if (teller := self._walks.upward(operand)) is not None:
+            if (teller := self._tellers.upward(operand)) is not None:
                 return Told(teller, "computed from")
         caller = self.moves.first_caller.get(instruction.computation)
-        if caller is not None and (teller := self._walks.upward((caller[0], ()))) is not None:
+        if caller is not None and (teller := self._tellers.upward((caller[0], ()))) is not None:
             return Told(teller, "part of")
-        teller = self._computed_from.get(instruction)
+        teller = self._ancestor(instruction)
         return Told(teller, "computed from") if teller is not None else None
 
-    @cached_property
-    def _computed_from(self) -> dict[Instruction, Instruction]:
-        """For each instruction the first teller among those that it is computed from, callers before callees."""
-        found: dict[Instruction, Instruction] = {}
-        for each in (each for computation in reversed(self._computations) for each in computation.instructions):
-            for value in operand_values(each):
-                teller = self._walks.upward(value) or found.get(value[0])
-                if teller is not None:
-                    found[each] = teller
+    def _ancestor(self, instruction: Instruction) -> Instruction | None:
+        """The first teller among the instructions that one is computed from, first operands first."""
+        found = self._ancestors
+        waiting = [(instruction, self._sources_of(instruction))] if instruction not in found else []
+        found.setdefault(instruction, None)
+        while waiting:
+            at, sources = waiting[-1]
+            for value in sources:
+                if (teller := self._tellers.upward(value) or found.get(value[0])) is not None:
+                    found[at] = teller
+                    waiting.pop()
+                    break
+                if value[0] not in found:
+                    found[value[0]] = None  # until known: only malformed modules ask again before
+                    waiting[-1] = at, chain((value,), sources)  # to be asked again when it is known
+                    waiting.append((value[0], self._sources_of(value[0])))
                     break
             else:
-                caller = self.moves.first_caller.get(each.computation)
-                if each.opcode == opcodes.PARAMETER and caller is not None and caller[0] in found:
-                    found[each] = found[caller[0]]
-        return found
+                waiting.pop()
+        return found[instruction]
+
+    def _sources_of(self, instruction: Instruction) -> Iterator[Value]:
+        """What an instruction is computed from: its operands; for a parameter the caller."""
+        caller = self.moves.first_caller.get(instruction.computation)
+        if instruction.opcode == opcodes.PARAMETER and caller is not None:
+            return iter([(caller[0], ())])
+        return iter(operand_values(instruction))
 
     def _common(self, instruction: Instruction) -> Told | None:
         """A user from the same place as an operand: what is between them is from there too."""
         operands = {
-            self._place[each][0] for each in map(self._walks.upward, operand_values(instruction)) if each is not None
+            self._place[each][0] for each in map(self._tellers.upward, operand_values(instruction)) if each is not None
         }
         users = [each for each in self._near.users_of(instruction) if each in self._place]
         found = next((each for each in users if self._place[each][0] in operands), None)
@@ -181,7 +196,7 @@ class Inference:
         """The instruction that applies a computation to elements, such as a reduction, with a source location."""
         if caller.opcode in RUNNERS or caller.opcode == opcodes.FUSION:
             return None
-        return self._walks.upward((caller, ()))
+        return self._tellers.upward((caller, ()))
 
     def _source(self, instruction: Instruction) -> str:
         return self._place[instruction][0]

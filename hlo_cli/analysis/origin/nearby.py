@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hlo_cli.analysis.dataflow.users import Users, users_of
 from hlo_cli.analysis.origin.layers import Neighbor
 from hlo_cli.analysis.origin.likeness import Place, Surroundings
-from hlo_cli.analysis.origin.moves import Moves, Value
+from hlo_cli.analysis.origin.moves import Value
 from hlo_cli.analysis.origin.nearest import nearest_users, operand_values
 from hlo_cli.analysis.origin.scopes import all_general, scope_of
-from hlo_cli.analysis.origin.walks import Walks
+from hlo_cli.analysis.origin.walks import Arguments, Tellers
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -20,22 +20,23 @@ class Nearby:
     """The surroundings of instructions, looked up on demand."""
 
     def __init__(
-        self, module: Module, moves: Moves, walks: Walks, place: Mapping[Instruction, tuple[str, str]]
+        self, module: Module, arguments: Arguments, tellers: Tellers, place: Mapping[Instruction, tuple[str, str]]
     ) -> None:
         """Takes the source and the path of instructions with their own, and finds the nearest users of all values."""
-        self._moves = moves
-        self._walks = walks
+        self._moves = arguments.moves
+        self._arguments = arguments
+        self._tellers = tellers
         self._place = place
         self._users: dict[Computation, Users] = {}
         self._found: dict[Instruction, Surroundings] = {}
-        self.down = nearest_users(module, moves, place)
+        self.down = nearest_users(module, arguments.moves, place)
 
     def surroundings(self, instruction: Instruction) -> Surroundings:
         """The places of operands and users, with their scopes."""
         if (found := self._found.get(instruction)) is None:
             place = self._place
             values = self.reads(instruction)
-            tellers = [self._walks.upward(each) for each in values]
+            tellers = [self._tellers.upward(each) for each in values]
             users = [place[each] for each in self.users_of(instruction) if each in place]
             if not users and (teller := self.down.get((instruction, ()))) is not None:
                 users = [place[teller]]
@@ -95,7 +96,7 @@ class Nearby:
         return ("", label, all_general(label)) if label else None
 
     def _label(self, value: Value) -> str:
-        argument = self._walks.argument(value)
+        argument = self._arguments.argument(value)
         return argument.metadata.op_name if argument is not None else ""
 
 

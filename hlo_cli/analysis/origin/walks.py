@@ -11,18 +11,47 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 
-class Walks:
-    """Ends of walks, each value visited once."""
+class Arguments:
+    """The arguments that values are, each value visited once."""
 
-    __slots__ = ("_arguments", "_fusions", "_moves", "_sourced", "_tellers")
+    __slots__ = ("_known", "moves")
+
+    def __init__(self, moves: Moves) -> None:
+        """Takes the steps back of a module's values."""
+        self.moves = moves
+        self._known: dict[Value, Instruction | None] = {}
+
+    def argument(self, value: Value) -> Instruction | None:
+        """The entry parameter that a value is, moved; None if it is computed.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
+        >>> Arguments(Moves(module)).argument((module.entry.root, ()))
+        <parameter p>
+        """
+        known = self._known
+        return known[value] if value in known else _walk(value, known, self._before, _no_instruction)
+
+    def _before(self, value: Value) -> tuple[Value | None, Instruction | None]:
+        step = self.moves.step(value)
+        if step is not None:
+            return (step.value if step.is_same else None), None
+        instruction = value[0]
+        is_argument = instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry
+        return None, instruction if is_argument else None
+
+
+class Tellers:
+    """The instructions that tell the source of values, each value visited once."""
+
+    __slots__ = ("_fusions", "_known", "_moves", "_sourced")
 
     def __init__(self, moves: Moves, sourced: Container[Instruction], fusions: FusionSources) -> None:
         """Takes the instructions with a source location of their own, and the sources of fusions."""
         self._moves = moves
         self._sourced = sourced
         self._fusions = fusions
-        self._tellers: dict[Value, Instruction | None] = {}
-        self._arguments: dict[Value, Instruction | None] = {}
+        self._known: dict[Value, Instruction | None] = {}
 
     def upward(self, value: Value) -> Instruction | None:
         """The first instruction with a source location back through moves; not a constant, as these are shared.
@@ -30,24 +59,13 @@ class Walks:
         >>> from hlo_cli import parse_module
         >>> module = parse_module("HloModule m ENTRY e { p = f32[2] parameter(0) n = negate(p) ROOT c = copy(n) }")
         >>> negated = {module.instruction("n")}
-        >>> Walks(Moves(module), negated, FusionSources(negated)).upward((module.entry.root, ()))
+        >>> Tellers(Moves(module), negated, FusionSources(negated)).upward((module.entry.root, ()))
         <negate n>
         """
-        known = self._tellers
-        return known[value] if value in known else _walk(value, known, self._before_teller, self._passed)
+        known = self._known
+        return known[value] if value in known else _walk(value, known, self._before, self._passed)
 
-    def argument(self, value: Value) -> Instruction | None:
-        """The entry parameter that a value is, moved; None if it is computed.
-
-        >>> from hlo_cli import parse_module
-        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
-        >>> Walks(Moves(module), (), FusionSources(())).argument((module.entry.root, ()))
-        <parameter p>
-        """
-        known = self._arguments
-        return known[value] if value in known else _walk(value, known, self._before_argument, _no_instruction)
-
-    def _before_teller(self, value: Value) -> tuple[Value | None, Instruction | None]:
+    def _before(self, value: Value) -> tuple[Value | None, Instruction | None]:
         instruction, index = value
         if not index:
             teller = instruction if instruction in self._sourced else None
@@ -61,14 +79,6 @@ class Walks:
     def _passed(self, value: Value) -> Instruction | None:
         instruction = value[0]
         return instruction if instruction in self._sourced and not is_filler(instruction) else None
-
-    def _before_argument(self, value: Value) -> tuple[Value | None, Instruction | None]:
-        step = self._moves.step(value)
-        if step is not None:
-            return (step.value if step.is_same else None), None
-        instruction = value[0]
-        is_argument = instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry
-        return None, instruction if is_argument else None
 
 
 def _walk(
