@@ -16,7 +16,7 @@ from hlo_cli.analysis.origin.nearest import operand_values
 from hlo_cli.analysis.origin.original import original_array
 from hlo_cli.analysis.origin.walks import Arguments, Tellers
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import ASYNCHRONOUS, COLLECTIVES, DONES, MATMULS, RUNNERS
 from hlo_cli.ir.shape import ShapeIndex, TupleShape
@@ -52,6 +52,7 @@ class Inference:
         self._fusions = FusionSources(self._place)
         self._tellers = Tellers(self.moves, self._place, self._fusions)
         self._computations = module.computations
+        self._firsts: dict[Computation, Instruction | None] = {}
         self._ancestors: dict[Instruction, Instruction | None] = {}
         self._has_originals = "origin={" in module.source.text
         self._near = Nearby(module, arguments, self._tellers, self._place)
@@ -75,7 +76,7 @@ class Inference:
             return told
         caller = self.moves.first_caller.get(instruction.computation)
         if caller is not None and (teller := self._applying(caller[0])) is not None:
-            sibling = next((each for each in instruction.computation.instructions if each in self._place), None)
+            sibling = self._first_of(instruction.computation)
             return Told(teller, "part of") if sibling is None else Told(sibling, "next to")
         if instruction.opcode in MATMULS and caller is not None and caller[0] in self._place:
             return Told(caller[0], "part of")
@@ -154,6 +155,12 @@ class Inference:
             return Told(teller, "part of")
         teller = self._ancestor(instruction)
         return Told(teller, "computed from") if teller is not None else None
+
+    def _first_of(self, computation: Computation) -> Instruction | None:
+        """The first instruction of a computation with a source location of its own."""
+        if computation not in self._firsts:
+            self._firsts[computation] = next((each for each in computation.instructions if each in self._place), None)
+        return self._firsts[computation]
 
     def _ancestor(self, instruction: Instruction) -> Instruction | None:
         """The first teller among the instructions that one is computed from, first operands first."""

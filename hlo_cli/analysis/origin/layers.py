@@ -149,14 +149,17 @@ class Layers:
     @cached_property
     def _numbered(self) -> set[str]:
         """The known layers: scopes up to the last part with a number."""
-        return set(map(numbered_part, map(self._scope, self._place)))
+        return {numbered_part(scope_of(f"{path}/")) for path in {path for _, path in self._place.values()}}
 
     @cached_property
     def _at(self) -> dict[str, dict[str, Instruction]]:
         """For each source location the first instruction of each scope, by the scope without numbers."""
+        first: dict[tuple[str, str], Instruction] = {}
+        for each, place in self._place.items():
+            first.setdefault(place, each)
         found: dict[str, dict[str, Instruction]] = {}
-        for each, (source, _) in self._place.items():
-            found.setdefault(source, {}).setdefault(all_general(self._scope(each)), each)
+        for (source, path), each in first.items():
+            found.setdefault(source, {}).setdefault(all_general(scope_of(f"{path}/")), each)
         return found
 
 
