@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hlo_cli import parse_module
 from hlo_cli.analysis.origin.origin import Origin
 from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.origin.scopes import all_general
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 
@@ -50,12 +51,17 @@ class Score:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether one scope continues the other."""
+    """Whether one scope continues the other; `*` stands for any number."""
     if not one or not other:
         return one == other
     first, second = one.split("/"), other.split("/")
     shared = min(len(first), len(second))
-    return first[:shared] == second[:shared]
+    return all(_is_same(*parts) for parts in zip(first[:shared], second[:shared], strict=True))
+
+
+def _is_same(one: str, other: str) -> bool:
+    starred = next((part for part in (one, other) if "*" in part), None)
+    return one == other if starred is None else all_general(one) == all_general(other)
 
 
 def sample(share: float, seed: int) -> Callable[[list[Instruction]], list[Instruction]]:

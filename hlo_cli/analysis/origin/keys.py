@@ -103,7 +103,7 @@ class Keys:
         definer, place, is_changed = self._carried.definer(instruction, index)
         is_argument = definer.opcode == opcodes.PARAMETER and definer.computation.is_entry
         if self.by == "argument":
-            argument = definer if is_argument else self._origins.of_value(definer, place).argument
+            argument = definer if is_argument else self._origins.argument(definer, place)
             if argument is None or is_changed:
                 return Key(COMPUTED_KEY, COMPUTED_KEY)
             is_inferred = argument is not instruction
@@ -118,7 +118,7 @@ class Keys:
         """The source line or scope of a value."""
         origin = self._origins.own(definer)
         if not origin.stack:  # the origin of a value with a stack is its own, and the argument does not matter here
-            origin = self._origins.of_value(definer, index)
+            origin = self._origins.without_argument(definer, index)
         is_inferred = origin.is_inferred or not is_own
         if self.by == "source":
             frame = program_frame(origin.stack)

@@ -7,7 +7,7 @@ their opcodes and the stems of their names are equal, and their operands and use
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.ir import opcodes
@@ -15,7 +15,7 @@ from hlo_cli.ir.instruction import Instruction
 
 _COPIED: Final = re.compile(r"\.\.?(?:clone|remat|sunk)")
 _NUMBER: Final = "0123456789."
-_ALL_TIERS: Final = slice(0, None)
+_KEYS: Final = 5
 
 
 Place: TypeAlias = tuple[str, ...]
@@ -51,58 +51,69 @@ def stem_of(name: str) -> str:
 class Likeness:
     """Known instructions, to be found by those that are alike; each kind is compared when it is first asked for."""
 
-    def __init__(self, known: Iterable[Instruction]) -> None:
-        """Takes the instructions whose places are known."""
+    def __init__(
+        self,
+        known: Iterable[Instruction],
+        place: Callable[[Instruction], Hashable],
+        surroundings: Callable[[Instruction], Surroundings],
+    ) -> None:
+        """Takes the instructions whose places are known, their places, and the surroundings of all."""
         self._known: dict[str, list[Instruction]] = {}
         for each in known:
             self._known.setdefault(each.opcode, []).append(each)
+        self._place = place
+        self._surroundings = surroundings
         self._stems: dict[tuple[str, str], list[Instruction]] = {}
-        self._found: dict[Hashable, tuple[Hashable, dict[str, Instruction], dict[str, int]] | None] = {}
+        self._found: dict[Hashable, dict[Hashable, list[Instruction]]] = {}
 
-    def find(
-        self,
-        instruction: Instruction,
-        place: Callable[[Instruction], Hashable],
-        layer: Callable[[Instruction], str],
-        surroundings: Callable[[Instruction], Surroundings],
-        tiers: slice = _ALL_TIERS,
-    ) -> Mapping[str, Instruction]:
-        """A known instruction like this one of each layer, the most frequent first, if all come from one place."""
-        for known in self._not_yet_compared(instruction):
-            for key in filter(None, _keys(known, surroundings(known))):
-                if key not in self._found:
-                    self._found[key] = (place(known), {layer(known): known}, {layer(known): 1})
-                elif (first := self._found[key]) is not None and first[0] == place(known):
-                    first[1].setdefault(layer(known), known)
-                    first[2][layer(known)] = first[2].get(layer(known), 0) + 1
-                else:
-                    self._found[key] = None  # alike, and yet from two places
-        for key in _keys(instruction, surroundings(instruction))[tiers]:
-            if key is not None and (found := self._found.get(key)) is not None:
-                _, twins, count = found
-                return {layer: twins[layer] for layer in sorted(count, key=count.__getitem__, reverse=True)}
-        return {}
+    def find(self, instruction: Instruction, keys: Sequence[int] = range(_KEYS)) -> Sequence[Instruction]:
+        """The known instructions like this one by the first of some keys, if all that are come from one place."""
+        stem = instruction.opcode, stem_of(instruction.name)
+        known = self._of_stem(stem)
+        for number in keys if known else ():
+            if (key := _key(number, instruction, self._surroundings)) is not None:
+                if (found := self._found.get((number, stem))) is None:
+                    found = self._found[number, stem] = self._compared(number, known)
+                if alike := found.get(key):
+                    return alike
+        return ()
 
-    def _not_yet_compared(self, instruction: Instruction) -> list[Instruction]:
-        """The known instructions with the opcode and the stem of an instruction, when they are first asked for."""
-        opcode = instruction.opcode
-        for each in self._known.pop(opcode, ()):
-            self._stems.setdefault((opcode, stem_of(each.name)), []).append(each)
-        return self._stems.pop((opcode, stem_of(instruction.name)), [])
+    def _compared(self, number: int, known: Iterable[Instruction]) -> dict[Hashable, list[Instruction]]:
+        """Instructions by a key; none for a key that instructions from two places have."""
+        found: dict[Hashable, list[Instruction]] = {}
+        for each in known:
+            if (key := _key(number, each, self._surroundings)) is None:
+                continue
+            if (alike := found.get(key)) is None:
+                found[key] = [each]
+            elif alike and self._place(alike[0]) == self._place(each):
+                alike.append(each)
+            else:
+                alike.clear()  # alike, and yet from two places
+        return found
+
+    def _of_stem(self, stem: tuple[str, str]) -> list[Instruction]:
+        """The known instructions with an opcode and a stem, compared when they are first asked for."""
+        for each in self._known.pop(stem[0], ()):
+            self._stems.setdefault((each.opcode, stem_of(each.name)), []).append(each)
+        return self._stems.get(stem, [])
 
 
-def _keys(instruction: Instruction, surroundings: Surroundings) -> tuple[Hashable | None, ...]:
-    """What instructions have in common that are alike, from the strictest."""
-    stem, opcode = stem_of(instruction.name), instruction.opcode
-    operands, users = surroundings
-    shape = instruction.shape.to_string(layout=False)
-    argument = instruction.raw[0] if opcode == opcodes.CONSTANT else ""
+def _key(number: int, instruction: Instruction, surroundings: Callable[[Instruction], Surroundings]) -> Hashable | None:
+    """What instructions of one opcode and stem have in common that are alike, from the strictest at number 0."""
+    if number == 0:
+        return copied_name(instruction.name)
+    operands, users = surroundings(instruction)
     has_operands = any(each is not None for each in operands)
-    is_near = has_operands or bool(users)
-    return (
-        (copied_name(instruction.name), opcode),
-        (stem, opcode, shape, argument, operands, users) if is_near else None,
-        (stem, opcode, operands, users) if is_near else None,
-        (stem, opcode, shape, operands) if has_operands else None,
-        (stem, opcode, shape, argument, users) if users or argument else None,
-    )
+    argument = instruction.raw[0] if instruction.opcode == opcodes.CONSTANT else ""
+    match number:
+        case 1 if has_operands or users:
+            return instruction.shape.to_string(layout=False), argument, operands, users
+        case 2 if has_operands or users:
+            return operands, users
+        case 3 if has_operands:
+            return instruction.shape.to_string(layout=False), operands
+        case 4 if users or argument:
+            return instruction.shape.to_string(layout=False), argument, users
+        case _:
+            return None

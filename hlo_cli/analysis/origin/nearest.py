@@ -32,6 +32,8 @@ def nearest_users(module: Module, moves: Moves, sourced: Container[Instruction])
             further: list[Value] = []
             for value in near:
                 step = moves.step(value)
+                if step is None and value[0] in sourced:
+                    continue  # its own operands have it as their user
                 for before in operand_values(value[0]) if step is None else (step.value,):
                     if before not in found:
                         found[before] = found[value]

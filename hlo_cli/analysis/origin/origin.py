@@ -13,6 +13,7 @@ class Origin:
     """Where an instruction comes from, as far as known.
 
     - `op_name` is the name of the operation in the user's program, `stack` the calls that made it, innermost first.
+      A scope in it such as `layers_*` is one of several layers, if it is not known which.
     - `argument` is the entry parameter whose value this is, moved or reshaped but not computed; None if there is none.
     - `teller` is the instruction whose metadata these are, None if they are the instruction's own; `relation` says
       what the instruction is to its teller, such as `prefetch of`.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.origin.origin import UNKNOWN, Origin
-from hlo_cli.analysis.origin.scopes import scope_of, translate
+from hlo_cli.analysis.origin.scopes import scope_of, with_scope
 from hlo_cli.ir.attributes.metadata import NO_METADATA, Metadata, SourceLocation
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Instruction
@@ -19,6 +20,7 @@ from hlo_cli.ir.shape import ShapeIndex
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.inference import Inference
     from hlo_cli.analysis.origin.moves import Step, Value
+    from hlo_cli.analysis.origin.walks import Arguments
 
 
 class Origins:
@@ -29,8 +31,9 @@ class Origins:
         self._module = ref(module)
         self._frames = module.stack_frames
         self._stacks: dict[int, tuple[SourceLocation, ...]] = {}
-        self._owned: dict[Instruction, Origin] = {}
+        self._owned: dict[int, tuple[Metadata, Origin, tuple[str, str] | None]] = {}
         self._found: dict[Value, Origin] = {}
+        self._placed: dict[Value, Origin] = {}
 
     def own(self, instruction: Instruction) -> Origin:
         """The origin in the instruction's own metadata.
@@ -41,11 +44,7 @@ class Origins:
         >>> origins_of(module).own(module.entry.root).source
         'a.py:3'
         """
-        if (found := self._owned.get(instruction)) is None:
-            metadata = instruction.metadata
-            found = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
-            self._owned[instruction] = found
-        return found
+        return self._shared(instruction.metadata)[1]
 
     def of(self, instruction: Instruction) -> Origin:
         """The origin of an instruction: its own, completed by that of the nearest instruction that tells more.
@@ -69,6 +68,29 @@ class Origins:
             found = self._found[value] = self._origin(value)
         return found
 
+    def without_argument(self, instruction: Instruction, index: ShapeIndex = ()) -> Origin:
+        """The origin of an element of a tuple, or of the whole result, without its argument, which is faster.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module('r = f32[2] negate(p), metadata={source_file="a.py" source_line=3}')
+        >>> origins_of(module).without_argument(module.entry.root).source
+        'a.py:3'
+        """
+        value = instruction, index
+        if (found := self._found.get(value) or self._placed.get(value)) is None:
+            found = self._placed[value] = self._place_of(value)
+        return found
+
+    def argument(self, instruction: Instruction, index: ShapeIndex = ()) -> Instruction | None:
+        """The entry parameter whose value an element of a tuple is, or the whole result; None if it is computed.
+
+        >>> from hlo_cli import parse_module
+        >>> module = parse_module("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] copy(p) }")
+        >>> origins_of(module).argument(module.entry.root)
+        <parameter p>
+        """
+        return self._arguments.argument((instruction, index))
+
     def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
         """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
 
@@ -77,19 +99,22 @@ class Origins:
         >>> [(step.relation, step.value[0].name) for step in origins_of(module).moves_of(module.entry.root)]
         [('copy of', 'p')]
         """
-        return tuple(self._inference.moves.chain((instruction, index)))
+        return tuple(self._arguments.moves.chain((instruction, index)))
 
     def _origin(self, value: Value) -> Origin:
-        instruction = value[0]
-        own = self.own(instruction)
-        argument = self._inference.argument(value)
+        placed = self.without_argument(*value)
+        argument = self._arguments.argument(value)
+        return placed if argument is None else replace(placed, argument=argument)
+
+    def _place_of(self, value: Value) -> Origin:
+        own = self.own(value[0])
         told = self._inference.told(value) if not own.stack else None
         if told is None:
-            return own if argument is None else Origin(own.op_name, own.stack, argument)
+            return own
         theirs = self.own(told.teller)
-        op_name = translate(theirs.op_name, told.renamed)
+        op_name = with_scope(theirs.op_name, told.scope) if told.scope else theirs.op_name
         op_name = own.op_name if scope_of(own.op_name) else op_name
-        return Origin(op_name, theirs.stack, argument, told.teller, told.relation)
+        return Origin(op_name, theirs.stack, None, told.teller, told.relation)
 
     def of_all(self, instructions: Iterable[Instruction]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The distinct op_names and places in the metadata of several instructions, in their order."""
@@ -104,14 +129,29 @@ class Origins:
         from hlo_cli.analysis.origin.inference import Inference
 
         with no_garbage_collection():
-            return Inference(module, self._place)
+            return Inference(module, self._arguments, self._place)
+
+    @cached_property
+    def _arguments(self) -> Arguments:
+        module = self._module()
+        assert module is not None, "origins are asked for while their module exists"
+        from hlo_cli.analysis.origin.moves import Moves
+        from hlo_cli.analysis.origin.walks import Arguments
+
+        return Arguments(Moves(module))
 
     def _place(self, instruction: Instruction) -> tuple[str, str] | None:
         """The source and the scope of an instruction with a source location of its own."""
-        if "metadata=" not in instruction.raw[1]:
-            return None
-        origin = self.own(instruction)
-        return (origin.source, origin.op_name.rpartition("/")[0]) if origin.stack else None
+        return self._shared(instruction.metadata)[2]
+
+    def _shared(self, metadata: Metadata) -> tuple[Metadata, Origin, tuple[str, str] | None]:
+        """The origin and the place of all instructions with the same metadata; kept by identity, which is fast."""
+        found = self._owned.get(id(metadata))
+        if found is None:
+            origin = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
+            place = (origin.source, origin.op_name.rpartition("/")[0]) if origin.stack else None
+            found = self._owned[id(metadata)] = metadata, origin, place
+        return found
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:
         if (frame := metadata.stack_frame_id) and frame not in self._stacks:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Final
 
 from hlo_cli.lazy_regex import lazy_regex
@@ -15,6 +16,7 @@ _ADDED: Final = frozenset(
 )
 """Parts of op_names that JAX adds for its own functions, which are no scopes of the user."""
 _ADDED_AFTER: Final = frozenset(("while", part) for part in ("body", "body_fun", "body_pred", "cond", "cond_fun"))
+_DIGITS: Final = lazy_regex(r"[0-9]+")
 _BRANCH: Final = lazy_regex(r"branch_[0-9]+_fun")
 _WRAPPERS: Final = ("jit(", "pjit(", "jvp(", "transpose(", "vmap(", "remat(", "checkpoint(", "xmap(", "pmap(")
 
@@ -79,26 +81,49 @@ def generalize(name: str) -> str:
     return _NUMBERED.sub("*", name)
 
 
-def translate(op_name: str, renamed: Iterable[tuple[str, str]]) -> str:
-    """An op_name of one layer in another: with the numbers that scopes have there.
+def with_scope(op_name: str, scope: str) -> str:
+    """An op_name in another scope: one with as many parts, such as that of the next layer, or one further out.
 
-    `renamed` are pairs of scopes, in the layer of the op_name and in the other, of operations that are alike.
+    Returns the op_name as it is if its scope is neither.
 
-    >>> translate("jit(f)/layers_3/attention/dot_general", [("layers_2/mlp", "layers_6/mlp"), ("layers_3", "layers_7")])
-    'jit(f)/layers_7/attention/dot_general'
-    >>> translate("jit(f)/transpose(jvp(layers))/4/add", [("layers/4/mlp", "layers/5/mlp")])
+    >>> with_scope("jit(f)/transpose(jvp(layers))/4/add", "layers/5")
     'jit(f)/transpose(jvp(layers))/5/add'
+    >>> with_scope("jit(f)/jvp(decoder)/layer_4/mlp/dot_general", "decoder")
+    'jit(f)/jvp(decoder)/dot_general'
     """
-    other: dict[str, str] = {}
-    for here, there in renamed:
-        parts = here.split("/"), there.split("/")
-        if len(parts[0]) == len(parts[1]) and generalize(here) == generalize(there):
-            for old, new in zip(*parts, strict=True):
-                other.setdefault(old, new)
-    if all(old == new for old, new in other.items()):
-        return op_name
-    parts_of_name = [_renamed(part, other) for part in _split(op_name)]
-    return "/".join(parts_of_name)
+    here = scope_of(op_name)
+    old, new = here.split("/"), scope.split("/")
+    parts = _split(op_name)
+    if len(old) == len(new) and scope:
+        names = dict(zip(old, new, strict=True))
+        return "/".join(_renamed(part, names) for part in parts)
+    if scope and here.startswith(f"{scope}/"):
+        cut = ("/".join((*parts[:count], parts[-1])) for count in range(len(parts) - 1, 0, -1))
+        return next((name for name in cut if scope_of(name) == scope), op_name)
+    return op_name
+
+
+def common_scope(scopes: Sequence[str]) -> str:
+    """What several scopes have in common: one of repeated layers with `*` for its number, else the outer scope.
+
+    >>> common_scope(["decoder/layer_1/mlp", "decoder/layer_2/mlp"]), common_scope(["decoder/layer_1", "decoder/norm"])
+    ('decoder/layer_*/mlp', 'decoder')
+    """
+    parts = [scope.split("/") for scope in scopes]
+    if len({tuple(map(all_general, each)) for each in parts}) == 1:
+        return "/".join(each[0] if len(set(each)) == 1 else all_general(each[0]) for each in zip(*parts, strict=True))
+    shared = zip(*parts, strict=False)
+    return "/".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, shared))
+
+
+@cache
+def all_general(name: str) -> str:
+    """A name with `*` for all numbers.
+
+    >>> all_general("block0/layers_3/conv2d")
+    'block*/layers_*/conv*d'
+    """
+    return _DIGITS.sub("*", name)
 
 
 def _renamed(part: str, other: Mapping[str, str]) -> str:

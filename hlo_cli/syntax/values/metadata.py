@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from hlo_cli.ir.attributes.metadata import Metadata
@@ -28,8 +29,11 @@ _KINDS: Final = {
 }
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_metadata(value: str) -> Metadata:
     """The value of a metadata attribute; keys without a field in `Metadata` are skipped.
+
+    Read once for all instructions with the same text, as clones have it by the hundred.
 
     >>> parse_metadata('{op_name="jit(f)/add" source_file="a.py" source_line=3}').source_line
     3

@@ -1,0 +1,233 @@
+"""Which of several layers an instruction is in: told by its neighbors, as those of instructions that are alike do.
+
+Instructions that are alike come from one source line, in the scopes of several layers. Each known one shows how its
+scope follows from the scopes of its operands, its users, and its caller, and from the name of its argument: the same,
+that of the next layer, or a part of it. What holds for the known ones is applied to the neighbors of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Final, NamedTuple, TypeAlias
+
+from hlo_cli.analysis.origin.scopes import all_general, common_scope, scope_of
+from hlo_cli.ir.instruction import Instruction
+
+_DIGITS: Final = re.compile(r"(\d+)")
+_MAX_PATTERNS: Final = 4
+"""The most frequent ways to follow from a neighbor that are tried."""
+
+_NEARLY: Final = 0.999
+"""Votes are equal if they differ by less than this factor."""
+
+Part: TypeAlias = str | int | tuple[int, int]
+"""A part of a scope: text, the part of the neighbor's scope at a position, or that part with a number added to it."""
+Pattern: TypeAlias = tuple[Part, ...]
+_SAME: Final[Pattern] = ((0, 0),)
+"""The scope of the neighbor."""
+
+
+class Neighbor(NamedTuple):
+    """What an instruction is next to: its `role`, such as the first operand, and its scope, or its name.
+
+    >>> Neighbor(("operand", 0), "layers/3/mlp").scope
+    'layers/3/mlp'
+    """
+
+    role: Hashable
+    scope: str
+    is_label: bool = False
+
+
+class _Learned:
+    """How the scopes of known instructions follow from their neighbors in one role."""
+
+    __slots__ = ("names", "patterns", "scopes", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.patterns: Counter[Pattern] = Counter()
+        self.scopes: set[str] = set()
+        self.names: set[str] = set()
+
+    def add(self, neighbor: Neighbor, scope: str) -> None:
+        self.total += 1
+        self.scopes.add(scope)
+        self.names.add(neighbor.scope)
+        self.patterns[(_numbered if neighbor.is_label else _pattern)(neighbor.scope, scope)] += 1
+
+    def votes(self, neighbor: Neighbor) -> Iterable[tuple[str, float]]:
+        """Scopes of an instruction with a neighbor in this role, each with the share of the known that agree."""
+        if len(self.scopes) == 1 and len(self.names) > 1:
+            yield next(iter(self.scopes)), 1.0
+            return
+        apply = _with_numbers if neighbor.is_label else _applied
+        for pattern, count in self.patterns.most_common(_MAX_PATTERNS):
+            if (scope := apply(pattern, neighbor.scope)) is not None:
+                yield scope, (count / self.total) ** 2
+
+
+class _Alike:
+    """What known instructions that are alike tell: the first of each scope, and how scopes follow from neighbors."""
+
+    __slots__ = ("general", "most", "roles", "scopes")
+
+    def __init__(
+        self, scopes: Sequence[str], neighbors: Iterable[Sequence[Neighbor]], known: Sequence[Instruction]
+    ) -> None:
+        self.most = Counter(scopes).most_common(1)[0][0]
+        self.scopes: dict[str, Instruction] = {}
+        self.general: dict[str, Instruction] = {}
+        self.roles: dict[Hashable, _Learned] = {}
+        for each, scope, near in zip(known, scopes, neighbors, strict=True):
+            self.scopes.setdefault(scope, each)
+            self.general.setdefault(all_general(scope), each)
+            for neighbor in near:
+                self.roles.setdefault(neighbor.role, _Learned()).add(neighbor, scope)
+
+
+class Layers:
+    """Choices between layers, learned from known instructions when they are first asked for."""
+
+    def __init__(
+        self,
+        place: Mapping[Instruction, tuple[str, str]],
+        neighbors: Callable[[Instruction], Sequence[Neighbor]],
+    ) -> None:
+        """Takes the source and the path of known instructions, and the neighbors of all."""
+        self._place = place
+        self._neighbors = neighbors
+        self._learned: dict[int, _Alike] = {}
+
+    def choose(self, alike: Sequence[Instruction], instruction: Instruction) -> tuple[Instruction, str]:
+        """The known instruction that is nearest to one that is like all given, and the scope of the latter.
+
+        The scope is what several have in common if neighbors tell each as much as the others.
+
+        >>> from hlo_cli import parse_module
+        >>> lines = "  ".join(f"n{at} = f32[2] negate()" for at in range(4))
+        >>> known = parse_module(f"HloModule m  ENTRY e {{ {lines} ROOT r = f32[2] copy(n0) }}").entry.instructions[:4]
+        >>> place = {each: ("a.py:3", f"jit(f)/layers_{at}/mlp") for at, each in enumerate(known[:3])}
+        >>> users = {each: [Neighbor("user", f"layers_{at}/norm")] for at, each in enumerate(known)}
+        >>> Layers(place, users.__getitem__).choose(known[:2], known[2])
+        (<negate n0>, 'layers_2/mlp')
+        >>> Layers(place, lambda _: []).choose(known[:2], known[2])
+        (<negate n0>, 'layers_*/mlp')
+        """
+        learned = self._learn(alike)
+        there = self._at[self._place[alike[0]][0]]
+        scopes = self._votes(learned.roles, there, instruction) or tuple(sorted(learned.scopes))
+        scope = scopes[0] if len(scopes) == 1 else common_scope(scopes) or learned.most
+        general = all_general(scope)
+        teller = learned.scopes.get(scope) or learned.general.get(general) or there.get(general)
+        return teller or learned.scopes[learned.most], scope
+
+    def _votes(
+        self, roles: Mapping[Hashable, _Learned], there: Mapping[str, Instruction], instruction: Instruction
+    ) -> tuple[str, ...]:
+        """The scopes that most neighbors tell, of those known at the source location, in layers that exist."""
+        votes: dict[str, float] = {}
+        for neighbor in self._neighbors(instruction):
+            for scope, weight in roles[neighbor.role].votes(neighbor) if neighbor.role in roles else ():
+                if all_general(scope) in there and numbered_part(scope) in self._numbered:
+                    votes[scope] = votes.get(scope, 0.0) + weight
+        most = _NEARLY * max(votes.values(), default=0.0)
+        return tuple(sorted(scope for scope, weight in votes.items() if weight >= most))
+
+    def _learn(self, alike: Sequence[Instruction]) -> _Alike:
+        if (found := self._learned.get(id(alike))) is None:
+            scopes = list(map(self._scope, alike))
+            found = self._learned[id(alike)] = _Alike(scopes, map(self._neighbors, alike), alike)
+        return found
+
+    def _scope(self, instruction: Instruction) -> str:
+        return scope_of(f"{self._place[instruction][1]}/")
+
+    @cached_property
+    def _numbered(self) -> set[str]:
+        """The known layers: scopes up to the last part with a number."""
+        return {numbered_part(scope_of(f"{path}/")) for path in {path for _, path in self._place.values()}}
+
+    @cached_property
+    def _at(self) -> dict[str, dict[str, Instruction]]:
+        """For each source location the first instruction of each scope, by the scope without numbers."""
+        first: dict[tuple[str, str], Instruction] = {}
+        for each, place in self._place.items():
+            first.setdefault(place, each)
+        found: dict[str, dict[str, Instruction]] = {}
+        for (source, path), each in first.items():
+            found.setdefault(source, {}).setdefault(all_general(scope_of(f"{path}/")), each)
+        return found
+
+
+@cache
+def numbered_part(scope: str) -> str:
+    """A scope up to its last part with a number; empty if there is none.
+
+    >>> numbered_part("decoder/layer_3/mlp"), numbered_part("decoder")
+    ('decoder/layer_3', '')
+    """
+    parts = scope.split("/")
+    last = max((at for at, part in enumerate(parts) if _DIGITS.search(part)), default=-1)
+    return "/".join(parts[: last + 1])
+
+
+@cache
+def _pattern(neighbor: str, scope: str) -> Pattern:
+    if neighbor == scope:
+        return _SAME
+    near = neighbor.split("/") if neighbor else []
+    parts: list[Part] = []
+    for at, part in enumerate(scope.split("/") if scope else []):
+        if at < len(near) and part == near[at]:
+            parts.append(at)
+        elif (
+            at < len(near)
+            and all_general(part) == all_general(near[at])
+            and (change := _change(near[at], part)) is not None
+        ):
+            parts.append((at, change))
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _change(before: str, after: str) -> int | None:
+    """The difference between the only number in two names."""
+    one, other = _DIGITS.findall(before), _DIGITS.findall(after)
+    return int(other[0]) - int(one[0]) if len(one) == len(other) == 1 else None
+
+
+@cache
+def _applied(pattern: Pattern, neighbor: str) -> str | None:
+    if pattern == _SAME:
+        return neighbor
+    near = neighbor.split("/") if neighbor else []
+    parts: list[str] = []
+    for part in pattern:
+        match part:
+            case str():
+                parts.append(part)
+            case int() if part < len(near):
+                parts.append(near[part])
+            case (at, change) if at < len(near) and len(numbers := _DIGITS.findall(near[at])) == 1:
+                parts.append(_DIGITS.sub(str(int(numbers[0]) + change), near[at]))
+            case _:
+                return None
+    return "/".join(parts)
+
+
+@cache
+def _numbered(label: str, scope: str) -> Pattern:
+    """A scope with positions for the numbers that a label has too."""
+    numbers = _DIGITS.findall(label)
+    return tuple(numbers.index(part) if part in numbers else part for part in _DIGITS.split(scope))
+
+
+@cache
+def _with_numbers(pattern: Pattern, label: str) -> str | None:
+    numbers = _DIGITS.findall(label)
+    return "".join(numbers[part] if isinstance(part, int) else str(part) for part in pattern)
