@@ -64,6 +64,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
 
 def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[Diagnostic]) -> Report:
     """What one device holds; HloError if the sharding does not have the device."""
+    if (array.devices or 0) > _MOST_DEVICES:
+        raise HloError(f"{array.devices:,} devices are too many to list")
     if not _has_places(array):
         raise HloError(f"{array.placement.kind} sharding does not list its devices", hint="give --mesh, such as data=8")
     shards = array.shards()
@@ -114,7 +116,7 @@ def _sharing(array: ShardedArray) -> str:
 def _has_places(array: ShardedArray) -> bool:
     """Whether it is known which devices there are."""
     kind = array.placement.kind
-    if UNBOUNDED in array.shape.dimensions:
+    if UNBOUNDED in array.shape.dimensions or (array.devices or 0) > _MOST_DEVICES:
         return False
     return kind is not ShardingType.UNKNOWN and (kind is ShardingType.MAXIMAL or array.devices is not None)
 
@@ -211,6 +213,8 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
     return tuple(found)
 
 
+_MOST_DEVICES = 1 << 17
+"""The most devices that are listed one by one."""
 _LONGEST = 100
 _NAMES = "abcdefgh"
 
