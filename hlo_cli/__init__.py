@@ -65,6 +65,7 @@ _HOMES = {
     "address_map": "analysis.layout.address_map",
     "analyze_overlap": "analysis.schedule.async_overlap",
     "chip_spec": "analysis.hardware.chip_specs",
+    "collectives_of": "analysis.sharding.collectives",
     "cost_analysis": "analysis.cost.cost_analysis",
     "custom_calls_of": "analysis.custom_calls.call",
     "desugar": "transform.desugar",
@@ -109,6 +110,7 @@ __all__ = ["__version__", *_HOMES]
 if TYPE_CHECKING:  # the same for type checkers, which need imports; a test compares both
     from hlo_cli.analysis.cost.cost import Cost as Cost, CostOptions as CostOptions
     from hlo_cli.analysis.cost.cost_analysis import cost_analysis as cost_analysis, module_cost as module_cost
+    from hlo_cli.analysis.sharding.collectives import collectives_of as collectives_of
     from hlo_cli.analysis.cost.matmuls import Matmul as Matmul, matmuls_of as matmuls_of
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
     from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer as CustomCallBuffer

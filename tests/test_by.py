@@ -13,8 +13,7 @@ import pytest
 
 from dumps import FIXTURES
 from hlo_cli import parse_module
-from hlo_cli.analysis.cost.executions import executions_of
-from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.origin.carried import Carried
 from hlo_cli.analysis.origin.keys import OTHER_KEYS, UNKNOWN_KEY, By, keys_of
 from hlo_cli.cli import main
@@ -415,6 +414,6 @@ def test_loops_nested_without_end_count_once() -> None:
     main = f"ENTRY e {{ {main}  ROOT w = {pair} while(q), condition=c4, body=b4 }}"
     module = parse_module(f"HloModule m, is_scheduled=true  {loops} {main}")
     bodies = [module.computation(f"b{n}") for n in range(4, -1, -1)]
-    assert [times_run_of(module)[body] for body in bodies] == [10**6, 10**12, 10**18, None, None]
-    known = [executions_of(module)[body] for body in bodies]
-    assert known == [(10**6, True), (10**12, True), (10**18, True), (1, False), (10**6, False)]
+    found = [executions_of(module)[body] for body in bodies]
+    assert [each.known for each in found] == [10**6, 10**12, 10**18, None, None]
+    assert [each.count for each in found] == [10**6, 10**12, 10**18, 10**18, 10**18]

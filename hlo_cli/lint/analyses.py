@@ -7,8 +7,9 @@ from dataclasses import field
 from functools import cached_property
 
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
+from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.heroes import all_fused
-from hlo_cli.analysis.fusion.kernels import is_launched, times_run_of
+from hlo_cli.analysis.fusion.kernels import is_launched
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, analyze_overlap
 from hlo_cli.analysis.schedule.transfers import Transfer, transfers_of
@@ -51,14 +52,14 @@ class Analyses:
         return transfers_of(self.overlap.sequence)
 
     @cached_property
-    def times(self) -> Mapping[Computation, int | None]:
-        """The number of runs of each computation that is executed instruction by instruction."""
-        return times_run_of(self.module)
+    def executions(self) -> Mapping[Computation, Executions]:
+        """How often each computation runs that is executed instruction by instruction."""
+        return sequential_executions(self.module)
 
     @cached_property
     def kernels(self) -> tuple[Instruction, ...]:
         """The instructions that are launched as kernels, including fusions, in the order of the text."""
-        return tuple(each for computation in self.times for each in computation.instructions if is_launched(each))
+        return tuple(each for computation in self.executions for each in computation.instructions if is_launched(each))
 
     def operations(self, kernel: Instruction) -> tuple[Instruction, ...]:
         """The operations of a kernel: those fused into it, or the kernel itself.

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.dataflow.computation_contexts import ComputationContexts, contexts_of
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.dataflow.users import Users, users_among
 from hlo_cli.analysis.fusion.fusion_verifier import fusion_problems
 from hlo_cli.analysis.hardware.rates import ChipSpec
@@ -22,7 +23,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import FUSION
 from hlo_cli.ir.shape import BufferShape, Shape
 from hlo_cli.lint.analyses import Analyses
-from hlo_cli.lint.costs import Waste, executions_of, seconds_of
+from hlo_cli.lint.costs import Waste, executions_of_waste, seconds_of
 from hlo_cli.lint.groups import Common, Named, cause_of, is_known
 from hlo_cli.lint.names import name_of
 from hlo_cli.lint.settings import LintSettings, When
@@ -81,7 +82,7 @@ class LintContext:
         findings on arrays of different shapes.
         """
         source = self.module.source
-        executions = executions_of(at, waste, self.module, self.analyses.times) if waste is not None else 1
+        executions = executions_of_waste(at, waste, self.module)
         found = Finding(
             "error",
             message,
@@ -90,9 +91,9 @@ class LintContext:
             hint,
             expectation=expectation,
             structure=about,
-            cost_bytes=waste.bytes * (executions or 1) if waste is not None else None,
-            executions=executions,
-            seconds=seconds_of(waste, executions, self.chip, self.module) if waste is not None and self.chip else None,
+            cost_bytes=waste.bytes * executions.count if waste is not None else None,
+            executions=executions.known,
+            seconds=seconds_of(waste, executions.count, self.chip, self.module) if waste and self.chip else None,
         )
         if at is None:
             return found
@@ -199,6 +200,10 @@ class LintContext:
         for instruction in self.of(*opcodes) if opcodes else self.module.instructions:
             if text in instruction.raw[1]:
                 yield instruction
+
+    def executions(self, computation: Computation) -> Executions:
+        """How often a computation runs; 0 times if it is not reached from the entry."""
+        return executions_of(self.module).get(computation, NO_EXECUTIONS)
 
     @cached_property
     def analyses(self) -> Analyses:

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.dataflow.computation_contexts import contexts_of
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 
 _WITHOUT_COST: Final = frozenset(("HLO201", "HLO603", "HLO604"))
-_DEEPEST: Final = 100
-"""The most calls between a computation and one that is executed instruction by instruction."""
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.schedule.transfer_time import Link
@@ -52,33 +50,20 @@ class Waste:
     pair: AsyncPair | None = None
 
 
-def executions_of(
-    at: Instruction | None, waste: Waste, module: Module, times: Mapping[Computation, int | None]
-) -> int | None:
-    """Returns how often the waste occurs in one execution of the module; None if a trip count is unknown.
-
-    `times` are those of `times_run_of`; a fused computation runs as often as its fusion.
+def executions_of_waste(at: Instruction | None, waste: Waste | None, module: Module) -> Executions:
+    """Returns how often the waste occurs in one execution of the module.
 
     >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.fusion.kernels import times_run_of
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }")
-    >>> executions_of(module.entry.root, Waste(8), module, times_run_of(module))
+    >>> executions_of_waste(module.entry.root, Waste(8), module).known
     1
     """
-    if at is None or waste.link is None:
-        return 1
-    computation = at.computation
-    for _ in range(_DEEPEST):
-        if computation in times:
-            return times[computation]
-        callers = contexts_of(module).callers.get(computation, ())
-        if not callers:
-            break
-        computation = callers[0].computation
-    return 1
+    if at is None or waste is None or waste.link is None:
+        return Executions(1)
+    return executions_of(module).get(at.computation, NO_EXECUTIONS)
 
 
-def seconds_of(waste: Waste, executions: int | None, chip: ChipSpec, module: Module) -> float | None:
+def seconds_of(waste: Waste, executions: int, chip: ChipSpec, module: Module) -> float | None:
     """Returns how long moving the waste takes in all executions; None without a link or a published bandwidth.
 
     >>> from hlo_cli import parse_module
@@ -89,15 +74,14 @@ def seconds_of(waste: Waste, executions: int | None, chip: ChipSpec, module: Mod
     """
     from hlo_cli.analysis.schedule.transfer_time import bandwidth_of, transfer_time  # required with a chip only
 
-    often = 1 if executions is None else executions
     if waste.pair is not None:
         moved = waste.bytes if waste.moved_bytes is None else waste.moved_bytes
         once = transfer_time(waste.pair, moved, chip, module).seconds
-        return None if once is None else once * often
+        return None if once is None else once * executions
     rate = bandwidth_of(waste.link, chip)
     if rate is None:
         return None
-    return (waste.bytes if waste.moved_bytes is None else waste.moved_bytes) * often / rate.per_second
+    return (waste.bytes if waste.moved_bytes is None else waste.moved_bytes) * executions / rate.per_second
 
 
 def waste_of_copy(read: Shape | None, written: Shape) -> Waste:

@@ -35,10 +35,10 @@ class Finding(Diagnostic):
     same fingerprint.
 
     `cost_bytes` are the bytes that it wastes in all `executions` of the instruction, None for a finding that is not
-    about efficiency; `executions` is None if a trip count is unknown: then they count once. `seconds` is how long
-    moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from other
-    instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and whether it
-    is inferred.
+    about efficiency; `executions` is None if a trip count is unknown: then that loop counts as one iteration. `seconds`
+    is how long moving them takes. `scope` and `argument` are where the value comes from; `location` is inferred from
+    other instructions if `is_inferred`. `key` is what `--by` sums up: the key for all layers and for this one, and
+    whether it is inferred.
 
     >>> finding = Finding("error", "no done found for s", code="HLO060", instruction="s", computation="e")
     >>> finding.name, finding.where

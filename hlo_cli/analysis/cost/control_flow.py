@@ -12,7 +12,7 @@ from hlo_cli.analysis.cost.cost import BYTES, FLOPS, OPTIMAL_SECONDS, OUTPUT_BYT
 from hlo_cli.analysis.cost.counting import CostCounter, Handler
 from hlo_cli.analysis.cost.data_movement import free
 from hlo_cli.analysis.cost.library_calls import custom_call_properties
-from hlo_cli.analysis.dataflow.trip_count import trip_count
+from hlo_cli.analysis.dataflow.executions import loop_runs
 from hlo_cli.ir.instruction import Instruction
 
 _CALL_MARKER_TARGETS: Final = ("__xla_internal_call_marker_before", "__xla_internal_call_marker_after")
@@ -36,13 +36,14 @@ def while_(instruction: Instruction, properties: Properties, counter: CostCounte
     With `trip_counts`, a loop of unknown trip count counts once and adds one operation of unknown cost.
     """
     parts = (_callee(instruction, counter, 0), _callee(instruction, counter, 1))
-    trips = trip_count(instruction) if counter.rules.trip_counts else None
+    runs = loop_runs(instruction) if counter.rules.trip_counts else None
     properties.clear()
-    for part, runs in zip(parts, (1, 1) if trips is None else (trips, trips + 1), strict=True):
+    for part, often in zip(parts, runs or (1, 1), strict=True):
         counter.add(
-            properties, {name: value if name == UNKNOWN else counter.times(value, runs) for name, value in part.items()}
+            properties,
+            {name: value if name == UNKNOWN else counter.times(value, often) for name, value in part.items()},
         )
-    if trips is None and counter.rules.trip_counts:
+    if runs is None and counter.rules.trip_counts:
         properties[UNKNOWN] = properties.get(UNKNOWN, 0) + 1
 
 

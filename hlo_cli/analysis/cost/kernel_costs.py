@@ -1,4 +1,4 @@
-"""Compute and memory traffic of kernels, and execution counts of computations."""
+"""Compute and memory traffic of kernels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from typing import Final
 from hlo_cli.analysis.cost.cost import RUN, Cost
 from hlo_cli.analysis.cost.cost_analysis import costs_among
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
-from hlo_cli.analysis.dataflow.flat_schedule import Run
-from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes, operations
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir import operations
+from hlo_cli.ir.instruction import Instruction
 
 NO_KERNELS: Final = operations.NO_KERNELS | CONTROL_FLOW
 """Opcodes that launch no kernel of their own; computations that control flow runs are in the schedule themselves."""
-MAX_EXECUTIONS: Final = 10**18
-"""Execution count from which on it is not plausible, even at a nanosecond per iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,43 +89,3 @@ def kernel_cost_of(cost: Cost) -> KernelCost:
     KernelCost(kernels=1, flops=2, bytes=24)
     """
     return KernelCost(1, round(cost.flops), round(cost.bytes_accessed), cost.unknown)
-
-
-def execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int | None]:
-    """Runs of each computation of a schedule per execution; None inside a loop of unknown or implausible trip count.
-
-    Every branch of a conditional counts as taken, and a loop condition runs as often as the body.
-
-    >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> execution_counts(memory_analysis(module).runs)
-    {<computation e: 1 instructions>: 1}
-    """
-    times: dict[Computation, int | None] = {}
-    for run in runs:
-        if run.caller is None:
-            times[run.computation] = 1
-            continue
-        around = times.get(run.caller.computation)
-        own = trip_count(run.caller) if run.caller.opcode == opcodes.WHILE else 1
-        product = None if around is None or own is None else around * own
-        times[run.computation] = product if product is not None and product <= MAX_EXECUTIONS else None
-    return times
-
-
-def assumed_execution_counts(runs: Iterable[Run]) -> Mapping[Computation, int]:
-    """Runs of each computation of a schedule per execution; a loop of unknown trip count counts as one iteration.
-
-    >>> from hlo_cli import parse_module
-    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
-    >>> module = parse_module("HloModule m  ENTRY e { ROOT p = f32[2] parameter(0) }")
-    >>> assumed_execution_counts(memory_analysis(module).runs)
-    {<computation e: 1 instructions>: 1}
-    """
-    times: dict[Computation, int] = {}
-    for run in runs:
-        around = times.get(run.caller.computation, 1) if run.caller is not None else 1
-        own = trip_count(run.caller) if run.caller is not None and run.caller.opcode == opcodes.WHILE else 1
-        times[run.computation] = around if own is None or around * own > MAX_EXECUTIONS else around * own
-    return times

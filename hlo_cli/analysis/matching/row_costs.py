@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hlo_cli.analysis.cost.executions import executions_of
-from hlo_cli.analysis.dataflow.values import sequentially_executed, values_made_by
+from hlo_cli.analysis.dataflow.executions import sequential_executions
+from hlo_cli.analysis.dataflow.values import values_made_by
 from hlo_cli.analysis.matching.changes import Change
 from hlo_cli.analysis.matching.module_diff import Changed, ModuleDiff
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -36,8 +36,7 @@ class RowCosts:
     def __init__(self, comparison: ModuleDiff) -> None:
         self._executions: dict[Computation, int] = {}
         for module in (comparison.before, comparison.after):
-            executions = executions_of(module)
-            self._executions |= {c: executions[c][0] for c in sequentially_executed(module) if c in executions}
+            self._executions |= {each: found.count for each, found in sequential_executions(module).items()}
 
     def is_in_memory(self, instruction: Instruction) -> bool:
         """Whether the values of an instruction are arrays in memory, not of a fusion or of single elements."""

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
+from hlo_cli.analysis.query.collective_facts import CollectiveFacts
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Reader
+from hlo_cli.analysis.query.instruction_facts import ReadFact
 from hlo_cli.analysis.query.where_fields import fields_of, instruction_fields
 from hlo_cli.analysis.query.where_opcodes import check_operation_opcode
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, async_pairs
@@ -89,6 +91,8 @@ def operation_fields(module: Module, attributes: Collection[str] = ()) -> Fields
         "is_root": ended.readers["is_root"],
         "bytes": Reader("bytes", lambda each: _bytes(each, performed.readers["bytes"])),
     }
+    for name, (kind, read) in CollectiveFacts(module).own_readers().items():
+        own[name] = Reader(kind, _of_performed(read))
     performed_readers = {name: performed.readers[name] for name in _FIELDS_OF_PERFORMED}
     return replace(
         begun,
@@ -126,6 +130,10 @@ def _fused_collectives(pair: AsyncPair) -> Iterator[Instruction]:
     for member in pair.members if pair.is_fused else ():
         for computation in member.called_computations:
             yield from (each for each in computation.instructions if each.opcode in COLLECTIVES)
+
+
+def _of_performed(read: ReadFact) -> Callable[[LogicalOperation], FieldValue]:
+    return lambda operation: read(operation.performed)
 
 
 def _result(operation: LogicalOperation) -> Instruction:

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.cost.dots_and_convs import valid_positions
-from hlo_cli.analysis.cost.executions import Executions, executions_of
 from hlo_cli.analysis.cost.matmuls import LIBRARY_CONVOLUTIONS, is_matmul, matmul_of
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, executions_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.partly_known import AtLeast
 from hlo_cli.analysis.query.fields import FieldValue, Kind, Predicate
@@ -21,7 +21,7 @@ from hlo_cli.analysis.query.patterns import call_matcher, is_exact
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers
 from hlo_cli.ir.attributes.window import Window
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
@@ -92,17 +92,17 @@ class ProgramFacts:
         return any(backend_of(instruction, each).kind == "library" for each in ("cpu", "gpu"))
 
     def _trips(self, instruction: Instruction) -> FieldValue:
-        number, is_known = self._executions.get(instruction.computation, (0, True))
-        return number if is_known else AtLeast(number)
+        found = self._executions.get(instruction.computation, NO_EXECUTIONS)
+        return found.count if found.is_known else AtLeast(found.count)
 
     def _exposed_bytes(self, instruction: Instruction) -> FieldValue:
         found = self._bytes_exposed.get(instruction)
-        if found is None or self._executions.get(instruction.computation, (0, True))[1]:
+        if found is None or self._executions.get(instruction.computation, NO_EXECUTIONS).is_known:
             return found
         return AtLeast(found)
 
     @cached_property
-    def _executions(self) -> Executions:
+    def _executions(self) -> Mapping[Computation, Executions]:
         return executions_of(self._module)
 
     @cached_property

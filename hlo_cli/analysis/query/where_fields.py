@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values, orders_of
+from hlo_cli.analysis.query.collective_facts import CollectiveFacts
 from hlo_cli.analysis.query.fields import Fields, FieldValue, Kind, Predicate, Reader
 from hlo_cli.analysis.query.instruction_facts import Function, InstructionFacts, ReadFact, attribute_reader
 from hlo_cli.analysis.query.origin_facts import OriginFacts
@@ -97,7 +98,7 @@ def fields_of(
     'negate'
     """
     facts, meanings, origins = InstructionFacts(module), ProgramFacts(module), OriginFacts(module)
-    shardings = ShardingFacts(module)
+    shardings, collectives = ShardingFacts(module), CollectiveFacts(module)
 
     def lifted(kind: Kind, read: ReadFact) -> Reader[T]:
         return Reader(kind, lambda thing: read(instruction_of(thing)))
@@ -113,7 +114,7 @@ def fields_of(
 
         return lift
 
-    found = facts.readers() | meanings.readers() | origins.readers() | shardings.readers()
+    found = facts.readers() | meanings.readers() | origins.readers() | shardings.readers() | collectives.readers()
     readers = {name: lifted(kind, read) for name, (kind, read) in found.items()}
     readers["opcode"] = replace(readers["opcode"], check=opcode_check(lambda: opcodes_of(module)))
     return Fields(

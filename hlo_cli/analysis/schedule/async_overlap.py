@@ -13,8 +13,15 @@ from itertools import accumulate
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
-from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, execution_counts, kernel_cost_of
+from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
+from hlo_cli.analysis.dataflow.executions import (
+    MAX_EXECUTIONS,
+    NO_EXECUTIONS,
+    Executions,
+    executions_of,
+    runs_per_call,
+)
 from hlo_cli.analysis.dataflow.flat_schedule import Run, flat_schedule
 from hlo_cli.analysis.dataflow.positions import places_of
 from hlo_cli.analysis.hardware.buffer_sizes import buffer_bytes, generation_of
@@ -41,8 +48,8 @@ class AsyncInterval:
 
     The operation begins at `bound_step`, where all operands are bound: the start or, with late binding, an update.
     `done_step` is None without a done, and less than `start_step` if a loop carries the start into its next
-    iteration. `times` is the number of executions, None if a trip count is unknown. `between` is the compute of one
-    execution. `is_sync` is the compiler's note that the start waits at once; None without a note.
+    iteration. `executions` are those of the start. `between` is the compute of one execution. `is_sync` is the
+    compiler's note that the start waits at once; None without a note.
     """
 
     pair: AsyncPair
@@ -50,7 +57,7 @@ class AsyncInterval:
     bound_step: int
     done_step: int | None
     moved_bytes: int
-    times: int | None
+    executions: Executions
     between: KernelCost
     is_sync: bool | None
 
@@ -60,9 +67,14 @@ class AsyncInterval:
         return self.done_step is not None and (self.is_sync is True or not self.between.kernels)
 
     @property
+    def times(self) -> int | None:
+        """The number of executions, None if a trip count is unknown."""
+        return self.executions.known
+
+    @property
     def total_bytes(self) -> int:
-        """The bytes transferred in all executions; in one if their number is unknown."""
-        return self.moved_bytes * (1 if self.times is None else self.times)
+        """The bytes transferred in all executions; a loop of unknown trip count counts as one iteration."""
+        return self.moved_bytes * self.executions.count
 
     @property
     def exposed_bytes(self) -> int:
@@ -128,12 +140,16 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     work_sums = _WorkSums(schedule.sequence, schedule.runs, members)
     running = [pair for pair in pairs.pairs if pair.start in positions]
     bound = {pair: chains[pair.start].binding if pair.start in chains else pair.start for pair in running}
-    intervals = [_interval(pair, binding, positions, work_sums, size) for pair, binding in bound.items()]
+    executions = executions_of(module)
+    intervals = [
+        _interval(pair, binding, executions.get(pair.start.computation, NO_EXECUTIONS), positions, work_sums, size)
+        for pair, binding in bound.items()
+    ]
     intervals.sort(key=lambda interval: interval.start_step)
     unexecuted = tuple(pair for pair in pairs.pairs if pair.start not in positions)
     synchronous = {
         instruction: moved_bytes(synchronous_pair(instruction), size)
-        * (work_sums.times.get(instruction.computation) or 1)
+        * executions.get(instruction.computation, NO_EXECUTIONS).count
         for instruction in schedule.sequence
         if instruction.opcode in SYNCHRONOUS and work_sums.owner.get(instruction.computation) is None
     }
@@ -163,7 +179,10 @@ def _is_kernel(pair: AsyncPair, member: Instruction) -> bool:
 
 
 class _WorkSums:
-    """Sums compute over stretches of the schedule, separately for the main program and for each async computation."""
+    """Sums compute over stretches of the schedule, separately for the main program and for each async computation.
+
+    `times` are the executions at the place in the schedule: those by the first caller.
+    """
 
     def __init__(
         self,
@@ -173,13 +192,16 @@ class _WorkSums:
     ) -> None:
         self.sequence = sequence
         self.members = members
-        self.times = execution_counts(runs)
         self.began = {run.caller: run.start for run in reversed(runs) if run.caller is not None}
         self.owner: dict[Computation, Instruction | None] = {}
         self.spans: dict[Computation, Run] = {}
+        self.times: dict[Computation, int] = {}
         for run in runs:
             self.spans[run.computation] = run
             caller = run.caller
+            around = self.times[caller.computation] if caller is not None else 1
+            own = runs_per_call(caller, run.computation) if caller is not None else 1
+            self.times[run.computation] = min(around * (own or 1), MAX_EXECUTIONS)
             is_async = caller is not None and caller in members
             self.owner[run.computation] = caller if is_async or caller is None else self.owner[caller.computation]
 
@@ -197,9 +219,7 @@ class _WorkSums:
             if (cost := self.costs.get(instruction)) is not None:
                 owner = self.owner[instruction.computation]
                 steps.setdefault(owner, []).append(step)
-                costs_by_owner.setdefault(owner, []).append(
-                    kernel_cost_of(cost) * (self.times[instruction.computation] or 1)
-                )
+                costs_by_owner.setdefault(owner, []).append(kernel_cost_of(cost) * self.times[instruction.computation])
         return {
             owner: (at, list(accumulate(costs_by_owner[owner], initial=KernelCost()))) for owner, at in steps.items()
         }
@@ -212,7 +232,7 @@ class _WorkSums:
 
     def _stretches(self, computation: Computation, first: int, done: int) -> Iterator[tuple[int, int, int]]:
         """Yields the parts of the schedule between start and done, with the number of executions of each."""
-        times = self.times[computation] or 1
+        times = self.times[computation]
         if done < first:
             run = self.spans[computation]
             yield first, run.end, times
@@ -220,7 +240,7 @@ class _WorkSums:
             return
         run = self.spans[self.sequence[done].computation]
         while run.caller is not None and run.start >= first:  # a loop that contains only the done
-            yield run.start, done, self.times[run.computation] or 1
+            yield run.start, done, self.times[run.computation]
             done, run = self.began[run.caller], self.spans[run.caller.computation]
         yield first, done, times
 
@@ -233,7 +253,12 @@ class _WorkSums:
 
 
 def _interval(
-    pair: AsyncPair, binding: Instruction, positions: Mapping[Instruction, int], work_sums: _WorkSums, size: Size
+    pair: AsyncPair,
+    binding: Instruction,
+    executions: Executions,
+    positions: Mapping[Instruction, int],
+    work_sums: _WorkSums,
+    size: Size,
 ) -> AsyncInterval:
     """Returns the interval of a pair."""
     start, bound = positions[pair.start], positions[binding]
@@ -244,7 +269,7 @@ def _interval(
         bound,
         done,
         moved_bytes(pair, size),
-        work_sums.times[pair.start.computation],
+        executions,
         KernelCost() if done is None else work_sums.between(pair, bound, done),
         _is_sync(pair),
     )

@@ -2,6 +2,7 @@
 
 A loop is simulated in two passes, one for its first iteration and one for all others, which find transfers of the
 previous iteration in flight. If loops are nested deeply, or nothing is in flight, one pass stands for all iterations.
+A computation with several callers is simulated at the first, as often as all of them run it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
 from hlo_cli.analysis.schedule.transfer_time import Link, TransferTime
 from hlo_cli.dataclass import dataclass
@@ -104,7 +105,8 @@ class _Simulator:
     def __init__(self, overlap: OverlapAnalysis, events: Events) -> None:
         self.overlap, self.events = overlap, events
         steps, intervals = len(overlap.sequence), len(events.transfers)
-        self.times = assumed_execution_counts(overlap.runs)
+        found = executions_of(overlap.module)
+        self.times = {run.computation: found.get(run.computation, NO_EXECUTIONS).count for run in overlap.runs}
         self.clock = self.work = self.axis = 0.0
         self.weight = 1.0
         self.nesting = 0

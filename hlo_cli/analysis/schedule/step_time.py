@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from math import isclose
 
-from hlo_cli.analysis.cost.kernel_costs import assumed_execution_counts, execution_counts
 from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
@@ -54,9 +54,9 @@ class TimeEstimate:
 
     `intervals` are the times of the async intervals in order, `synchronous` those of synchronous transfers. `seconds`
     is the whole duration, `compute_seconds` its compute. Loops count with their trip counts, or 1 if unknown:
-    `unknown_trip_counts` is the number of such loops. `unknown_kernels` is the number of kernels with unknown cost or
-    rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that wait for them.
-    Unknown parts count 0, so the total is a lower bound. `simulation` has the times of each step.
+    `unknown_trip_counts` is the number of computations in such loops. `unknown_kernels` is the number of kernels with
+    unknown cost or rate, `unknown_transfers` are transfers of unknown duration, `unknown_waits` the instructions that
+    wait for them. Unknown parts count 0, so the total is a lower bound. `simulation` has the times of each step.
     """
 
     throughput: ChipSpec
@@ -164,25 +164,26 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     ('memory', 2.0, 2.0)
     """
     module = overlap.module
-    times, counted = execution_counts(overlap.runs), assumed_execution_counts(overlap.runs)
+    found = executions_of(module)
+    executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
     kernels, unknown = _kernels(overlap, throughput)
     seconds_of = partial(transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
     synchronous = {
-        each: seconds_of(synchronous_pair(each), size // (times.get(each.computation) or 1))
+        each: seconds_of(synchronous_pair(each), size // (executions[each.computation].count or 1))
         for each, size in overlap.synchronous.items()
     }
     simulated = simulate(overlap, _events(overlap, kernels, transfers, synchronous))
     intervals = tuple(
-        _interval_time(transfer, counted[interval.pair.start.computation], simulated, at)
+        _interval_time(transfer, interval.executions.count, simulated, at)
         for at, (interval, transfer) in enumerate(zip(overlap.intervals, transfers, strict=True))
     )
     totals = {
-        each: None if found.seconds is None else found.seconds * float(counted[each.computation])
-        for each, found in synchronous.items()
+        each: None if transfer.seconds is None else transfer.seconds * float(executions[each.computation].count)
+        for each, transfer in synchronous.items()
     }
-    unknown_loops = sum(_has_work(run, overlap) for run in overlap.runs if times[run.computation] is None)
-    unknown_synchronous = {each for each, found in synchronous.items() if found.seconds is None}
+    unknown_loops = sum(_has_work(run, overlap) for run in overlap.runs if not executions[run.computation].is_known)
+    unknown_synchronous = {each for each, transfer in synchronous.items() if transfer.seconds is None}
     unknown_pairs = [
         interval.pair for interval, time in zip(overlap.intervals, intervals, strict=True) if not time.is_known
     ]

@@ -16,6 +16,7 @@ from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lis
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.devices import Groups, ReplicaGroups
 from hlo_cli.ir.attributes.mesh import check_count
+from hlo_cli.ir.attributes.values import AttributeValue
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, PERMUTES, wrapped_opcode
@@ -52,7 +53,8 @@ def devices_of(module: Module) -> Devices:
     """The devices that run a module.
 
     >>> from hlo_cli import parse_module
-    >>> devices_of(parse_module("HloModule m, replica_count=2, num_partitions=4 ENTRY e { ROOT p = f32[] parameter(0) }"))
+    >>> header = "HloModule m, replica_count=2, num_partitions=4"
+    >>> devices_of(parse_module(header + " ENTRY e { ROOT p = f32[] parameter(0) }"))
     Devices(replicas=2, partitions=4, is_stated=True)
     >>> devices_of(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}")).count
     4
@@ -134,13 +136,26 @@ def device_pairs(instruction: Instruction, devices: Devices) -> Pairs:
     """
     if collective_kind(instruction.opcode) not in PERMUTES:
         return ()
-    text = instruction.attribute(_PAIRS) or "{}"
-    listed = instruction.integer_lists(_PAIRS)
-    if any(len(pair) != 2 for pair in listed) or (not listed and text.strip(" {}")):
+    value = instruction.value(_PAIRS)
+    pairs = _read_pairs(value) if isinstance(value, tuple) or value is None else None
+    if pairs is None:
+        text = instruction.attribute(_PAIRS) or ""
         raise HloError(f"cannot read the source_target_pairs {text[:80]}", instruction.span)
-    pairs = tuple((source, target) for source, target in listed)
     is_partition = collective_op_group_mode(instruction) is Mode.CROSS_PARTITION
     return _flattened_pairs(pairs, devices, is_partition=is_partition)
+
+
+@lru_cache(maxsize=1024)
+def _read_pairs(value: tuple[AttributeValue, ...] | None) -> Pairs | None:
+    """The pairs in the value of an attribute, None if it has another form."""
+    found = list[tuple[int, int]]()
+    for pair in value or ():
+        match pair:
+            case (int(source), int(target)):
+                found.append((source, target))
+            case _:
+                return None
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)

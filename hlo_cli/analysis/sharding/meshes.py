@@ -20,8 +20,9 @@ from hlo_cli.source import HloError
 _SHARDY_MESHES: Final = "xla.sdy.meshes"
 _SHARDY_MESH: Final = lazy_regex(r"#sdy\.mesh<\[([^\[\]]*+)\](?:\s*+,\s*+device_ids\s*+=\s*+\[([0-9, ]*+)\])?+")
 _SHARDY_AXIS: Final = lazy_regex(r'\s*+"([^"]++)"\s*+=\s*+([0-9]{1,9})\s*+')
+_MESH: Final = "mesh["
 _NAMED: Final = lazy_regex(
-    r"\bmesh\[([^\[\]]*+)\](?:\s*+,\s*+device_ids=\((?:([0-9, ]++)|(\[[0-9, ]++\](?:T\([0-9, ]*+\))?+))\))?+"
+    r"mesh\[([^\[\]]*+)\](?:\s*+,\s*+device_ids=\((?:([0-9, ]++)|(\[[0-9, ]++\](?:T\([0-9, ]*+\))?+))\))?+"
 )
 _NAMED_AXIS: Final = lazy_regex(r"\s*+'?([^'=]++)'?\s*+=\s*+([0-9]{1,9})\s*+")
 _IOTA: Final = lazy_regex(r"\[([0-9, ]++)\](?:T\(([0-9, ]*+)\))?+")
@@ -130,11 +131,12 @@ def named_meshes(module: Module) -> tuple[Mesh, ...]:
     mesh['x'=2,'y'=4]
     """
     text = module.source.text
-    if "mesh[" not in text:
-        return ()
     found = dict[tuple[str | None, ...], Mesh]()
-    for match in _NAMED.finditer(text):
-        if match.groups() in found:
+    at = text.find(_MESH)
+    while at >= 0:  # faster than a search by the expression
+        match = _NAMED.match(text, at)
+        at = text.find(_MESH, at + 1)
+        if match is None or match.groups() in found:
             continue
         axes = _axes(_NAMED_AXIS.fullmatch(item) for item in match[1].split(","))
         if axes and not all(_SYNTHETIC.fullmatch(axis.name) for axis in axes):

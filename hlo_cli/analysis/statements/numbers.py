@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
-from hlo_cli.analysis.dataflow.values import sequentially_executed
-from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.query.module_metrics import ModuleMetrics, module_metrics
 from hlo_cli.analysis.statements.parallelism import collectives_of
 from hlo_cli.analysis.statements.statement import Collectives
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 
@@ -20,7 +18,7 @@ from hlo_cli.ir.module import Module
 class ModuleNumbers:
     """Metrics of a module, and its flops and bytes accessed in one execution: loops count as often as they run.
 
-    A loop of unknown trip count counts once. `collectives` are by kind, each in the text once.
+    A loop of unknown trip count counts as one iteration. `collectives` are by kind, each in the text once.
     """
 
     metrics: ModuleMetrics
@@ -45,13 +43,9 @@ def numbers_of(module: Module) -> ModuleNumbers:
 
 
 def _iterations(module: Module) -> KernelCost:
-    """What loops do after their first iteration."""
-    if not any(each.opcode == opcodes.WHILE for each in module.instructions):
-        return KernelCost()
-    times = times_run_of(module)
+    """What computations do besides one execution of each: later iterations and calls, and less if they never run."""
     total = KernelCost()
-    for computation in sequentially_executed(module):
-        number = times.get(computation)
-        if number is not None and number > 1:
-            total += sum(kernel_costs(computation.instructions).values(), KernelCost()) * (number - 1)
+    for computation, executions in sequential_executions(module).items():
+        if executions.count != 1:
+            total += sum(kernel_costs(computation.instructions).values(), KernelCost()) * (executions.count - 1)
     return total

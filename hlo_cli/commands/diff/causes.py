@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, kernel_costs
-from hlo_cli.analysis.dataflow.values import sequentially_executed
-from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.dataflow.executions import sequential_executions
 from hlo_cli.analysis.matching.module_diff import ModuleDiff
 from hlo_cli.analysis.origin.keys import By, Keys, keys_of
 from hlo_cli.ir.module import Module
@@ -67,13 +66,12 @@ def _columns(by: By) -> tuple[Column, ...]:
 
 
 def _costs(module: Module, keys: Keys) -> dict[str, KernelCost]:
-    """The costs of the kernels with each key, loops as often as they run; an unknown trip count counts as one."""
-    times = times_run_of(module)
+    """The costs of the kernels with each key, loops as often as they run; an unknown trip count counts as 1."""
     found: dict[str, KernelCost] = {}
-    for computation in sequentially_executed(module):
+    for computation, executions in sequential_executions(module).items():
         for kernel, cost in kernel_costs(computation.instructions).items():
             key = keys(kernel)
-            found[key] = found.get(key, KernelCost()) + cost * (times.get(computation) or 1)
+            found[key] = found.get(key, KernelCost()) + cost * executions.count
     return found
 
 

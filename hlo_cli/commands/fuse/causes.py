@@ -43,10 +43,10 @@ class _Work:
 
     @property
     def times(self) -> int:
-        """The number of executions; 1 if unknown, 0 of a fusion that is not executed."""
-        if self.kernel is None:
-            return 0
-        return 1 if self.kernel.times is None else self.kernel.times
+        """The number of executions, 0 of a fusion that is not executed; a loop of unknown trip count counts as one
+        iteration.
+        """
+        return 0 if self.kernel is None else self.kernel.executions.count
 
 
 def report_of_causes(

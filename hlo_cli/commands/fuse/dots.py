@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hlo_cli.analysis.cost.cost import BYTES, FLOPS, Cost
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import Matmul, matmuls_of
-from hlo_cli.analysis.fusion.kernels import times_run_of
+from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, Executions, sequential_executions
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -28,7 +28,7 @@ def report_of_dots(
     """One row for each matmul, those with most flops first."""
     every = matmuls_of(loaded.module)
     found = [each for each in every if within in (None, _place(each), each.instruction.computation)]
-    everything = _table(loaded, found, times_run_of(loaded.module), timing)
+    everything = _table(loaded, found, sequential_executions(loaded.module), timing)
     table = everything if where is None else rows_where(where, everything)
     checked = Passage("nothing", (f"Checked {format_count(loaded.module.instruction_count, 'instructions')}.",))
     no_matches = Passage("nothing", (f"No matches among {format_count(len(found), 'matmuls')}.",))
@@ -61,10 +61,10 @@ def _answer(found: Sequence[Matmul]) -> str:
 
 
 def _table(
-    loaded: Loaded, found: Sequence[Matmul], times: Mapping[Computation, int | None], timing: TimingColumns | None
+    loaded: Loaded, found: Sequence[Matmul], executions: Mapping[Computation, Executions], timing: TimingColumns | None
 ) -> Table:
     origins = origins_of(loaded.module)
-    repeats = any(times.get(_place(each), 0) != 1 for each in found)
+    repeats = any(executions.get(_place(each), NO_EXECUTIONS).known != 1 for each in found)
     columns = (
         Column("flops", "flops", "count", total="sum"),
         Column("execution_count", "executions", "count", person=repeats),
@@ -87,8 +87,9 @@ def _table(
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("computation", "computation", "name", person=False),
     )
-    ranked = sorted(found, key=lambda each: (-each.flops * (times.get(_place(each)) or 1), each.instruction.name))
-    rows = tuple(_row(each, times.get(_place(each), 0), origins, timing) for each in ranked)
+    counted = {each: executions.get(_place(each), NO_EXECUTIONS) for each in found}
+    ranked = sorted(found, key=lambda each: (-each.flops * counted[each].count, each.instruction.name))
+    rows = tuple(_row(each, counted[each].known, origins, timing) for each in ranked)
     return Table("dots", columns, rows, noun="matmuls")
 
 

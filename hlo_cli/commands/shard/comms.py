@@ -2,17 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
-from hlo_cli.source import HloError
+from hlo_cli.analysis.query.collective_facts import NO_AXES, axis_of, payload_bytes_of, rounded, wire_bytes_of
+from hlo_cli.analysis.sharding.axes import axes_text
+from hlo_cli.analysis.sharding.collective_sites import malformed_collectives
+from hlo_cli.analysis.sharding.collectives import NOTHING, collectives_of, mesh_of
+from hlo_cli.analysis.sharding.device_groups import devices_of
+from hlo_cli.analysis.sharding.meshes import mesh_text
+from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.commands.shard.comms_tables import (
+    Pricing,
+    axes_table,
+    causes_table,
+    instructions_table,
+    kinds_table,
+    traffic_of,
+)
+from hlo_cli.commands.shared.load import input_facts, program_notes
+from hlo_cli.commands.shared.where import chosen as chosen_among
+from hlo_cli.report.numbers import format_bytes, format_count
+from hlo_cli.report.report import Report
+from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.query.fields import Predicate, Reader
+    from hlo_cli.analysis.sharding.collectives import Collective
+    from hlo_cli.analysis.sharding.meshes import KnownMesh
+    from hlo_cli.analysis.sharding.wire_bytes import Algorithm
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
-    from hlo_cli.report.report import Report
+    from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+    from hlo_cli.report.table import Table
+
+_MAX_AXES: Final = 3
+"""The number of axes in the answer before the rest is summed up."""
+_ALGORITHMS: Final[dict[Algorithm, str]] = {
+    "ring": "wire bytes are what a device sends if no byte travels more often than it must, as in a ring",
+    "bidirectional": "wire bytes are those of each link of a ring in each direction, with data both ways",
+    "oneshot": "wire bytes are what a device exchanges with all others at once",
+}
 
 
 def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, columns: Collection[str]) -> Report:
-    """The collectives of a module, in groups of axis and kind."""
-    raise HloError("not built")
+    """The collectives of a module, by axis and kind or by another grouping."""
+    module = loaded.module
+    known = mesh_of(module, options.given_mesh)
+    every = collectives_of(module, None if known is None else known.mesh)
+    test = None if options.where is None else collectives_where(options.where, module)
+    found, skipped = chosen_among(test, every, "collectives")
+    pricing = Pricing(options.algorithm)
+    total = traffic_of(found, pricing)
+    table = _table(loaded, options, found, pricing)
+    devices = devices_of(module)
+    report = Report(
+        "shard",
+        _answer(found, pricing),
+        version=1,
+        numbers={
+            "devices": devices.count,
+            "mesh": None if known is None else mesh_text(known.mesh),
+            "mesh_origin": None if known is None else known.origin,
+            "collectives": total.sites,
+            "runs": total.runs,
+            "payload_bytes": total.payload_bytes,
+            "wire_bytes": None if total.wire_bytes is None else rounded(total.wire_bytes),
+            "known_wire_bytes": rounded(total.known_wire_bytes),
+            "algorithm": options.algorithm,
+        },
+        parts=(table,),
+        next=_next(argument, found, options),
+        notes=(*_notes(module, found, known, options), *skipped, *program_notes(loaded)),
+        input=input_facts(loaded),
+    )
+    if found:
+        return report
+    count = format_count(module.instruction_count, "instructions")
+    answer = f"No matches among {format_count(len(every), 'collectives')}" if every else f"No collectives among {count}"
+    if not every and devices.count == 1:
+        answer += ": one device"
+    return replace(report, answer=answer, parts=(replace(table, person=False),), next=())
+
+
+def collectives_where(expression: str, module: Module) -> Predicate[Collective]:
+    """Whether an expression matches a collective: its instruction, its axes, and its bytes."""
+    from hlo_cli.analysis.partly_known import AtLeast
+    from hlo_cli.analysis.query.fields import Reader
+    from hlo_cli.analysis.query.where import predicate
+    from hlo_cli.analysis.query.where_fields import fields_of
+    from hlo_cli.syntax.attributes.table import ATTRIBUTE_NAMES
+    from hlo_cli.syntax.queries.where import parse_where
+
+    def instruction_of(collective: Collective) -> Instruction:
+        return collective.instruction
+
+    fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, lambda each: each.instruction.shape)
+    own: dict[str, Reader[Collective]] = {
+        "axis": Reader("text", axis_of),
+        "kind": Reader("text", lambda each: each.kind),
+        "wire_bytes": Reader("bytes", wire_bytes_of),
+        "payload_bytes": Reader("bytes", payload_bytes_of),
+        "devices": Reader("count", lambda each: AtLeast(1) if each.devices is None else each.devices),
+        "async": Reader("flag", lambda each: each.is_async),
+    }
+    return predicate(parse_where(expression), replace(fields, readers={**fields.readers, **own}))
+
+
+def _table(loaded: Loaded, options: ShardOptions, found: Sequence[Collective], pricing: Pricing) -> Table:
+    match options.grouping:
+        case None:
+            return kinds_table(found, pricing)
+        case "axis":
+            return axes_table(found, pricing)
+        case "instruction":
+            return instructions_table(found, loaded.module, pricing)
+    from hlo_cli.commands.by.keys import keys_for
+    from hlo_cli.commands.by.option import cause_of
+
+    cause = cause_of(options.grouping)
+    assert cause is not None
+    return causes_table(found, keys_for(loaded, cause), pricing)
+
+
+def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
+    """The bytes that a device sends in one execution, and over which axes."""
+    total = traffic_of(found, pricing)
+    axes: dict[str, list[Collective]] = {}
+    for each in found:
+        axes.setdefault(axis_of(each), []).append(each)
+    sums = {axis: traffic_of(members, pricing).known_wire_bytes for axis, members in axes.items()}
+    ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
+    least = "" if total.wire_bytes is not None else "at least "
+    words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
+    if not ranked:
+        return words
+    shown = ranked[:_MAX_AXES] if len(ranked) > _MAX_AXES + 1 else ranked
+    rest = sum((sent for _, sent in ranked[len(shown) :]), Fraction(0))
+    parts = [f"{format_bytes(rounded(sent))} over {_axis_words(axis)}" for axis, sent in shown]
+    parts += [f"{format_bytes(rounded(rest))} over others"] if rest else []
+    return f"{words}, over {_axis_words(ranked[0][0])}" if len(ranked) == 1 else f"{words}: {', '.join(parts)}"
+
+
+def _axis_words(axis: str) -> str:
+    return "no axes of the mesh" if axis == NO_AXES else axis.replace(",", " and ")
+
+
+def _notes(
+    module: Module, found: Sequence[Collective], known: KnownMesh | None, options: ShardOptions
+) -> Iterator[Diagnostic]:
+    for words in _remarks(module, found, known, options):
+        yield Diagnostic("note", words)
+
+
+def _remarks(
+    module: Module, found: Sequence[Collective], known: KnownMesh | None, options: ShardOptions
+) -> Iterator[str]:
+    if not is_partitioned(module):
+        yield "the module is not partitioned; the partitioner adds collectives to those of the program"
+    if malformed := malformed_collectives(module):
+        yield f"{format_count(malformed, 'collectives')} malformed and not counted"
+    if not found:
+        return
+    yield f"{_ALGORITHMS[options.algorithm]} (--algorithm)"
+    yield from _remarks_on_mesh(found, known)
+    unknown = sum(each.runs.known is None for each in found)
+    if unknown:
+        loops = "is in a loop" if unknown == 1 else "are in loops"
+        yield f"{format_count(unknown, 'collectives')} {loops} of unknown trip count and not in the sums"
+    in_branches = sum(each.runs.in_branch for each in found)
+    if in_branches:
+        verb = "is in a branch" if in_branches == 1 else "are in branches"
+        yield f"{format_count(in_branches, 'collectives')} {verb} of a conditional and may run less often"
+    if bounds := sum(each.is_bound for each in found):
+        yield f"bytes of {format_count(bounds, 'ragged exchanges')} are upper bounds; their sizes are known at run time"
+    for problem in dict.fromkeys(each.problem for each in found if each.problem):
+        yield f"groups not understood: {problem}"
+
+
+def _remarks_on_mesh(found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
+    if known is None:
+        if any(each.wire_bytes for each in found):
+            yield "no mesh is named, and no single mesh explains all groups; name its axes with --mesh"
+        return
+    if known.is_inferred:
+        yield f"mesh {mesh_text(known.mesh)} is {known.origin}; it has at least these axes; name them with --mesh"
+    elif known.origin != "--mesh":
+        also = f", which also names {', '.join(map(mesh_text, known.others))}" if known.others else ""
+        yield f"mesh {mesh_text(known.mesh)} from {known.origin}{also}"
+    for part in sorted({part for each in found for part in each.axes or () if part.size is not None}, key=str):
+        yield _part_words(part, known.mesh)
+    without = sum(each.axes is None and each.groups is not None for each in found)
+    if without:
+        verb = "is" if without == 1 else "are"
+        yield f"{format_count(without, 'collectives')} {verb} along no axes of the mesh; see --by instruction"
+
+
+def _part_words(part: AxisRef, mesh: Mesh) -> str:
+    whole = next(axis.size for axis in mesh.axes if axis.name == part.name)
+    return f"{axes_text((part,))} is a part of the axis {part.name}: {part.size} of its {whole} devices"
+
+
+def _next(argument: str, found: Sequence[Collective], options: ShardOptions) -> tuple[str, ...]:
+    if not argument or argument == "-" or not found:
+        return ()
+    largest = max(found, key=lambda each: (each.wire_bytes or 0) * each.runs.count)
+    if options.grouping != "instruction":
+        axis = axis_of(largest)
+        where = f" --where 'axis == \"{axis}\"'" if axis not in (NO_AXES, NOTHING) and options.where is None else ""
+        return (f"hlo shard {argument} --comms --by instruction{where}", f"hlo schedule {argument}")
+    return (f"hlo parse {argument} --explain {largest.instruction.name}", f"hlo schedule {argument}")

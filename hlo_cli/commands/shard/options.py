@@ -9,9 +9,10 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.wire_bytes import Algorithm
     from hlo_cli.ir.attributes.mesh import Mesh
 
-ALGORITHMS: Final = ("ring", "bidirectional", "oneshot")
+ALGORITHMS: Final[tuple[Algorithm, ...]] = ("ring", "bidirectional", "oneshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class ShardOptions:
     to: str | None = None
     warning: str | None = None
     comms: bool = False
-    algorithm: str = ALGORITHMS[0]
+    algorithm: Algorithm = ALGORITHMS[0]
     grouping: str | None = None
     where: str | None = None
     chip: str | None = None

@@ -63,7 +63,7 @@ def _combinable(context: LintContext) -> dict[Key, list[Instruction]]:
     for opcode in _COMBINED:
         for each in context.of(opcode, f"{opcode}-start"):
             is_small = each.shape.padded_bytes < context.settings.min_transfer_bytes
-            if is_small and each.computation in context.analyses.times:
+            if is_small and each.computation in context.analyses.executions:
                 root = each.called_computations[0].root if each.called_computations else None
                 same = [each.attribute(name) for name in _SAME] + [root.opcode if root is not None else None]
                 found.setdefault((each.computation, opcode, str(same)), []).append(each)

@@ -155,7 +155,7 @@ def loop_invariant_collective(context: LintContext) -> Iterator[Finding]:
         inner = [i for i in body.instructions if _operation(i) in COLLECTIVES] if body is not None else []
         if body is None or not inner:
             continue
-        same, iterations = loop_invariants(body), context.analyses.times.get(body) or 1
+        same, iterations = loop_invariants(body), context.executions(body).known or 1
         for collective in inner:
             if (
                 collective in same

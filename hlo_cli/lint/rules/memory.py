@@ -123,7 +123,7 @@ def redundant_copy(context: LintContext) -> Iterator[Finding]:
     """
     for copy in context.of(opcodes.COPY) if context.module.is_scheduled else ():
         shape = copy.shape
-        if copy.computation not in context.analyses.times or not isinstance(shape, ArrayShape):
+        if copy.computation not in context.analyses.executions or not isinstance(shape, ArrayShape):
             continue
         if shape == copy.operand_shape(0) and shape.padded_bytes >= context.settings.min_copy_bytes:
             yield context.finding(

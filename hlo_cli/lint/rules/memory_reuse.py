@@ -159,7 +159,7 @@ def loop_invariant_read(context: LintContext) -> Iterator[Finding]:
         return
     for loop in context.of(opcodes.WHILE):
         body = loop.called_computations[0] if loop.called_computations else None
-        iterations = context.analyses.times.get(body) if body is not None else None
+        iterations = context.executions(body).known if body is not None else None
         if body is None or iterations is None or iterations < 2:
             continue
         unchanged = passes_through(body)
@@ -182,10 +182,12 @@ _VMEM_SHARE: Final = 16 * 1024**2
 
 
 def _is_large(context: LintContext, transfer: Transfer) -> bool:
-    times = context.analyses.times.get(transfer.instruction.computation) or 1
     if transfer.from_space == MemorySpace.HOST:
         return False
-    return transfer.shape.padded_bytes * times >= context.settings.min_prefetch_bytes
+    return (
+        transfer.shape.padded_bytes * context.executions(transfer.instruction.computation).count
+        >= context.settings.min_prefetch_bytes
+    )
 
 
 def _read_bytes(element: Instruction, users: Sequence[Instruction]) -> int:

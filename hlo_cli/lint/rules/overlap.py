@@ -118,7 +118,7 @@ def synchronous_collective(context: LintContext) -> Iterator[Finding]:
     independent = independent_kernels([(each, each) for each in large])
     for collective, moved in large.items():
         if kernels := independent[collective, collective]:
-            often = context.analyses.times.get(collective.computation) or 1
+            often = context.executions(collective.computation).count or 1
             what = f"{collective.opcode} of {_moved(context, collective)} runs synchronously"
             yield context.finding(
                 f"{what} ({format_bytes(moved)}){_independent(kernels)}",
