@@ -24,7 +24,7 @@ def run(*arguments: str, command: str = "shard") -> tuple[str, str, int]:
     """Output, messages, and exit code."""
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main([command, *arguments], standalone=False)
+        code = main([*([command] if command else []), *arguments], standalone=False)
     out.seek(0)
     return out.read(), err.getvalue(), code
 
@@ -289,3 +289,16 @@ def test_an_explained_instruction_points_to_its_sharding(tmp_path: Path) -> None
     assert f"next: hlo shard {dump}:n" in out
     out, _, _ = run(str(dump), "--explain", "w", "--format", "screen", command="parse")
     assert "device 7 [12:16, 3:6]" in " ".join(out.split())
+
+
+def test_a_shape_with_a_sharding_needs_no_command() -> None:
+    expected, _, _ = run(*UNEVEN)
+    assert run(*UNEVEN, command="")[0] == expected
+    assert run("f32[10,6]", "P('x')", "--mesh", "x=2", command="")[2] == 0
+
+
+def test_a_pasted_sharding_is_drawn() -> None:
+    shown, _, code = run("{devices=[2,2]<=[2,2]T(1,0)}", "--format", "screen", command="")
+    assert code == 0
+    for row in ("  0 │ 0 │ 2 │", "  1 │ 1 │ 3 │", "next: hlo shard 'f32[8,8]' '{devices=[2,2]<=[2,2]T(1,0)}'"):
+        assert row in shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import TupleSharding
-from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
@@ -92,10 +92,9 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
     if not shardings and _INSTRUCTION.match(texts[0]):
         shardings += [text for text in (_sharding_of_instruction(texts[0]),) if text]
     if not shardings:
-        raise HloError(
-            "expected a sharding after the shape",
-            hint=f"hlo shard '{typed.shape.to_string(layout=False)}' '{{devices=[2]<=[2]}}'",
-        )
+        tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
+        shape = typed.shape.to_string(layout=False)
+        raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
     shardings += [options.to] if options.to is not None else []
     if len(shardings) > 2:
         raise HloError(f"expected one or two shardings, found {len(shardings)}")
@@ -175,7 +174,6 @@ def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tupl
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
     from hlo_cli.analysis.sharding.placement import placement_of
     from hlo_cli.analysis.sharding.shards import leaf_shardings
-    from hlo_cli.ir.shape import ArrayShape
     from hlo_cli.syntax.values.sharding_text import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
