@@ -117,7 +117,7 @@ def test_axes_have_the_names_of_the_mesh() -> None:
     assert facts["copies"] == {"count": 2, "note": "along data"}
     alone = answer(*given)
     assert [row["axes"] for row in alone["tables"]["dimensions"]["rows"]] == ["axis1", None]
-    assert alone["facts"]["placement"]["mesh"]["note"] == "axis0=2,axis1=4 (of the tiles alone)"
+    assert alone["facts"]["placement"]["mesh"]["note"] == "axis0=2,axis1=4 (inferred from the tiles)"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,7 @@ def test_512_devices_stay_readable(monkeypatch: pytest.MonkeyPatch) -> None:
         "{devices=[512,1,1]<=[512]}",
         "{devices=[8,8,8]<=[512]}",
         "{devices=[1,1,2,256]<=[512] last_tile_dim_replicate}",
+        f"{{devices=[512,1,1]{','.join(map(str, Random(1).sample(range(512), 512)))}}}",
     ):
         shown = screen("f32[4096,4096,512]", sharding, monkeypatch=monkeypatch).splitlines()
         assert len(shown) <= 40
