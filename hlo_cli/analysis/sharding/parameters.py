@@ -18,7 +18,6 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
 from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
 from hlo_cli.ir.index_text import index_suffix
@@ -27,7 +26,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 from hlo_cli.source import HloError
 
-Role = Literal["parameter", "result"]
+Role = Literal["argument", "result"]
 Origin = Literal["this dump", "before_optimizations"]
 
 
@@ -113,7 +112,7 @@ def entry_arrays(module: Module) -> EntryArrays:
     parameters = tuple(
         array
         for number, parameter in enumerate(module.entry.parameters)
-        for array in reader.arrays("parameter", parameter, then[number] if then else None, number)
+        for array in reader.arrays("argument", parameter, then[number] if then else None, number)
     )
     root = module.entry.root
     made = None if program is None else program.entry.root
@@ -131,11 +130,11 @@ def array_of_value(module: Module, instruction: Instruction, index: ShapeIndex =
     16
     """
     number, then, program = 0, None, module.program
-    if instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry:
+    if instruction in module.entry.parameters:
         number = module.entry.parameters.index(instruction)
         if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
             then = program.entry.parameters[number]
-        found: Iterable[EntryArray] = _reader_of(module).arrays("parameter", instruction, then, number)
+        found: Iterable[EntryArray] = _reader_of(module).arrays("argument", instruction, then, number)
     else:
         found = arrays_of_instruction(module, instruction)
     return next((each for each in found if each.index == index), None)
@@ -180,7 +179,7 @@ class _Reader:
             if sharding is None and index in others:
                 sharding, origin = others[index], "before_optimizations"
             base = EntryArray(role, number, index, instruction, shape, None, None, sharding, origin=origin)
-            yield self._placed(base, whole, number if role == "parameter" else at)
+            yield self._placed(base, whole, number if role == "argument" else at)
 
     def _placed(self, base: EntryArray, whole: ArrayShape | None, number: int) -> EntryArray:
         """The array with what its sharding says; `whole` is its shape before optimizations."""
