@@ -128,8 +128,8 @@ def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
         Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120),
         Column("runs", "runs", "count", total="sum"),
         Column("payload_bytes", "payload", "bytes", total="sum", rank=4),
-        Column("wire_bytes", "wire", "bytes", total="sum"),
-        Column("run_wire_bytes", "wire once", "bytes", total="sum", person=has_unknown),
+        Column("wire_bytes", "sent", "bytes", total="sum"),
+        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown),
         *(times if pricing.chip is not None else ()),
         Column("devices", "n", "count"),
     )
