@@ -106,6 +106,8 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO074": around(X2, "y = f32[3] parameter(1)"),
     "HLO075": around(X2),
     "HLO080": around(header=", num_partitions=4"),
+    "HLO082": around(header=""),
+    "HLO083": around("x = f32[4] parameter(0)", computations=ADD, header=""),
     "HLO081": around("p = pred[] parameter(0)", "x = f32[4] parameter(1)", computations="a { v = f32[4] parameter(0)  ROOT m = f32[4] negate(v), sharding={replicated} }\nb { w = f32[4] parameter(0)  ROOT n = f32[4] copy(w) }\n", header=""),
     "HLO090": around("x = f32[4,8]{0,1} parameter(0)"),
     "HLO091": around("x = f32[4]{0} parameter(0)", INDICES),

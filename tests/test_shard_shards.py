@@ -16,11 +16,11 @@ import pytest
 from hlo_cli import ArrayShape, HloError, parse_shape, shards
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.placement import placement_of
-from hlo_cli.analysis.sharding.shards import shard_bytes, whole_sizes
+from hlo_cli.analysis.sharding.shards import devices_of, shard_bytes, whole_sizes
 from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
 from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from shard_cases import read
+from shard_cases import random_sharding, read
 
 NAMES = ("a", "b", "c", "d")
 
@@ -28,7 +28,7 @@ NAMES = ("a", "b", "c", "d")
 def ask_jax(function: str, cases: list[dict[str, Any]], devices: int) -> list[Any]:
     """The answers of the program in jax."""
     pytest.importorskip("jax")
-    program = Path(__file__).parent / "shard_programs.py"
+    program = Path(__file__).parent / "shard_in_jax.py"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run(
         [sys.executable, str(program), function, str(devices)],
@@ -200,3 +200,55 @@ def test_a_spec_over_a_mesh_with_listed_devices() -> None:
     assert isinstance(named, NamedSharding)
     assert isinstance(named.mesh, Mesh)
     assert spec_text(partition_spec(placement_of(named), named.mesh) or ()) == "P('y', None)"
+
+
+def random_run(rng: Random) -> dict[str, Any]:
+    """A random sharding on at most 8 devices and a shape, most often uneven."""
+    while True:
+        rank = rng.randint(1, 3)
+        text = random_sharding(rng, rank)
+        if any(word in text for word in ("manual", "unreduced", "maximal", "unknown", "{replicated}")):
+            continue
+        sharding = read(text)
+        count = devices_of(sharding) or 0
+        if 2 <= count <= 8:
+            break
+    shape = [rng.choice((1, 2, 3, 5, 5, 7, 7, 9, 10, 11)) for _ in range(rank)]
+    shard = list(placement_of(sharding).shard_sizes(shape))
+    tiled = str(sharding_of_placement(placement_of(sharding)))  # the reader of the program has no mesh forms
+    return {"text": text, "sharding": tiled, "shape": shape, "shard": shard, "devices": count}
+
+
+def check_execution(seed: int, count: int) -> tuple[int, int]:
+    """What XLA's devices hold of a sharded array; the numbers of uneven cases and of empty shards."""
+    import numpy as np
+
+    rng = Random(seed)
+    cases = [random_run(rng) for _ in range(count)]
+    uneven = empty = 0
+    for case, held in zip(cases, ask_jax("run", cases, 8), strict=True):
+        shape = case["shape"]
+        whole = np.arange(1, prod(shape) + 1).reshape(shape)
+        text = f"s32[{','.join(map(str, shape))}]"
+        found = shards(parse_shape(text), read(case["text"]), device_count=case["devices"])
+        for shard, values in zip(found, held, strict=True):
+            part = whole[shard.slices]
+            there = np.array(values).reshape(case["shard"])
+            assert np.array_equal(there[tuple(map(slice, part.shape))], part), (case, shard)  # the rest is padding
+            empty += shard.is_empty
+        uneven += any(n % s for n, s in zip(shape, case["shard"], strict=True))
+    return uneven, empty
+
+
+@pytest.mark.oracle
+def test_devices_hold_what_execution_puts_there() -> None:
+    uneven, empty = check_execution(seed=1, count=24)
+    assert uneven > 10
+    assert empty > 0
+
+
+@pytest.mark.long
+def test_devices_hold_what_300_executions_put_there() -> None:
+    uneven, empty = check_execution(seed=2, count=300)
+    assert uneven > 150
+    assert empty > 100

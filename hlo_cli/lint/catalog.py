@@ -22,6 +22,7 @@ from hlo_cli.lint.rules import (
     layouts,
     memory,
     memory_reuse,
+    mesh_axes,
     numerics,
     overlap,
     padding,
@@ -36,7 +37,7 @@ from hlo_cli.source import HloError
 
 FAMILIES: Final = (
     parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
-    unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
+    mesh_axes, unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
     collective_traffic, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The modules with rules; a module added here is included everywhere."""

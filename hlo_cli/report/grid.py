@@ -18,19 +18,23 @@ Joint = Literal["none", "part", "tile", "gap"]
 class GridCell:
     """One element of memory: its linear index, whether it is padding or marked, and its color in the checkerboard.
 
-    >>> GridCell(9, is_padding=True).text, GridCell(17, is_marked=True).text
-    ('·9', '[17]')
+    A cell of another kind has a `label` in place of the index.
+
+    >>> GridCell(9, is_padding=True).text, GridCell(17, is_marked=True).text, GridCell(0, label="0 4").text
+    ('·9', '[17]', '0 4')
     """
 
     number: int
     is_padding: bool = False
     is_marked: bool = False
     is_odd: bool = False
+    label: str = ""
 
     @property
     def text(self) -> str:
-        """The index, with a dot if it is padding and in brackets if it is marked."""
-        text = f"·{self.number}" if self.is_padding else str(self.number)
+        """The index or the label, with a dot if it is padding and in brackets if it is marked."""
+        shown = self.label or str(self.number)
+        text = f"·{shown}" if self.is_padding else shown
         return f"[{text}]" if self.is_marked else text
 
     @property

@@ -50,7 +50,7 @@ def iota_of(devices: Sequence[int]) -> IotaTransform | None:
     >>> print(iota_of((0, 4, 1, 5, 2, 6, 3, 7)), iota_of((0, 1, 2, 3)), iota_of((0, 2, 3, 1)))
     [2,4]T(1,0) [4] None
     """
-    strides = _strides(devices)
+    strides = strides_of(devices)
     if strides is None:
         return None
     placed = sorted(strides, key=lambda each: -each[0])
@@ -82,8 +82,14 @@ def canonical_iota(transform: IotaTransform) -> IotaTransform:
     return IotaTransform(tuple(prod(sizes[d] for d in run) for run in placed), tuple(map(placed.index, runs)))
 
 
-def _strides(devices: Sequence[int]) -> list[tuple[int, int]] | None:
-    """The stride and the size of each dimension of an array of devices in row-major order; None if it has none."""
+def strides_of(devices: Sequence[int]) -> list[tuple[int, int]] | None:
+    """The stride and the size of each dimension of an array of devices in row-major order, as few as possible.
+
+    None if the devices are no such array.
+
+    >>> strides_of((0, 4, 1, 5)), strides_of((0, 1, 2, 3)), strides_of((0, 2, 3, 1))
+    ([(1, 2), (4, 2)], [(1, 4)], None)
+    """
     found, length = list[tuple[int, int]](), 1
     while length < len(devices):
         stride, size = devices[length], 2

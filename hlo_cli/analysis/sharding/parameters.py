@@ -186,7 +186,8 @@ class _Reader:
         """The array with what its sharding says; `whole` is its shape before optimizations."""
         placement, problem = _placement(base.sharding) if base.sharding is not None else (None, None)
         if self._partitions < 2:
-            return replace(base, whole=base.shape, shard=base.shape, parts=(1,) * base.shape.rank, replication=1)
+            one = replace(base, placement=placement, problem=problem, whole=base.shape, shard=base.shape)
+            return replace(one, parts=(1,) * base.shape.rank, replication=1)
         if self._is_partitioned:
             return self._after(replace(base, placement=placement, problem=problem), whole)
         if placement is None or placement.kind is ShardingType.UNKNOWN:

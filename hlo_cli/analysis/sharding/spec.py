@@ -10,8 +10,10 @@ from itertools import islice, pairwise, permutations, product
 from math import prod
 from typing import NamedTuple
 
+from hlo_cli.analysis.sharding.normal_text import strides_of
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.attributes.mesh import AxisRef, Mesh, MeshAxis
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 Spec = tuple[tuple[AxisRef, ...], ...]
@@ -30,10 +32,23 @@ class _Part(NamedTuple):
     stride: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlacementAxes:
+    """The axes of a mesh that explain a placement: of each dimension, and of each subgroup that is not replicated.
+
+    `copies` are the axes, or parts of axes, along which devices hold the same data.
+    """
+
+    dimensions: Spec
+    subgroups: tuple[tuple[ShardingType, tuple[AxisRef, ...]], ...]
+    copies: tuple[AxisRef, ...]
+
+
 def partition_spec(placement: Placement, mesh: Mesh) -> Spec | None:
     """The axes of the mesh along which each dimension is divided; None if the axes do not explain the placement.
 
-    Axes of size 1 are left out. A part of an axis has `pre_size` and `size`.
+    Axes of size 1 are left out. A part of an axis has `pre_size` and `size`. A placement with manual or unreduced
+    subgroups has no spec.
 
     >>> from hlo_cli import sharding_of
     >>> from hlo_cli.analysis.sharding.placement import placement_of
@@ -42,21 +57,77 @@ def partition_spec(placement: Placement, mesh: Mesh) -> Spec | None:
     >>> partition_spec(placement, Mesh((MeshAxis("data", 2), MeshAxis("model", 4))))
     ((AxisRef(name='model', pre_size=None, size=None),), ())
     """
-    if placement.kind is ShardingType.REPLICATED:
-        return ()
+    found = placement_axes(placement, mesh)
+    return None if found is None or found.subgroups else found.dimensions
+
+
+def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
+    """The axes of the mesh that explain a placement; None if they do not.
+
+    >>> from hlo_cli import sharding_of
+    >>> from hlo_cli.analysis.sharding.placement import placement_of
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> mesh = Mesh((MeshAxis("data", 2), MeshAxis("model", 4)))
+    >>> found = placement_axes(placement_of(sharding_of("{devices=[2,4]<=[8] last_tile_dims={manual}}")), mesh)
+    >>> [(kind, axis.name) for kind, axes in found.subgroups for axis in axes]
+    [(<ShardingType.MANUAL: 'manual'>, 'model')]
+    """
+    if not placement.is_tiled:
+        return _of_whole(placement, mesh)
     devices = mesh.devices()
-    if not placement.is_tiled or len(placement.devices) != len(devices):
-        return None
-    if any(group.kind is not ShardingType.REPLICATED for group in placement.subgroups):
-        return None
-    tile_of = _tile_of_device(placement)
-    if any(device not in tile_of for device in devices):
+    shared = placement.copies
+    tile_of = {device: at // shared for at, device in enumerate(placement.devices)}
+    if len(placement.devices) != len(devices) or any(device not in tile_of for device in devices):
         return None
     tiles = [tile_of[device] for device in devices]
+    groups = [group for group in placement.subgroups if group.kind is not ShardingType.REPLICATED]
+    sizes = (*placement.parts, *(group.size for group in groups))
     for cut in islice(_cuts(mesh), _MAX_CUTS):
-        if (weights := _weights(tiles, cut, placement.parts)) is not None:
-            return tuple(_joined(found, mesh) for found in weights)
+        if (found := _weights(tiles, cut, sizes)) is not None:
+            axes = [_joined(parts, mesh) for parts in found]
+            rest = [part for part in cut if not any(part in parts for parts in found)]
+            rank = len(placement.parts)
+            named = zip((group.kind for group in groups), axes[rank:], strict=True)
+            return PlacementAxes(tuple(axes[:rank]), tuple(named), _joined(rest, mesh))
     return None
+
+
+def _of_whole(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
+    """The axes of a placement that divides nothing: one kind of subgroup along all of them."""
+    axes = tuple(AxisRef(axis.name) for axis in mesh.axes if axis.size > 1)
+    match placement.kind:
+        case ShardingType.REPLICATED:
+            return PlacementAxes((), (), axes)
+        case ShardingType.MANUAL | ShardingType.UNREDUCED:
+            return PlacementAxes((), ((placement.kind, axes),), ())
+        case _:
+            return None
+
+
+def mesh_of_tiles(placement: Placement) -> Mesh | None:
+    """The coarsest mesh whose axes, named axis0, axis1, …, explain the tiles; None if no row-major mesh does.
+
+    >>> from hlo_cli import sharding_of
+    >>> from hlo_cli.analysis.sharding.placement import placement_of
+    >>> print(mesh_of_tiles(placement_of(sharding_of("{devices=[4,2]<=[8]}"))))
+    mesh['axis0'=4,'axis1'=2]
+    """
+    devices = placement.devices
+    if not placement.is_tiled or sorted(devices) != list(range(len(devices))):
+        return None
+    sizes = (*placement.parts, *(group.size for group in placement.subgroups))
+    borders = {1, len(devices)}
+    for d, size in enumerate(sizes):
+        stride = prod(sizes[d + 1 :])
+        along = strides_of([devices[at * stride] - devices[0] for at in range(size)])
+        if along is None:
+            return None
+        borders |= {border for step, count in along for border in (step, step * count)}
+    ordered = sorted(borders, reverse=True)
+    if ordered[-1] < 1 or any(a % b for a, b in pairwise(ordered)):
+        return None
+    mesh = Mesh(tuple(MeshAxis(f"axis{at}", a // b) for at, (a, b) in enumerate(pairwise(ordered))))
+    return mesh if mesh.axes and placement_axes(placement, mesh) is not None else None
 
 
 def spec_text(spec: Spec, *, rank: int | None = None) -> str:
@@ -84,11 +155,6 @@ def has_parts(spec: Spec) -> bool:
 def _code(axes: Sequence[AxisRef]) -> str:
     names = [repr(axis.name) if axis.size is None else f"'{axis.name}:({axis.pre_size}){axis.size}'" for axis in axes]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
-
-
-def _tile_of_device(placement: Placement) -> dict[int, int]:
-    shared = len(placement.devices) // placement.tiles
-    return {device: at // shared for at, device in enumerate(placement.devices)}
 
 
 def _cuts(mesh: Mesh) -> Iterator[list[_Part]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
+from hlo_cli.ir.attributes.sharding import TupleSharding
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
@@ -15,12 +18,23 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding
     from hlo_cli.ir.shape import Shape
 
+_SHARDING_STARTS = lazy_regex(
+    r"(?<=[\]})\s])\s*+(?:\{(?=\s*+(?:devices=|(?:maximal_)?mesh\[|replicated|maximal|manual|unreduced|unknown|\{))"
+    r"|(?=(?:PartitionSpec|P|NamedSharding)\())"
+)
+_INSTRUCTION = lazy_regex(r"\s*+(?:ROOT\s++)?+%?+[A-Za-z_][\w.\-]*+\s*+=")
+_TILES = lazy_regex(
+    r"devices=(\[[0-9, ]*+\])|,\s*+(\[(?:[^\]\"']|'[^']*+'|\"[^\"]*+\")*+\])|\b(?:PartitionSpec|P)(\(.*\))"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class GivenArray:
     """A whole shape, its sharding, and the sharding to take it to, if there is one.
 
-    `mesh` is given by --mesh, or named in the sharding or the dump; `named` is the instruction of DUMP:NAME.
+    `mesh` is given by --mesh, or named in the sharding or the dump, which `mesh_origin` says; `named` is the
+    instruction of DUMP:NAME. `has_layout` if the layout is in the text or in the dump; `is_estimated` if the layout of
+    a shard is not known.
     """
 
     shape: Shape
@@ -28,8 +42,143 @@ class GivenArray:
     target: AnySharding | None
     mesh: Mesh | None
     named: NamedShape | None = None
+    mesh_origin: str = ""
+    has_layout: bool = False
+    is_estimated: bool = False
+    notes: tuple[Diagnostic, ...] = ()
+    text: tuple[str, ...] = ()
+    """The arguments that give the array, without a target."""
 
 
 def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> GivenArray:
     """The array of SHAPE SHARDING [SHARDING] or DUMP:NAME; HloError, with its place, if a part cannot be read."""
-    raise HloError(f"not built: {inputs}")
+    from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
+
+    texts = _separated(inputs)
+    named = None if is_hlo_text(texts[0]) else resolve_name(texts[0], reading)
+    array = _of_text(texts, options) if named is None else _of_dump(named, texts, options)
+    _check_mesh(array, options)
+    return replace(array, text=texts[: 1 if named is not None else 2])
+
+
+def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """The inputs, with a shape and its sharding in one argument as two."""
+    first, *rest = inputs
+    if _INSTRUCTION.match(first) or (match := _SHARDING_STARTS.search(first)) is None or not match.start():
+        return inputs
+    return (first[: match.start()].rstrip(), first[match.start() :].strip(), *rest)
+
+
+def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
+    from hlo_cli.commands.shared.typed_shape import has_layout, typed_shape
+
+    typed = typed_shape(texts[0])
+    shardings = list(texts[1:])
+    if not shardings and _INSTRUCTION.match(texts[0]):
+        shardings += [text for text in (_sharding_of_instruction(texts[0]),) if text]
+    if not shardings:
+        raise HloError(
+            "expected a sharding after the shape",
+            hint=f"hlo shard '{typed.shape.to_string(layout=False)}' '{{devices=[2]<=[2]}}'",
+        )
+    shardings += [options.to] if options.to is not None else []
+    if len(shardings) > 2:
+        raise HloError(f"expected one or two shardings, found {len(shardings)}")
+    (sharding, notes), *others = [_read(text, typed.shape, options.given_mesh) for text in shardings]
+    mesh, origin = _mesh_in(sharding, options)
+    target = others[0][0] if others else None
+    return GivenArray(
+        typed.shape,
+        sharding,
+        target,
+        mesh,
+        mesh_origin=origin,
+        has_layout=has_layout(typed.shape, typed.text),
+        notes=(*typed.notes, *notes, *(note for _, more in others for note in more)),
+    )
+
+
+def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
+    from hlo_cli.commands.shard.named import named_array
+
+    found = named_array(named, options.given_mesh)
+    mesh = found.mesh.mesh if found.mesh is not None else None
+    targets = [*texts[1:], *([options.to] if options.to is not None else [])]
+    if len(targets) > 1:
+        raise HloError(f"expected one sharding after {texts[0]}, found {len(targets)}")
+    read = [_read(text, found.shape, options.given_mesh or mesh) for text in targets]
+    return GivenArray(
+        found.shape,
+        found.sharding,
+        read[0][0] if read else None,
+        mesh,
+        named,
+        found.mesh.origin if found.mesh is not None else "",
+        has_layout=True,
+        is_estimated=found.is_estimated,
+        notes=(*found.notes, *(note for _, more in read for note in more)),
+    )
+
+
+def _sharding_of_instruction(text: str) -> str:
+    """The sharding of an instruction given as text, empty if it has none."""
+    from hlo_cli.library import parse_module
+
+    root = parse_module(text).entry.root
+    sharding = root.sharding if root is not None else None
+    return str(sharding) if sharding is not None else ""
+
+
+def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tuple[Diagnostic, ...]]:
+    """The sharding in a text, checked against the shape, and notes on what was not in it."""
+    from hlo_cli.analysis.sharding.placement import placement_of
+    from hlo_cli.analysis.sharding.shards import leaf_shardings
+    from hlo_cli.ir.shape import ArrayShape
+    from hlo_cli.syntax.values.sharding_text import read_sharding_text
+
+    rank = shape.rank if isinstance(shape, ArrayShape) else None
+    found = read_sharding_text(text, mesh=mesh, rank=rank)
+    try:
+        for _, leaf, sharding in leaf_shardings(shape, found.sharding):
+            placement = placement_of(sharding)
+            if isinstance(leaf, ArrayShape):
+                placement.shard_sizes(leaf.sizes)
+    except HloError as error:
+        span = None if isinstance(found.sharding, TupleSharding) else _span_of_tiles(text)
+        raise HloError(error.diagnostic.message, span, source=Source("", text) if span else None) from error
+    return found.sharding, tuple(Diagnostic("note", remark) for remark in found.remarks)
+
+
+def _span_of_tiles(text: str) -> Span:
+    """The place of the divided dimensions in a sharding."""
+    match = _TILES.search(text)
+    if match is None or match.lastindex is None:
+        return Span(0, len(text))
+    return Span(match.start(match.lastindex), match.end(match.lastindex))
+
+
+def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None, str]:
+    """The mesh of --mesh, or that of the sharding, and where it is from."""
+    from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.attributes.named_sharding import NamedSharding
+
+    if (given := options.given_mesh) is not None:
+        return given, "--mesh"
+    leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+    meshes = {leaf.mesh for leaf in leaves if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, Mesh)}
+    return (meshes.pop(), "in the sharding") if len(meshes) == 1 else (None, "")
+
+
+def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
+    """Raises HloError if --mesh has another number of devices than a sharding."""
+    from hlo_cli.analysis.sharding.shards import devices_of
+
+    if (mesh := options.given_mesh) is None:
+        return
+    for sharding in (array.sharding, array.target):
+        leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+        for leaf in leaves:
+            count = devices_of(leaf) if leaf is not None else None
+            if count is not None and count != mesh.device_count:
+                axes = ",".join(f"{axis.name}={axis.size}" for axis in mesh.axes)
+                raise HloError(f"{axes} is {counted(mesh.device_count, 'devices')}, the sharding has {count}")
