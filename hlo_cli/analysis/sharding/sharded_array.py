@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
 from hlo_cli.analysis.hardware.default_tiles import default_layout
@@ -43,11 +42,6 @@ class ShardedArray:
     def copies(self) -> int | None:
         """The number of devices with the same data."""
         return self.devices if self.placement.kind is ShardingType.REPLICATED else self.placement.copies
-
-    @property
-    def sharers(self) -> int:
-        """The number of devices with the same tile, whatever they are to each other."""
-        return prod(group.size for group in self.placement.subgroups)
 
     @property
     def padding(self) -> float:

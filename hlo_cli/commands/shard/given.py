@@ -122,9 +122,10 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
 
 def _sharding_of_instruction(text: str) -> str:
     """The sharding of an instruction given as text, empty if it has none."""
-    from hlo_cli.library import parse_module
+    from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+    from hlo_cli.syntax.text.parser import parse_module
 
-    root = parse_module(text).entry.root
+    root = parse_module(Source("", text), infer=omitted_shape).entry.root
     sharding = root.sharding if root is not None else None
     return str(sharding) if sharding is not None else ""
 

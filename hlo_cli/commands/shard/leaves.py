@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
 from hlo_cli.analysis.sharding.shards import array_of, leaf_shardings
-from hlo_cli.commands.shard.sizes import shard_text, size_part
+from hlo_cli.analysis.sharding.words import slice_text
+from hlo_cli.commands.shard.sizes import size_part
 from hlo_cli.ir.attributes.sharding import ShardingType
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -28,10 +29,10 @@ _COLUMNS: Final = (
     Column("shard", "shard", "shape"),
     Column("slice", "slice", person=False),
     Column("shard_bytes", "on a device", "bytes", total="sum", exact=True),
-    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, rank=4),
-    Column("padding", "padding", "percent", role="waste", rank=5),
+    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120),
+    Column("padding", "padding", "percent", role="waste", from_width=120),
     Column("copies", "copies", "count"),
-    Column("devices", "devices", "count", rank=6),
+    Column("devices", "devices", "count", from_width=120),
     Column("sharding", "sharding", rank=2, from_width=120),
 )
 
@@ -96,7 +97,7 @@ def _slice_of(array: ShardedArray, device: int | None) -> str | None:
         found = next((each for each in array.shards() if each.device == device), None)
     except HloError:
         return None
-    return shard_text(found) if found is not None else ""
+    return slice_text(found) if found is not None else ""
 
 
 def _is_weightless(leaf: Shape) -> bool:
