@@ -107,6 +107,16 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     return cached_per_module(_on_known_mesh, module) if mesh is None else _on_mesh(module, mesh)
 
 
+def _on_known_mesh(module: Module) -> tuple[Collective, ...]:
+    known = mesh_of(module)
+    return _on_mesh(module, None if known is None else known.mesh)
+
+
+def _on_mesh(module: Module, mesh: Mesh | None) -> tuple[Collective, ...]:
+    count = devices_of(module).count
+    return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
+
+
 def mesh_of(module: Module, given: Mesh | None = None, siblings: Sequence[Module] | None = None) -> KnownMesh | None:
     """The mesh of a module: the known one, else the coarsest one that explains all groups; None without either.
 
