@@ -45,9 +45,9 @@ _MAX_AXES: Final = 3
 _MIN_SHARE: Final = Fraction(1, 100)
 """The smallest share of the bytes that the answer names."""
 _ALGORITHMS: Final[dict[Algorithm, str]] = {
-    "ring": "sent: by a device if no byte travels more often than it must, as in a ring (--algorithm)",
-    "bidirectional": "sent: over each link of a ring in each direction, with data both ways",
-    "oneshot": "sent: by a device that exchanges with all others at once",
+    "ring": "sent: from one device, in a bandwidth-optimal ring; see --algorithm",
+    "bidirectional": "sent: over one link in one direction, in a ring with data both ways",
+    "oneshot": "sent: between one device and all others at once",
 }
 
 
