@@ -39,6 +39,7 @@ from hlo_cli.analysis.resharding.tile_arrays import (
     ungroup,
 )
 from hlo_cli.analysis.sharding.placement import Placement
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 
@@ -69,7 +70,7 @@ def plan_steps(plan: Plan, value: Value, target: Placement, *, is_last_resort: b
     if not target.is_tiled:
         return value._replace(placement=target)  # one device keeps what all have
     padded = value._replace(local=padded_sizes(value.whole, target))
-    plan.add("dynamic-slice", padded, 1, _cut(REPLICATED, target))
+    plan.add(opcodes.DYNAMIC_SLICE, padded, 1, _cut(REPLICATED, target))
     return value._replace(local=target.shard_sizes(value.whole), placement=target)
 
 
@@ -111,7 +112,7 @@ def _from_copies(plan: Plan, value: Value, target: Placement) -> Value | None:
     if sliced is not None:
         padded = pad_for_slice(value.local, value.whole, value.placement, sliced)
         add_exchanges(plan, value, padded.exchanges)
-        plan.add("dynamic-slice", value._replace(local=padded.local), 1, _cut(value.placement, sliced))
+        plan.add(opcodes.DYNAMIC_SLICE, value._replace(local=padded.local), 1, _cut(value.placement, sliced))
         found = value._replace(local=sliced.shard_sizes(value.whole), placement=sliced)
         return permute(plan, found, target) if is_permutation(sliced, target) else found
     middle = shifted_by_copies(target, value.placement)
@@ -197,10 +198,11 @@ def _in_groups(plan: Plan, value: Value, target: Placement) -> Value | None:
     groups = group(source, equal)
     aligned: Groups = align(group(target, equal), groups)
     whole = tuple(value.local[at] if at in equal else size for at, size in enumerate(value.whole))
-    outer = plan.devices, plan.groups
-    plan.devices, plan.groups = len(groups.devices[0]), plan.groups * len(groups.devices)
+    devices, count, outer = plan.devices, plan.groups, plan.outer
+    plan.devices, plan.groups = len(groups.devices[0]), count * len(groups.devices)
+    plan.outer = (*outer, groups.devices)
     found = plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
-    plan.devices, plan.groups = outer
+    plan.devices, plan.groups, plan.outer = devices, count, outer
     if found is None:
         return None
     return plan_steps(plan, Value(found.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target)

@@ -6,12 +6,23 @@ Mirrors `PartitionedHlo::Reshard` of xla/service/spmd/spmd_partitioner.cc, as of
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 from hlo_cli.analysis.resharding.plan import plan_steps
-from hlo_cli.analysis.resharding.steps import PartitionerCrashError, Plan, PlannedStep, Value
+from hlo_cli.analysis.resharding.steps import (
+    DeviceGroups,
+    Formation,
+    PartitionerCrashError,
+    Plan,
+    PlannedStep,
+    Value,
+)
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import array_of, devices_of, shard_shape
+from hlo_cli.analysis.sharding.wire_bytes import wire_bytes
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
@@ -37,6 +48,20 @@ class ReshardStep:
     group_size: int
     dimensions: tuple[int, ...]
     moving_devices: int
+    formation: Formation | None = None
+
+    @property
+    def groups(self) -> DeviceGroups | None:
+        """The groups of devices, or the pairs of source and target of a permute; None for a slice.
+
+        Edges of uneven parts, which have `dimensions`, are permuted inside of groups.
+        """
+        if not self.is_collective:
+            return None
+        if self.formation is None:
+            is_all = self.operation == opcodes.ALL_REDUCE
+            return (tuple(range(self.devices)),) if is_all else None
+        return self.formation.groups() if self.formation.target is None else self.formation.pairs()
 
     @property
     def operand_bytes(self) -> int:
@@ -46,22 +71,16 @@ class ReshardStep:
     @property
     def sent_bytes(self) -> int:
         """The bytes that a device sends at least, rounded up; the mean over all devices for a collective-permute."""
-        size, count = self.operand_bytes, self.group_size
-        match self.operation:
-            case "all-gather":
-                return size * (count - 1)
-            case "all-to-all":
-                return -(-size * (count - 1) // count)
-            case "all-reduce":
-                return -(-2 * size * (count - 1) // count)
-            case "collective-permute":
-                return -(-size * self.moving_devices // max(self.devices, 1))
-        return 0
+        if not self.is_collective:
+            return 0
+        if self.operation == opcodes.COLLECTIVE_PERMUTE:
+            return ceil(Fraction(self.operand_bytes * self.moving_devices, max(self.devices, 1)))
+        return ceil(wire_bytes(self.operation, self.operand_bytes, self.group_size))
 
     @property
     def is_collective(self) -> bool:
         """Whether devices exchange anything."""
-        return self.operation != "dynamic-slice"
+        return self.operation != opcodes.DYNAMIC_SLICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +150,7 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
     _check(array, before, after)
     if devices is None:
         if before.kind is ShardingType.MAXIMAL and before != after:
-            raise HloError("neither sharding lists its devices", hint="give the number of devices")
+            raise HloError("the shardings do not list their devices", hint="give the number of devices")
         devices = 1
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))
@@ -168,4 +187,4 @@ def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
 
 def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:
     operand = replace(array, dimensions=step.operand, layout=replace(array.layout, split_configs=()))
-    return ReshardStep(step.operation, operand, devices, step.group_size, step.dimensions, step.moving)
+    return ReshardStep(step.operation, operand, devices, step.group_size, step.dimensions, step.moving, step.formation)

@@ -104,9 +104,15 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     >>> found.axis, found.devices, found.payload_bytes, found.wire_bytes
     ('data', 2, 64, Fraction(32, 1))
     """
-    if mesh is None:
-        known = cached_per_module(mesh_of, module)
-        mesh = None if known is None else known.mesh
+    return cached_per_module(_on_known_mesh, module) if mesh is None else _on_mesh(module, mesh)
+
+
+def _on_known_mesh(module: Module) -> tuple[Collective, ...]:
+    known = mesh_of(module)
+    return _on_mesh(module, None if known is None else known.mesh)
+
+
+def _on_mesh(module: Module, mesh: Mesh | None) -> tuple[Collective, ...]:
     count = devices_of(module).count
     return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -171,7 +171,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
         return write_c(loaded, output, name=name, within=_within(loaded, options))
     if options.changes.is_requested and output.is_module:
         return _write(loaded, options.changes, output)
-    report = _report(loaded, options, timing, reading.command_line(inputs))
+    report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
     if timing is not None and not options.is_one_fusion:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
@@ -209,7 +209,9 @@ def _within(loaded: Loaded, options: FuseOptions) -> Computation | None:
     return None if options.computation is None else loaded.module.computation(options.computation)
 
 
-def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str) -> Report:
+def _report(
+    loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, argument: str, columns: Collection[str]
+) -> Report:
     within, where = _within(loaded, options), options.where
     if options.custom_calls:
         from hlo_cli.commands.fuse.custom_calls import report_of_custom_calls
@@ -233,7 +235,13 @@ def _report(loaded: Loaded, options: FuseOptions, timing: TimingColumns | None, 
         from hlo_cli.commands.fuse.cost import report_of_costs
 
         return report_of_costs(
-            loaded, as_xla=options.as_xla, within=within, where=where, timing=timing, argument=argument
+            loaded,
+            as_xla=options.as_xla,
+            within=within,
+            where=where,
+            timing=timing,
+            argument=argument,
+            asked=columns,
         )
     if options.dots:
         from hlo_cli.commands.fuse.dots import report_of_dots

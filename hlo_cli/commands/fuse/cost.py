@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from hlo_cli.analysis.cost.cost import EXACT, XLA, Cost, Number
@@ -10,6 +10,7 @@ from hlo_cli.analysis.cost.cost_analysis import computation_cost, cost_analysis
 from hlo_cli.analysis.dataflow.computation_contexts import CONTROL_FLOW
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
+from hlo_cli.commands.shared.cost_columns import with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
@@ -57,10 +58,12 @@ def report_of_costs(
     where: str | None,
     timing: TimingColumns | None,
     argument: str,
+    asked: Collection[str] = (),
 ) -> Report:
     """One row for each instruction of the entry or of the selected computation, those with most bytes accessed first.
 
     An expression without a computation selects from all of them, without totals: a call has the cost of its callee.
+    `asked` are the columns that the user names; they may be those of collectives.
     """
     module, rules = loaded.module, XLA if as_xla else EXACT
     found = _Counted(loaded, within or module.entry, cost_analysis(module, rules=rules), as_xla, timing)
@@ -68,7 +71,7 @@ def report_of_costs(
     candidates = tuple(module.instructions) if is_everywhere else found.computation.instructions
     test = None if where is None else instructions_where(where, module)
     chosen, passed_over = chosen_among(test, candidates, "instructions")
-    table = _table(found, chosen, is_summed=not is_everywhere)
+    table = _table(found, chosen, asked, is_summed=not is_everywhere)
     no_rows = Passage("nothing", (f"No matches among {format_count(len(candidates), 'instructions')}.",))
     total = computation_cost(found.computation, rules=rules)
     return Report(
@@ -101,7 +104,7 @@ def _answer(found: _Counted, total: Cost) -> str:
     return f"{words}; {format_count(total.unknown, 'operations')} of unknown cost" if total.unknown else words
 
 
-def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -> Table:
+def _table(found: _Counted, chosen: Iterable[Instruction], asked: Collection[str], *, is_summed: bool) -> Table:
     origins = origins_of(found.loaded.module)
     total: Literal["sum"] | None = "sum" if is_summed else None
     columns = (
@@ -127,7 +130,8 @@ def _table(found: _Counted, chosen: Iterable[Instruction], *, is_summed: bool) -
     ranked = sorted(chosen, key=lambda each: _rank(found.costs[each], each.name))
     rows = tuple(_row(found, instruction, origins) for instruction in ranked)
     footnote = _XLA_VALUES if found.as_xla else ""
-    return Table("costs", columns, rows, noun="instructions", footnote=footnote)
+    table = Table("costs", columns, rows, noun="instructions", footnote=footnote)
+    return with_traffic(table, ranked, found.loaded.module, asked)
 
 
 def _rank(cost: Cost, name: str) -> tuple[Number, Number, Number, str]:

@@ -10,6 +10,7 @@ from hlo_cli.analysis.dataflow.call_tree import computation_kinds
 from hlo_cli.analysis.dataflow.trip_count import trip_count
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+from hlo_cli.commands.parse.collective_rows import collective_at, collective_numbers, collective_rows
 from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
 from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
 from hlo_cli.commands.shared.shape_parts import shape_numbers
@@ -105,6 +106,8 @@ def _anatomy(
     rows.append(Explanation(part, "opcode", instruction.opcode, describe_opcode(instruction.opcode).about))
     operand_parts(instruction, setting, segments, rows)
     attribute_parts(instruction, setting, segments, rows)
+    if (collective := collective_at(instruction, setting.module)) is not None:
+        rows += collective_rows(collective, setting.module)
     if not setting.is_alone:
         rows.append(Explanation(None, "in", "", _place(instruction)))
     if users:
@@ -188,6 +191,7 @@ def _operand_table(instruction: Instruction, setting: ExplainContext) -> Table:
 def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: ExplainContext) -> dict[str, Cell]:
     location = setting.module.location(instruction)
     shape = instruction.shape
+    collective = collective_at(instruction, setting.module)
     fits = isinstance(shape, ArrayShape) and shape.problem is None
     return {
         "name": instruction.name,
@@ -206,6 +210,7 @@ def _numbers(instruction: Instruction, users: Sequence[Instruction], setting: Ex
         "users": tuple(user.name for user in users),
         "op_name": instruction.metadata.op_name or None,
         "source": str(location) if location is not None else None,
+        **({} if collective is None else {"collective": collective_numbers(collective)}),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hlo_cli.commands.parse.sharding_columns import with_shardings
-from hlo_cli.commands.shared.cost_columns import with_costs
+from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
@@ -44,6 +44,7 @@ def report_of_instructions(
     instructions, answer, skipped = choose_instructions(module, computation, where)
     table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
     table = with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
+    table = with_traffic(table, instructions, module, columns)
     return Report(
         "parse",
         answer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
+from hlo_cli.commands.shared.cost_columns import with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
@@ -57,13 +58,18 @@ def report_of_pairs(
     argument: str,
     throughput: ChipSpec | None = None,
     selected: Transfers | None = None,
+    columns: Collection[str] = (),
 ) -> Report:
-    """A table of the pairs in the order of their starts, with totals by operation; `selected` are those in `within`."""
+    """A table of the pairs in the order of their starts, with totals by operation; `selected` are those in `within`.
+
+    `columns` are those that the user names; they may be those of collectives.
+    """
     selected = selected or transfers_of(overlap, within, throughput)
     intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
-    everything = pairs_table(overlap, intervals, times)
+    starts = [each.pair.start for each in intervals]
+    everything = with_traffic(pairs_table(overlap, intervals, times), starts, loaded.module, columns, where)
     if where is not None:
-        everything = with_origins(everything, [(each.pair.start, ()) for each in intervals], loaded.module, where)
+        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, where)
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
     exposed = [interval for interval in intervals if interval.is_exposed]

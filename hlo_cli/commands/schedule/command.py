@@ -232,7 +232,13 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
     from hlo_cli.commands.schedule.async_table import report_of_pairs
 
     return report_of_pairs(
-        loaded, overlap, within=within, where=options.where, argument=request.argument, throughput=throughput
+        loaded,
+        overlap,
+        within=within,
+        where=options.where,
+        argument=request.argument,
+        throughput=throughput,
+        columns=columns,
     )
 
 

@@ -16,7 +16,7 @@ from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import execution_in_words, step_numbers
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
-from hlo_cli.commands.shared.cost_columns import with_costs
+from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces, memory_timeline
 from hlo_cli.commands.shared.where import rows_where
@@ -56,8 +56,9 @@ def report_of_steps(
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
     plain = _steps_table(overlap, memory, spaces, in_flight, within, times)
-    steps = (overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int))
+    steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
+    everything = with_traffic(everything, steps, loaded.module, columns, where)
     table = everything if where is None else replace(rows_where(where, everything), footnote="")
     no_matches = Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'steps')}.",))
     parts: list[Part] = [table] if table.rows else [no_matches, table]

@@ -13,6 +13,7 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import shard_shape, whole_sizes
 from hlo_cli.commands.quoted.instructions import FoundInstruction, instructions_in, read_cut_instruction
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
 from hlo_cli.ir.compiler_files.resharding import ReshardingWarning
@@ -67,7 +68,11 @@ class WarnedReshard:
     @property
     def is_in_group(self) -> bool:
         """Whether the instruction is a copy that the partitioner made, so that devices may count inside of a group."""
-        return self.found is not None and self.found.instruction.opcode == "copy" and self.found.name.startswith("copy")
+        return (
+            self.found is not None
+            and self.found.instruction.opcode == opcodes.COPY
+            and self.found.name.startswith(opcodes.COPY)
+        )
 
 
 def warned_reshards(warnings: Sequence[ReshardingWarning]) -> list[WarnedReshard]:
@@ -142,7 +147,7 @@ def _with_steps(
 
 
 def _unknown_shape(before: Placement, after: Placement) -> ArrayShape:
-    """An array that all parts divide evenly, for steps whose bytes nobody knows."""
+    """An array that all parts divide evenly, for steps whose bytes are unknown."""
     ranks = {len(each.parts) for each in (before, after) if each.is_tiled}
     if len(ranks) != 1:
         raise HloError("the shardings divide different numbers of dimensions")

@@ -12,6 +12,8 @@ from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.commands.shard.reshard_tables import detour_parts, steps_table
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal, warned_reshards
 from hlo_cli.commands.shard.warning_tables import cost_facts, dimensions_table, drawings, warnings_table
+from hlo_cli.ir.attributes.mesh import Mesh
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Part, Report
@@ -23,7 +25,6 @@ from hlo_cli.syntax.compiler_messages.resharding import parse_resharding_warning
 if TYPE_CHECKING:
     from hlo_cli.analysis.resharding.reshard import Resharding
     from hlo_cli.commands.shard.options import ShardOptions
-    from hlo_cli.ir.attributes.mesh import Mesh
     from hlo_cli.report.cell import Cell
 
 VERSION: Final = "jaxlib 0.10.2"
@@ -66,6 +67,7 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
     if mesh is not None and first.direct is not None and first.direct.devices != mesh.device_count:
         count = format_count(mesh.device_count, "devices")
         raise HloError(f"--mesh is {count}, the shardings of the warning have {first.direct.devices:,}")
+    mesh = mesh or _named_mesh(first)
     detour = find_detour(first.direct) if first.direct is not None else None
     return Report(
         command,
@@ -86,15 +88,19 @@ def _parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh: Mesh | 
         parts += [cost_facts(first), *drawings(first, mesh), dimensions_table(first)]
     if first.direct is not None and first.direct.steps:
         title = "" if first.direct.is_full_rematerialization else f"steps of {VERSION}, which does not warn"
-        parts.append(_known(steps_table(first.direct.steps, title=title, main=False), first))
+        parts.append(_known(steps_table(first.direct.steps, mesh, title=title, main=False), first))
     parts.append(warnings_table(groups, person=len(groups) > 1))
     if first.direct is not None and detour is not None and _is_better(first.direct, detour):
         steps, constraint = detour_parts(first.direct, detour, mesh)
-        parts.append(_known(steps, first) if isinstance(steps, Table) else steps)
-        if not first.is_in_group:
-            parts.append(constraint)
+        parts += [_known(steps, first) if isinstance(steps, Table) else steps, constraint]
     parts.append(Passage("advice", _advice(first, detour)))
     return parts
+
+
+def _named_mesh(first: WarnedReshard) -> Mesh | None:
+    """The mesh of the shardings, if they name one."""
+    meshes = {each.mesh for each in (first.before, first.after) if isinstance(each, NamedSharding)}
+    return next((mesh for mesh in meshes if isinstance(mesh, Mesh)), None) if len(meshes) == 1 else None
 
 
 def _is_better(direct: Resharding, detour: Detour) -> bool:
@@ -105,7 +111,7 @@ def _known(table: Table, first: WarnedReshard) -> Table:
     """The steps, without bytes if the text has no shape."""
     if first.whole is not None:
         return table
-    sizes = {table.column_index(name) for name in ("operand_bytes", "wire_bytes", "operand")}
+    sizes = {table.column_index(name) for name in ("operand_bytes", "wire_bytes", "operand_shape")}
     rows = tuple(tuple(UNKNOWN if at in sizes else cell for at, cell in enumerate(row)) for row in table.rows)
     title = table.title.partition(": ")[0] if table.name == "detour" else table.title
     return replace(table, rows=rows, title=title)
@@ -158,7 +164,7 @@ def _notes(first: WarnedReshard, detour: Detour | None) -> list[Diagnostic]:
         shown = first.part.to_string(layout=False)
         notes.append(Diagnostic("note", f"the warning shows the part of one device, {shown}"))
     if first.is_in_group:
-        notes.append(Diagnostic("note", "the partitioner made this copy: devices may count within a group of devices"))
+        notes.append(Diagnostic("note", _COPY))
     if first.problem:
         notes.append(Diagnostic("warning", f"the cost is unknown: {first.problem}"))
     if first.found is None:
@@ -177,7 +183,7 @@ def _advice(first: WarnedReshard, detour: Detour | None) -> tuple[str, ...]:
     if first.direct is not None and not first.direct.is_full_rematerialization and not first.direct.problem:
         return (f"{means} The partitioner of {VERSION} takes the steps above instead: update jaxlib.",)
     is_known = detour is not None and first.direct is not None and _is_better(first.direct, detour)
-    choose = "" if is_known and not first.is_in_group else f" {_CHOOSE}"
+    choose = "" if is_known else f" {_PLACE if is_maximal(first.before) else _CHOOSE}"
     if first.found is None:
         return means, f"{_FIND}{choose}"
     op_name, source = first.found.op_name, first.found.source
@@ -189,6 +195,11 @@ def _advice(first: WarnedReshard, detour: Detour | None) -> tuple[str, ...]:
 _CHOOSE = (
     "Choose the sharding that its users have, or an intermediate one that divides only the dimensions that both "
     "shardings divide."
+)
+_PLACE = "One device has the whole array: place it on all devices before the call, with jax.device_put and a sharding."
+_COPY = (
+    "a copy may be the partitioner's own: devices then count within a group, and dimensions that both shardings divide "
+    "alike are omitted"
 )
 _FIND = (
     "To find the place, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=spmd|sharding' and search the dump "

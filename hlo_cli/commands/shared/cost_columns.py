@@ -1,4 +1,4 @@
-"""Costs of instructions, as columns of tables with a row for each of them."""
+"""Costs of instructions, and mesh axes and bytes of collectives, as columns of tables with a row for each of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.cost.cost import Cost
+    from hlo_cli.analysis.query.fields import FieldValue
 
 _COLUMNS: Final = (
     Column("flops", "flops", "count", total="sum"),
@@ -22,6 +24,14 @@ _COLUMNS: Final = (
     Column("bytes", "accessed", "bytes", total="sum"),
     Column("intensity", "flops/B", "count"),
 )
+
+_TRAFFIC: Final = (
+    Column("axis", "axis"),
+    Column("payload_bytes", "payload", "bytes"),
+    Column("wire_bytes", "sent", "bytes"),
+    Column("trips", "trips", "count"),
+)
+_WORD: Final = lazy_regex(r"\w++")
 
 
 def with_costs(table: Table, instructions: Iterable[Instruction], module: Module, asked: Iterable[str]) -> Table:
@@ -48,6 +58,35 @@ def with_costs(table: Table, instructions: Iterable[Instruction], module: Module
     rows = tuple((*row, *_cells(cost)) for row, cost in zip(table.rows, found, strict=True))
     footnote = _footnote(found) if is_summed else table.footnote
     return replace(table, columns=(*table.columns, *columns), rows=rows, footnote=footnote)
+
+
+def with_traffic(
+    table: Table, instructions: Iterable[Instruction], module: Module, asked: Iterable[str], where: str | None = None
+) -> Table:
+    """Adds mesh axis and bytes of collectives and the executions of all rows, if `asked` or `where` names any of these.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}")
+    >>> table = Table("instructions", (Column("name", "name"),), (("r",),))
+    >>> with_traffic(table, [module.entry.root], module, ("axis",)).rows
+    (('r', 'axis0', 32, 24, 1),)
+    """
+    if {column.name for column in _TRAFFIC}.isdisjoint((*asked, *_WORD.findall(where or ""))):
+        return table
+    from hlo_cli.analysis.query.collective_facts import CollectiveFacts
+    from hlo_cli.analysis.query.program_facts import ProgramFacts
+
+    readers = CollectiveFacts(module).readers() | ProgramFacts(module).readers()
+    read = [readers[column.name][1] for column in _TRAFFIC]
+    rows = tuple(
+        (*row, *(_known(each(instruction)) for each in read))
+        for row, instruction in zip(table.rows, instructions, strict=True)
+    )
+    return replace(table, columns=(*table.columns, *_TRAFFIC), rows=rows)
+
+
+def _known(value: FieldValue) -> Cell:
+    return value if isinstance(value, int | str) else None if value is None else UNKNOWN
 
 
 def _cells(cost: Cost) -> Row:

@@ -29,7 +29,7 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
 
     Reported for transfers of at least min_transfer_bytes, if the operations have no other array as operand.
 
-    Why: Elementwise operations have the same result in every sharding. Without the sharding in between, neither
+    Why: Elementwise operations have the same result in every sharding. Without the sharding in between, no
     transfer is necessary if the second one returns to the first sharding, and otherwise one is enough.
 
     Example:
