@@ -303,3 +303,12 @@ def test_a_pasted_sharding_is_drawn() -> None:
     assert code == 0
     for row in ("  0 │ 0 │ 2 │", "  1 │ 1 │ 3 │", "next: hlo shard 'f32[8,8]' '{devices=[2,2]<=[2,2]T(1,0)}'"):
         assert row in shown
+
+
+def test_an_instruction_without_a_sharding_takes_a_given_one(tmp_path: Path) -> None:
+    dump = tmp_path / "module.txt"
+    dump.write_text("HloModule m\nENTRY e { ROOT w = f32[16,6] parameter(0) }\n")
+    assert answer(f"{dump}:w", "{devices=[4,2]<=[8]}")["answer"]["shard"] == "f32[4,3]{1,0}"
+    _, err, code = run(f"{dump}:w")
+    assert code == 2
+    assert "w has no sharding" in err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,7 +73,7 @@ def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOp
     named = None if is_hlo_text(texts[0]) else resolve_name(texts[0], reading)
     array = _of_text(texts, options) if named is None else _of_dump(named, texts, options)
     _check_mesh(array, options)
-    return replace(array, text=texts[: 1 if named is not None else 2])
+    return replace(array, text=texts[: 1 if array.named is not None else 2])
 
 
 def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,27 +95,36 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
         tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
         shape = typed.shape.to_string(layout=False)
         raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
-    shardings += [options.to] if options.to is not None else []
+    is_given = has_layout(typed.shape, typed.text)
+    return _of_shape(typed.shape, shardings, options, has_layout=is_given, notes=typed.notes)
+
+
+def _of_shape(
+    shape: Shape, texts: Sequence[str], options: ShardOptions, *, has_layout: bool, notes: Sequence[Diagnostic]
+) -> GivenArray:
+    """A shape with one or two shardings, or with one and that of --to."""
+    shardings = [*texts, *([options.to] if options.to is not None else [])]
     if len(shardings) > 2:
         raise HloError(f"expected one or two shardings, found {len(shardings)}")
-    (sharding, notes), *others = [_read(text, typed.shape, options.given_mesh) for text in shardings]
+    (sharding, remarks), *others = [_read(text, shape, options.given_mesh) for text in shardings]
     mesh, origin = _mesh_in(sharding, options)
-    target = others[0][0] if others else None
     return GivenArray(
-        typed.shape,
+        shape,
         sharding,
-        target,
+        others[0][0] if others else None,
         mesh,
         mesh_origin=origin,
-        has_layout=has_layout(typed.shape, typed.text),
+        has_layout=has_layout,
         device_count=_device_count(sharding) if mesh is None else mesh.device_count,
-        notes=(*typed.notes, *notes, *(note for _, more in others for note in more)),
+        notes=(*notes, *remarks, *(note for _, more in others for note in more)),
     )
 
 
 def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
     from hlo_cli.analysis.sharding.stages import partitions_of
 
+    if len(texts) > 1 and not _has_sharding(named):
+        return _of_shape(named.shape, texts[1:], options, has_layout=True, notes=_shape_notes(named))
     found = _named_value(named, options.given_mesh)
     mesh = found.mesh.mesh if found.mesh is not None else None
     targets = [*texts[1:], *([options.to] if options.to is not None else [])]
@@ -134,6 +143,27 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
         device_count=partitions_of(named.loaded.module),
         notes=(*found.notes, *(note for _, more in read for note in more)),
     )
+
+
+def _has_sharding(named: NamedShape) -> bool:
+    """Whether the dump, or its sibling before optimizations, says how the value is divided."""
+    from hlo_cli.analysis.sharding.parameters import array_of_value
+
+    for index, _ in named.shape.leaves:
+        found = array_of_value(named.loaded.module, named.instruction, (*named.index, *index))
+        if found is not None and found.sharding is not None:
+            return True
+    return False
+
+
+def _shape_notes(named: NamedShape) -> tuple[Diagnostic, ...]:
+    """A note on the shape of an instruction that has no sharding of its own."""
+    from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+
+    module = named.loaded.module
+    if partitions_of(module) == 1 or not is_partitioned(module):
+        return ()
+    return (Diagnostic("note", f"the shape of {named.instruction.name} in the dump is that of one device"),)
 
 
 def _named_value(named: NamedShape, mesh: Mesh | None) -> _NamedValue:
