@@ -16,19 +16,26 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hlo_cli import Instruction
 
 Pair = tuple[str, str, str]
 """A whole shape, the sharding that it has, and the one that it gets."""
 
 
 class Operation(NamedTuple):
-    """A collective or a slice: the bytes of its operand, its group size, and the pairs of devices that differ."""
+    """A collective or a slice: the bytes of its operand, its group size, the pairs of devices that differ, its groups.
+
+    Groups are sorted, and the pairs of a permute too; exchanges of edges have none.
+    """
 
     opcode: str
     operand_bytes: int
     group_size: int
     moving: int
+    groups: tuple[tuple[int, ...], ...] = ()
 
 
 class Partitioned(NamedTuple):
@@ -52,10 +59,12 @@ def partition(devices: int, pairs: Sequence[Pair]) -> list[Partitioned] | None:
         return None
     assert done.returncode == 0, done.stderr[-2000:]
     warned = {int(number) for number in re.findall(r'nvoluntary full remat[^\n]*op_name="pair(\d+)"', done.stderr)}
-    return [Partitioned(tuple(each), at in warned) for at, each in enumerate(_operations(done.stdout, len(pairs)))]
+    return [
+        Partitioned(tuple(each), at in warned) for at, each in enumerate(_operations(done.stdout, len(pairs), devices))
+    ]
 
 
-def _operations(text: str, count: int) -> list[list[Operation]]:
+def _operations(text: str, count: int, devices: int) -> list[list[Operation]]:
     from hlo_cli import parse_module
 
     found: list[list[Operation]] = [[] for _ in range(count)]
@@ -65,6 +74,7 @@ def _operations(text: str, count: int) -> list[list[Operation]]:
             continue
         operand = instruction.operands[0]
         group = moving = 1
+        groups: tuple[tuple[int, ...], ...] = ()
         match instruction.opcode:
             case "dynamic-slice":
                 if operand.opcode == "constant":
@@ -73,13 +83,22 @@ def _operations(text: str, count: int) -> list[list[Operation]]:
             case "collective-permute":
                 pairs = re.findall(r"\{(\d+),(\d+)\}", instruction.attribute("source_target_pairs") or "")
                 moving = sum(source != target for source, target in pairs)
+                groups = tuple(sorted((int(source), int(target)) for source, target in pairs))
             case "all-gather" | "all-to-all" | "all-reduce":
                 group = _group_size(instruction.attribute("replica_groups") or "")
+                groups = _sorted_groups(instruction, devices)
             case _:
                 continue
         size = operand.shape.logical_bytes
-        found[int(name[4:])].append(Operation(instruction.opcode, size, group, moving))
+        found[int(name[4:])].append(Operation(instruction.opcode, size, group, moving, groups))
     return found
+
+
+def _sorted_groups(instruction: Instruction, devices: int) -> tuple[tuple[int, ...], ...]:
+    """The groups as sets, by the code whose own tests hold it to execution."""
+    groups = instruction.replica_groups
+    assert groups is not None
+    return tuple(sorted(tuple(sorted(group)) for group in groups.groups(devices)))
 
 
 def _group_size(groups: str) -> int:

@@ -198,10 +198,11 @@ def _in_groups(plan: Plan, value: Value, target: Placement) -> Value | None:
     groups = group(source, equal)
     aligned: Groups = align(group(target, equal), groups)
     whole = tuple(value.local[at] if at in equal else size for at, size in enumerate(value.whole))
-    outer = plan.devices, plan.groups
-    plan.devices, plan.groups = len(groups.devices[0]), plan.groups * len(groups.devices)
+    devices, count, outer = plan.devices, plan.groups, plan.outer
+    plan.devices, plan.groups = len(groups.devices[0]), count * len(groups.devices)
+    plan.outer = (*outer, groups.devices)
     found = plan_steps(plan, Value(value.local, whole, groups.inner, value.origin), aligned.inner)
-    plan.devices, plan.groups = outer
+    plan.devices, plan.groups, plan.outer = devices, count, outer
     if found is None:
         return None
     return plan_steps(plan, Value(found.local, value.whole, ungroup(aligned, len(source.parts)), value.origin), target)

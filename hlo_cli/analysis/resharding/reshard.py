@@ -10,7 +10,14 @@ from fractions import Fraction
 from math import ceil
 
 from hlo_cli.analysis.resharding.plan import plan_steps
-from hlo_cli.analysis.resharding.steps import PartitionerCrashError, Plan, PlannedStep, Value
+from hlo_cli.analysis.resharding.steps import (
+    DeviceGroups,
+    Formation,
+    PartitionerCrashError,
+    Plan,
+    PlannedStep,
+    Value,
+)
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import array_of, devices_of, shard_shape
 from hlo_cli.analysis.sharding.wire_bytes import wire_bytes
@@ -41,6 +48,20 @@ class ReshardStep:
     group_size: int
     dimensions: tuple[int, ...]
     moving_devices: int
+    formation: Formation | None = None
+
+    @property
+    def groups(self) -> DeviceGroups | None:
+        """The groups of devices, or the pairs of source and target of a permute; None for a slice.
+
+        Edges of uneven parts, which have `dimensions`, are permuted inside of groups.
+        """
+        if not self.is_collective:
+            return None
+        if self.formation is None:
+            is_all = self.operation == opcodes.ALL_REDUCE
+            return (tuple(range(self.devices)),) if is_all else None
+        return self.formation.groups() if self.formation.target is None else self.formation.pairs()
 
     @property
     def operand_bytes(self) -> int:
@@ -166,4 +187,4 @@ def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
 
 def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:
     operand = replace(array, dimensions=step.operand, layout=replace(array.layout, split_configs=()))
-    return ReshardStep(step.operation, operand, devices, step.group_size, step.dimensions, step.moving)
+    return ReshardStep(step.operation, operand, devices, step.group_size, step.dimensions, step.moving, step.formation)

@@ -14,6 +14,9 @@ from hlo_cli.analysis.resharding.padding import Exchange, pad_dimension
 from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, move_cuts
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.mesh import permuted
+
+DeviceGroups = tuple[tuple[int, ...], ...]
 
 
 class Value(NamedTuple):
@@ -25,6 +28,46 @@ class Value(NamedTuple):
     origin: tuple[int, ...]
 
 
+class Formation(NamedTuple):
+    """Who exchanges with whom: the sharding before, and the `factors` by which dimensions are gathered or divided.
+
+    For a permute, `target` has the devices that receive; without it, edges travel inside of groups. The devices count
+    inside of the groups in `outer`, the outermost first.
+    """
+
+    placement: Placement
+    factors: tuple[tuple[int, int], ...] = ()
+    target: Placement | None = None
+    outer: tuple[DeviceGroups, ...] = ()
+
+    def groups(self) -> DeviceGroups:
+        """The groups of devices of a collective.
+
+        >>> from hlo_cli.ir.attributes.sharding import ShardingType
+        >>> Formation(Placement(ShardingType.TILED, (2, 2), (), (0, 1, 2, 3)), ((0, 2),)).groups()
+        ((0, 2), (1, 3))
+        """
+        factors = dict(self.factors)
+        shape, minor = list[int](), list[int]()
+        for at, size in enumerate(dimensions_of(self.placement)):
+            shape += [size // factors.get(at, 1), factors.get(at, 1)]
+            minor += [len(shape) - 1] if at in factors else []
+        order = [*(at for at in range(len(shape)) if at not in minor), *minor]
+        devices = permuted(self.placement.devices, shape, order)
+        length = prod(factors.values())
+        return self._expanded([devices[at : at + length] for at in range(0, len(devices), length)])
+
+    def pairs(self) -> DeviceGroups:
+        """The pairs of source and target of a permute."""
+        target = self.target or self.placement
+        return self._expanded(list(zip(self.placement.devices, target.devices, strict=True)))
+
+    def _expanded(self, groups: Sequence[tuple[int, ...]]) -> DeviceGroups:
+        for members in reversed(self.outer):
+            groups = [tuple(each[device] for device in group) for each in members for group in groups]
+        return tuple(groups)
+
+
 class PlannedStep(NamedTuple):
     """One operation: the sizes of its operand, the devices of a group, and those that send."""
 
@@ -33,6 +76,7 @@ class PlannedStep(NamedTuple):
     group_size: int
     dimensions: tuple[int, ...]
     moving: int
+    formation: Formation | None
 
 
 class Warned(NamedTuple):
@@ -48,7 +92,7 @@ class PartitionerCrashError(Exception):
 
 
 class Plan:
-    """The steps so far, and the warnings; `devices` is the number of devices at hand, in `groups` equal groups.
+    """The steps so far, and the warnings; `devices` is the number of devices at hand, in the groups of `outer`.
 
     It is an estimate if a rule was needed that was never seen in the partitioner's own dumps.
     """
@@ -58,10 +102,17 @@ class Plan:
         self.warnings = list[Warned]()
         self.devices = devices
         self.groups = 1
+        self.outer: tuple[DeviceGroups, ...] = ()
         self.is_estimate = False
 
     def add(
-        self, operation: str, value: Value, group_size: int, dimensions: Sequence[int] = (), moving: int = -1
+        self,
+        operation: str,
+        value: Value,
+        group_size: int,
+        dimensions: Sequence[int] = (),
+        moving: int = -1,
+        formation: Formation | None = None,
     ) -> None:
         """Adds a step with the value as its operand; all devices send unless `moving` is given."""
         origins = tuple(value.origin[at] for at in dimensions)
@@ -75,6 +126,7 @@ class Plan:
                 group_size,
                 origins if operation == opcodes.ALL_TO_ALL else tuple(dict.fromkeys(origins)),
                 self.devices * self.groups if moving < 0 else moving * self.groups,
+                None if formation is None else formation._replace(outer=self.outer),
             )
         )
 
@@ -82,7 +134,13 @@ class Plan:
 def permute(plan: Plan, value: Value, target: Placement) -> Value:
     """Every shard goes to the device that has it in the target."""
     moving = sum(a != b for a, b in zip(value.placement.devices, target.devices, strict=True))
-    plan.add(opcodes.COLLECTIVE_PERMUTE, value, plan.devices, moving=moving)
+    plan.add(
+        opcodes.COLLECTIVE_PERMUTE,
+        value,
+        plan.devices,
+        moving=moving,
+        formation=Formation(value.placement, target=target),
+    )
     return value._replace(placement=target)
 
 
@@ -96,8 +154,10 @@ def exchange(plan: Plan, value: Value, pairs: Sequence[tuple[int, int]]) -> Valu
         size = dims[source] // dims[at]
         local[source] *= size
         local[at] //= size
-    size = prod(dims[source] // dims[at] for source, at in pairs)
-    plan.add(opcodes.ALL_TO_ALL, value, size, [at for pair in pairs for at in pair])
+    factors = tuple((source, dims[source] // dims[at]) for source, at in pairs)
+    formation = Formation(value.placement, factors)
+    size = prod(factor for _, factor in factors)
+    plan.add(opcodes.ALL_TO_ALL, value, size, [at for pair in pairs for at in pair], formation=formation)
     return value._replace(local=tuple(local), placement=move_cuts(value.placement, pairs))
 
 
@@ -130,12 +190,15 @@ def gather(plan: Plan, value: Value, factors: Sequence[int], sizes: Sequence[int
     gathered = [at for at in cut if at not in single and at not in summed]
     final = tuple(sizes[at] if at in cut else size for at, size in enumerate(value.local))
     if single:
-        plan.add(opcodes.ALL_REDUCE, value, prod(factors[at] for at in single), single)
+        formation = Formation(value.placement, tuple((at, factors[at]) for at in single))
+        plan.add(opcodes.ALL_REDUCE, value, prod(factors[at] for at in single), single, formation=formation)
     for at in reversed(gathered):
-        plan.add(opcodes.ALL_GATHER, value, factors[at], [at])
+        formation = Formation(value.placement, ((at, factors[at]),))
+        plan.add(opcodes.ALL_GATHER, value, factors[at], [at], formation=formation)
         value = value._replace(local=tuple(s * factors[at] if d == at else s for d, s in enumerate(value.local)))
     for at in reversed(summed):
-        plan.add(opcodes.ALL_REDUCE, value._replace(local=final), factors[at], [at])
+        formation = Formation(value.placement, ((at, factors[at]),))
+        plan.add(opcodes.ALL_REDUCE, value._replace(local=final), factors[at], [at], formation=formation)
     return value._replace(local=final)
 
 
@@ -152,7 +215,8 @@ def add_exchanges(plan: Plan, value: Value, exchanges: Sequence[Exchange]) -> No
     """Adds the permutes of edges between devices."""
     for each in exchanges:
         operand = value._replace(local=each.operand)
-        plan.add(opcodes.COLLECTIVE_PERMUTE, operand, plan.devices, [each.dimension], moving=each.moving)
+        formation = Formation(value.placement, ((each.dimension, value.placement.parts[each.dimension]),))
+        plan.add(opcodes.COLLECTIVE_PERMUTE, operand, plan.devices, [each.dimension], each.moving, formation)
 
 
 def _recut(plan: Plan, value: Value, at: int, more: int) -> Value:

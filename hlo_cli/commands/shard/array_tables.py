@@ -132,7 +132,7 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
         )
         for each in rows
     )
-    return Table(name, columns, cells, noun=f"{arrays[0].role}s" if arrays else "arrays", person=person)
+    return Table(name, columns, cells, noun="arrays", person=person)
 
 
 def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.resharding.nearby import mesh_for
+from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
 from hlo_cli.ir import opcodes
+from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
 from hlo_cli.report.numbers import format_bytes, format_count
@@ -22,29 +24,55 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.placement import Placement
     from hlo_cli.ir.attributes.mesh import Mesh
     from hlo_cli.ir.shape import ArrayShape
-    from hlo_cli.report.cell import Row
+    from hlo_cli.report.cell import Cell, Row
     from hlo_cli.report.report import Part
 
 _LONGEST = 60
 _STEPS = (
     Column("operation", "step", "opcode"),
+    Column("axis", "axis", rank=7),
     Column("group_size", "n", "count"),
     Column("operand_bytes", "operand", "bytes"),
     Column("wire_bytes", "sends", "bytes", total="sum"),
     Column("remark", "", "text", rank=5),
-    Column("operand", "operand", "shape", rank=3, from_width=120),
+    Column("operand_shape", "operand", "shape", rank=3, from_width=120),
+    Column("dimensions", "dimensions", "index", person=False),
+    Column("moving_devices", "senders", "count", person=False),
 )
 
 
-def steps_table(steps: Sequence[ReshardStep], *, name: str = "steps", title: str = "", main: bool = True) -> Table:
-    """One row for each step, with its group size, its bytes, and what it does."""
-    return Table(name, _STEPS, tuple(map(_row, steps)), title=title, noun="steps", main=main)
+def steps_table(
+    steps: Sequence[ReshardStep], mesh: Mesh | None = None, *, name: str = "steps", title: str = "", main: bool = True
+) -> Table:
+    """One row for each step, with its group size, its bytes, and what it does; axes are those of the mesh."""
+    columns = _STEPS if mesh is not None else tuple(column for column in _STEPS if column.name != "axis")
+    rows = [_row(step, mesh) for step in steps]
+    if mesh is None:
+        rows = [(*row[:1], *row[2:]) for row in rows]
+    return Table(name, columns, tuple(rows), title=title, noun="steps", main=main)
 
 
-def _row(step: ReshardStep) -> Row:
+def _row(step: ReshardStep, mesh: Mesh | None) -> Row:
     operand = step.operand.to_string(layout=False)
     group = step.group_size if step.is_collective else None
-    return (step.operation, group, step.operand_bytes, step.sent_bytes, _remark(step), operand)
+    senders = step.moving_devices if step.is_collective else None
+    axis = _axis(step, mesh) if mesh is not None else None
+    sizes = (step.operand_bytes, step.sent_bytes)
+    return (step.operation, axis, group, *sizes, _remark(step), operand, step.dimensions, senders)
+
+
+def _axis(step: ReshardStep, mesh: Mesh) -> Cell:
+    """The mesh axes along which devices exchange, or the shifts of a permute; unknown if the mesh has none."""
+    if not step.is_collective:
+        return None
+    groups = step.groups
+    if groups is None:
+        return UNKNOWN
+    if step.operation == opcodes.COLLECTIVE_PERMUTE and not step.dimensions:
+        shifts = axes_of_pairs(tuple((pair[0], pair[1]) for pair in groups), mesh)
+        return ",".join(map(str, shifts)) if shifts else UNKNOWN
+    axes = axes_of_groups(groups, mesh)
+    return axes_text(axes) if axes else UNKNOWN
 
 
 def _remark(step: ReshardStep) -> str:
@@ -104,12 +132,14 @@ def detour_parts(direct: Resharding, detour: Detour, mesh: Mesh | None, *, value
     rank = direct.shape.rank
     named = mesh or mesh_for((detour.by, direct.source, direct.target), direct.devices)
     saves = f"{format_bytes(detour.sent_bytes)} instead of {format_bytes(direct.sent_bytes)}"
-    if detour.sent_bytes >= direct.sent_bytes:
+    if direct.problem:
+        saves = format_bytes(detour.sent_bytes)
+    elif detour.sent_bytes >= direct.sent_bytes:
         saves = f"{format_bytes(detour.sent_bytes)} as well, but without the warning"
     title = f"through {placement_text(detour.by, mesh, rank)}: a device sends {saves}"
     steps = (*detour.first.steps, *detour.second.steps)
     return [
-        steps_table(steps, name="detour", title=title, main=False),
+        steps_table(steps, mesh, name="detour", title=title, main=False),
         Passage("constraint", (_constraint(detour.by, named, rank, value, is_given=mesh is not None),)),
     ]
 

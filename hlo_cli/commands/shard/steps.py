@@ -34,10 +34,10 @@ def report_of_steps(given: GivenArray, options: ShardOptions) -> Report:
     detour = find_detour(direct)
     parts: list[Part] = [ends_facts(direct, given.mesh)]
     if direct.steps:
-        parts.append(steps_table(direct.steps))
+        parts.append(steps_table(direct.steps, given.mesh))
     if detour is not None:
         parts += detour_parts(direct, detour, given.mesh)
-    if (near := nearest_without_collectives(direct)) is not None:
+    elif (near := nearest_without_collectives(direct)) is not None:
         parts.append(Passage("nearest", (_nearest(direct, near, given),)))
     return Report(
         "shard",

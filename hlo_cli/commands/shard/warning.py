@@ -88,7 +88,7 @@ def _parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh: Mesh | 
         parts += [cost_facts(first), *drawings(first, mesh), dimensions_table(first)]
     if first.direct is not None and first.direct.steps:
         title = "" if first.direct.is_full_rematerialization else f"steps of {VERSION}, which does not warn"
-        parts.append(_known(steps_table(first.direct.steps, title=title, main=False), first))
+        parts.append(_known(steps_table(first.direct.steps, mesh, title=title, main=False), first))
     parts.append(warnings_table(groups, person=len(groups) > 1))
     if first.direct is not None and detour is not None and _is_better(first.direct, detour):
         steps, constraint = detour_parts(first.direct, detour, mesh)
@@ -111,7 +111,7 @@ def _known(table: Table, first: WarnedReshard) -> Table:
     """The steps, without bytes if the text has no shape."""
     if first.whole is not None:
         return table
-    sizes = {table.column_index(name) for name in ("operand_bytes", "wire_bytes", "operand")}
+    sizes = {table.column_index(name) for name in ("operand_bytes", "wire_bytes", "operand_shape")}
     rows = tuple(tuple(UNKNOWN if at in sizes else cell for at, cell in enumerate(row)) for row in table.rows)
     title = table.title.partition(": ")[0] if table.name == "detour" else table.title
     return replace(table, rows=rows, title=title)
