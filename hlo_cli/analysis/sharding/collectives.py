@@ -85,8 +85,7 @@ class Collective:
         if self.groups is None:
             return None
         if self.pairs or not self.groups:
-            moving = sum(source != target for source, target in self.pairs)
-            return self.operand_bytes * Fraction(moving, self.device_count)
+            return self.operand_bytes * Fraction(_moving(self.pairs), self.device_count)
         return self.operand_bytes * _mean_factor(self.kind, self.groups, self.device_count, algorithm)
 
 
@@ -185,6 +184,12 @@ def _collective(site: CollectiveSite, found: _Communication, device_count: int, 
         site.is_bound,
         found.problem,
     )
+
+
+@lru_cache(maxsize=1024)
+def _moving(pairs: Pairs) -> int:
+    """The number of pairs of different devices."""
+    return sum(source != target for source, target in pairs)
 
 
 @lru_cache(maxsize=1024)

@@ -148,7 +148,7 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
     ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
     least = "" if total.wire_bytes is not None else "at least "
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
-    if not ranked:
+    if not ranked or sums.keys() == {NO_AXES}:
         return words
     large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]
     if len(large) == 1 and len(ranked) == 1:

@@ -39,7 +39,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
         from hlo_cli.commands.shard.leaves import report_of_leaves
 
         return report_of_leaves(given, options)
-    array, sharding = sharded_array(array_of(given.shape), given.sharding, given.mesh), given.sharding
+    sharding = given.sharding
+    array = sharded_array(array_of(given.shape), sharding, given.mesh, device_count=given.device_count)
     notes = [*given.notes, *_notes(array, given)]
     if options.device is not None:
         return _of_device(given, array, options.device, notes)
@@ -155,7 +156,7 @@ def _remarks(array: ShardedArray) -> list[str]:
     for group in array.placement.subgroups:
         match group.kind:
             case ShardingType.REPLICATED:
-                remarks.append("every element is held twice" if group.size == 2 else f"{group.size:,} copies")
+                remarks.append(f"every element is on {format_count(group.size, 'devices')}")
             case ShardingType.MANUAL:
                 remarks.append(f"the program divides each tile over {format_count(group.size, 'devices')}")
             case _:
