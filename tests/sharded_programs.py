@@ -1,11 +1,12 @@
 """Programs on eight devices whose traffic can be written out by hand: `python sharded_programs.py PLATFORM [NAME…]`.
 
-Prints a JSON object: for each program its text before and after compilation. PLATFORM is cpu or tpu, and the programs
+Prints a JSON object: for each program its text before and after compilation. PLATFORM is cpu, gpu, or tpu, and the programs
 are those of PROGRAMS, or axes:SEED for random collectives over random axes of a random mesh.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -198,10 +199,11 @@ def devices_of(platform: str) -> Sequence[Any]:
 
     if platform == "cpu":
         return list(jax.devices("cpu"))
+    if platform == "gpu":
+        return list(importlib.import_module("compiling").devices_of("gpu", "h100:8"))  # of fixtures/
     from jax.experimental import topologies
 
-    found: Sequence[Any] = topologies.get_topology_desc("v5e:2x4", "tpu", chips_per_host_bounds=(2, 4, 1)).devices
-    return found
+    return list(topologies.get_topology_desc("v5e:2x4", "tpu", chips_per_host_bounds=(2, 4, 1)).devices)
 
 
 def texts_of(program: Program) -> dict[str, str]:

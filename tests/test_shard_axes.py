@@ -49,7 +49,9 @@ def test_whole_axes_of_known_meshes(is_shuffled: bool) -> None:
 def test_parts_of_axes_of_known_meshes() -> None:
     random = Random(2)
     for _ in range(100):
-        mesh = Mesh((MeshAxis("x", 8), MeshAxis("y", random.choice((1, 2, 3))), MeshAxis("z", 12)))
+        axes = (MeshAxis("x", 8), MeshAxis("y", random.choice((1, 2, 3))), MeshAxis("z", 12))
+        count = prod(axis.size for axis in axes)
+        mesh = Mesh(axes, tuple(random.sample(range(count), count)) if random.random() < 0.5 else None)
         parts = random.sample([AxisRef("x", 1, 2), AxisRef("x", 2, 2), AxisRef("x", 4, 2), AxisRef("z", 3, 2)], 2)
         if {parts[0].pre_size, parts[1].pre_size} in ({1, 2}, {2, 4}):
             continue  # neighbors are one part

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from advising import PLUGINS
 from hlo_cli import parse_module
 from hlo_cli.analysis.sharding.collectives import Collective, collectives_of, mesh_of
 from hlo_cli.analysis.sharding.wire_bytes import ALGORITHMS, payload_bytes, wire_bytes
@@ -22,6 +23,7 @@ from hlo_cli.ir.module import Module
 from sharded_programs import PROGRAMS, random_axes
 
 SCRIPT = Path(__file__).parent / "sharded_programs.py"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 def module_of(entry: str, *computations: str, partitions: int = 4) -> Module:
@@ -246,14 +248,15 @@ AXES = tuple(f"axes:{seed}" for seed in range(6))
 @cache
 def compiled(platform: str, *names: str) -> dict[str, dict[str, str]]:
     """The texts of programs before and after compilation."""
-    if find_spec("jax") is None or find_spec("jaxlib" if platform == "cpu" else "libtpu") is None:
-        pytest.skip(f"no compiler for {platform}")
+    if find_spec("jax") is None or find_spec(PLUGINS[platform]) is None:
+        pytest.skip(f"{PLUGINS[platform]} is not installed")
+    search = os.pathsep.join((str(FIXTURES), os.environ.get("PYTHONPATH", "")))
     asked = subprocess.run(
         [sys.executable, str(SCRIPT), platform, *names],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": search},
     )
     assert asked.returncode == 0, asked.stderr[-2000:]
     found: dict[str, dict[str, str]] = json.loads(asked.stdout.splitlines()[-1])
@@ -307,6 +310,18 @@ BY_HAND = {
         "ring": {("stage", "collective-permute"): (3 * STAGE, 3 * STAGE)},
         "line": {("stage", "collective-permute"): (STAGE, STAGE * Fraction(3, 4))},
     },
+    # Two gathers are one with two operands.
+    "gpu": {
+        "tensor_parallel": {("model", "all-reduce"): (6 * LAYER, 6 * LAYER * 2 * Fraction(3, 4))},
+        "fsdp": {("fsdp", "all-gather"): (2 * SHARD, 2 * SHARD * 7)},
+        "fsdp_gradient": {
+            ("fsdp", "all-gather"): (2 * SHARD, 2 * SHARD * 7),
+            ("fsdp", "reduce-scatter"): (GRADIENTS, GRADIENTS * Fraction(7, 8)),
+        },
+        "experts": {("expert", "all-to-all"): (2 * TOKENS, 2 * TOKENS * Fraction(3, 4))},
+        "ring": {("stage", "collective-permute"): (3 * STAGE, 3 * STAGE)},
+        "line": {("stage", "collective-permute"): (STAGE, STAGE * Fraction(3, 4))},
+    },
     # A TPU gathers and exchanges what the matmul takes: bf16.
     "tpu": {
         "tensor_parallel": {("model", "all-reduce"): (6 * LAYER, 6 * LAYER * 2 * Fraction(3, 4))},
@@ -324,7 +339,7 @@ BY_HAND = {
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "gpu"])
 def test_bytes_by_axis_of_compiled_programs(platform: str) -> None:
     """Witness: the compilers' programs, against sums written out by hand."""
     texts = compiled(platform, *PROGRAMS, *AXES)
@@ -355,7 +370,7 @@ def check_axes(programs: dict[str, dict[str, str]]) -> int:
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "gpu"])
 def test_axes_of_compiled_programs(platform: str) -> None:
     """Witness: collectives over the axes that shard_map names, on shuffled meshes too."""
     texts = compiled(platform, *PROGRAMS, *AXES)
@@ -364,6 +379,6 @@ def test_axes_of_compiled_programs(platform: str) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.long
-@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "gpu"])
 def test_axes_of_many_compiled_programs(platform: str) -> None:
     check_axes(compiled(platform, *(f"axes:{seed}" for seed in range(100, 180))))
