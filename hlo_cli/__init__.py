@@ -50,6 +50,8 @@ _HOMES = {
     "ModuleDiff": "analysis.matching.module_diff",
     "OpaqueShape": "ir.shape",
     "OverlapAnalysis": "analysis.schedule.async_overlap",
+    "ReshardStep": "analysis.resharding.reshard",
+    "Resharding": "analysis.resharding.reshard",
     "ScanRecord": "scan_modules",
     "Shape": "ir.shape",
     "Shard": "analysis.sharding.shards",
@@ -92,6 +94,7 @@ _HOMES = {
     "parse_module": "library",
     "parse_shape": "syntax.scanning.shapes",
     "reorder": "transform.reorder",
+    "reshard": "analysis.resharding.reshard",
     "scan": "scan_modules",
     "sharding_of": "library",
     "shards": "analysis.sharding.shards",
@@ -140,6 +143,11 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.schedule.async_verifier import verify_async as verify_async
     from hlo_cli.analysis.schedule.step_time import TimeEstimate as TimeEstimate, estimate_time as estimate_time
     from hlo_cli.analysis.shapes.inference import infer_shape as infer_shape
+    from hlo_cli.analysis.resharding.reshard import (
+        Resharding as Resharding,
+        ReshardStep as ReshardStep,
+        reshard as reshard,
+    )
     from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction

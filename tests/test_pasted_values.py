@@ -8,7 +8,9 @@ from math import prod
 
 import pytest
 
-from hlo_cli.analysis.sharding_tiles import device_tiles, sharding_tiles, tiled_form
+from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
+from hlo_cli.analysis.sharding.placement import placement_of
+from hlo_cli.analysis.sharding.shards import tiles_of, whole_sizes
 from hlo_cli.commands.pasted import layout, replica_groups, shape, sharding
 from hlo_cli.inputs.pasted.text import PastedKind, PastedText
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
@@ -120,7 +122,7 @@ def test_random_iota_shardings_agree_with_the_definition() -> None:
                 original[axis] = index
             listed.append(number[tuple(original)])
         expected = sorted((device, divmod(at, tiles[1])) for at, device in enumerate(listed))
-        assert [(each.device, each.tile) for each in device_tiles(given)] == expected
+        assert [(each.device, each.tile) for each in tiles_of(placement_of(given))] == expected
 
 
 @pytest.mark.parametrize(
@@ -136,11 +138,10 @@ def test_random_iota_shardings_agree_with_the_definition() -> None:
 def test_shardings_of_jax_and_shardy_have_a_tiled_form(given: str, expected: str) -> None:
     named = read_given_sharding(given).sharding
     assert isinstance(named, NamedSharding)
-    tiled = tiled_form(named)
-    assert tiled is not None
+    tiled = sharding_of_placement(placement_of(named))
     assert str(tiled.tiles) == expected
-    parts = {(each.device, each.tile) for each in device_tiles(tiled)}
-    assert parts == {(each.device, each.tile) for each in device_tiles(named)}
+    parts = {(each.device, each.tile) for each in tiles_of(placement_of(tiled))}
+    assert parts == {(each.device, each.tile) for each in tiles_of(placement_of(named))}
 
 
 def test_a_spec_without_mesh_names_its_axes() -> None:
@@ -193,7 +194,7 @@ def test_repeated_devices_and_pairs() -> None:
 
 
 def test_parts_of_the_whole() -> None:
-    tiles = sharding_tiles(read_given_sharding("{devices=[4,1,2]<=[8] last_tile_dim_replicate}").sharding)  # type: ignore[arg-type]
-    assert tiles.whole_sizes((3, 10)) == (12, 10)
+    tiles = placement_of(read_given_sharding("{devices=[4,1,2]<=[8] last_tile_dim_replicate}").sharding)  # type: ignore[arg-type]
+    assert whole_sizes((3, 10), tiles) == (12, 10)
+    assert whole_sizes((3,), tiles) is None
     assert tiles.shard_sizes((13, 10)) == (4, 10)
-    assert tiles.shard_sizes((13,)) is None

@@ -28,6 +28,7 @@ from hlo_cli.lint.rules import (
     padding,
     parse_errors,
     placement,
+    resharding,
     shapes,
     shardings,
     unscheduled_layouts,
@@ -38,7 +39,7 @@ from hlo_cli.source import HloError
 FAMILIES: Final = (
     parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
     mesh_axes, unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
-    collective_traffic, collective_combining, placement, numerics, expectations,
+    collective_traffic, resharding, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The modules with rules; a module added here is included everywhere."""
 

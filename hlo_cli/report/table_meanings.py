@@ -171,6 +171,11 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "placement": "bytes on a device and on all, copies, mesh, and forms of the sharding",
             "place": "slice, coordinates, and devices with the same data, for one device",
             "leaves": "arrays of the tuple with their shards",
+            "shardings": "both shardings of a reshard, with the bytes on a device",
+            "steps": "steps of the partitioner from one sharding to the other",
+            "detour": "steps through a sharding that avoids full rematerialization",
+            "cost": "bytes on a device before, during, and after full rematerialization",
+            "warnings": "resharding warnings in a text",
             **_MODULES,
         },
         "lint": {

@@ -15,6 +15,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.mesh import IotaTransform, permuted
 from hlo_cli.ir.attributes.named_sharding import MaximalMesh, NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TileAssignment
+from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.words import ReductionKind
 from hlo_cli.source import HloError, counted
 
@@ -58,6 +59,11 @@ class Placement:
         return self.size_of(ShardingType.REPLICATED)
 
     @property
+    def sharers(self) -> int:
+        """The number of devices that have the same tile, whatever they are to each other."""
+        return prod(group.size for group in self.subgroups)
+
+    @property
     def is_tiled(self) -> bool:
         """Whether the array has tiles, and thus a list of devices."""
         return self.kind is ShardingType.TILED
@@ -93,6 +99,10 @@ def placement_of(sharding: Sharding | NamedSharding) -> Placement:
         return Placement(sharding.type, devices=() if sharding.device is None else (sharding.device,))
     if sharding.type is not ShardingType.TILED or sharding.tiles is None:
         return Placement(sharding.type, reduction=sharding.reduction)
+    if min(sharding.tiles.dimensions, default=0) < 1:
+        raise HloError(
+            f"expected at least one tile in each dimension, found {index_text(sharding.tiles.dimensions, '[]')}"
+        )
     kinds = (ShardingType.REPLICATED,) if sharding.replicate_on_last_tile_dim else sharding.last_tile_dims
     rank = len(sharding.tiles.dimensions) - len(kinds)
     dimensions = sharding.tiles.dimensions

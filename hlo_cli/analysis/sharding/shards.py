@@ -14,7 +14,8 @@ from hlo_cli.ir.attributes.mesh import Mesh, check_count
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex
-from hlo_cli.source import HloError
+from hlo_cli.ir.shape_text import UNBOUNDED
+from hlo_cli.source import HloError, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ def shards(
     [(0, (5,), (5,)), (1, (4,), (5,)), (2, (2,), (4,)), (3, (0,), (2,))]
     """
     array = array_of(shape)
+    if UNBOUNDED in array.dimensions:
+        raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
     placement = sharding if isinstance(sharding, Placement) else placement_of(sharding)
     if placement.kind is ShardingType.UNKNOWN:
         raise HloError("an unknown sharding does not place the array on devices")
@@ -77,6 +80,18 @@ def shards(
         zeros = (0,) * array.rank
         return tuple(Shard(device, zeros, copy, zeros, array.sizes) for copy, device in enumerate(devices))
     return tuple(sorted(_tiled(array.sizes, placement), key=lambda shard: shard.device))
+
+
+def tiles_of(placement: Placement) -> tuple[Shard, ...]:
+    """The tile of each device, as the part of an array with one element in each tile; none without tiles.
+
+    >>> from hlo_cli import sharding_of
+    >>> [(each.device, each.tile) for each in tiles_of(placement_of(sharding_of("{devices=[2,2]<=[2,2]T(1,0)}")))]
+    [(0, (0, 0)), (1, (1, 0)), (2, (0, 1)), (3, (1, 1))]
+    """
+    if not placement.is_tiled:
+        return ()
+    return tuple(sorted(_tiled(placement.parts, placement), key=lambda shard: shard.device))
 
 
 def shard_shape(shape: ArrayShape, placement: Placement) -> ArrayShape:
@@ -91,6 +106,7 @@ def shard_shape(shape: ArrayShape, placement: Placement) -> ArrayShape:
     sizes = placement.shard_sizes(shape.sizes)
     if sizes == shape.sizes:
         return shape
+    sizes = tuple(d if d == UNBOUNDED else size for d, size in zip(shape.dimensions, sizes, strict=True))
     layout = replace(shape.layout, split_configs=()) if shape.layout.split_configs else shape.layout
     return replace(shape, dimensions=sizes, layout=layout)
 
@@ -152,9 +168,9 @@ def leaf_shardings(
     if not isinstance(sharding, TupleSharding):
         return tuple((index, leaf, sharding) for index, leaf in leaves)
     if len(leaves) != len(sharding.elements):
-        raise HloError(
-            f"{len(sharding.elements)} shardings for {len(leaves)} leaves of {shape.to_string(layout=False)}"
-        )
+        found = "1 leaf" if len(leaves) == 1 else f"{len(leaves):,} leaves"
+        listed = counted(len(sharding.elements), "shardings")
+        raise HloError(f"{listed} for {found} of {shape.to_string(layout=False)}")
     return tuple((index, leaf, each) for (index, leaf), each in zip(leaves, sharding.elements, strict=True))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.shapes.difference_in_words import shape_differences
-from hlo_cli.commands.pasted.instructions import FoundInstruction
 from hlo_cli.commands.pasted.shape_differences import expected_of, shapes_in, shapes_of
+from hlo_cli.commands.quoted.instructions import FoundInstruction
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.compiler_files.compiler_error import CompilerError
 from hlo_cli.ir.index_text import index_text

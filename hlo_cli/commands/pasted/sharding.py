@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from hlo_cli.analysis.sharding_tiles import device_tiles, sharding_tiles, tiled_form
-from hlo_cli.commands.pasted.sharding_words import describe_sharding, sharding_anatomy
+from dataclasses import replace
+
+from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
+from hlo_cli.analysis.sharding.placement import Placement, placement_of
+from hlo_cli.analysis.sharding.sharded_array import sharded_array
+from hlo_cli.analysis.sharding.shards import array_of, devices_of, tiles_of
+from hlo_cli.analysis.sharding.words import describe_sharding
+from hlo_cli.commands.pasted.sharding_words import sharding_anatomy
+from hlo_cli.commands.shard.grid import grid_figure
+from hlo_cli.commands.shard.sizes import quoted_argument
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, TupleSharding
-from hlo_cli.report.cell import Cell
+from hlo_cli.ir.attributes.sharding import Sharding, TupleSharding
+from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
+from hlo_cli.syntax.scanning.shapes import parse_shape
 from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_sharding
 
 _MOST_DEVICES = 1 << 16
+_LONGEST_COMMAND = 100
 _DEVICES = (Column("device", "device", "name"), Column("tile", "part", "index"), Column("copy", "copy", "count"))
 _LEAVES = (
     Column("element", "element", "name"),
@@ -29,58 +39,79 @@ _DIMENSIONS = (Column("dimension", "dimension", "name"), Column("axes", "mesh ax
 def report_of(pasted: PastedText) -> Report:
     """The report on a sharding in any form; HloError if it cannot be read."""
     given = read_given_sharding(pasted.text)
-    notes = [Diagnostic("note", remark) for remark in given.remarks]
     if given.sharding is None:
         return _of_axes(given, pasted.name)
-    if isinstance(given.sharding, TupleSharding):
-        parts: tuple[Part, ...] = (_leaves(given.sharding),)
-        return Report("parse", _answer(given.sharding), numbers=_numbers(given.sharding), parts=parts)
-    parts = (sharding_anatomy(given.sharding),)
-    answer = _answer(given.sharding)
+    report = _of_tuple(given.sharding) if isinstance(given.sharding, TupleSharding) else _of_one(given.sharding)
+    notes = (*(Diagnostic("note", remark) for remark in given.remarks), *report.notes)
+    return replace(report, notes=notes, input={"path": pasted.name})
+
+
+def _of_one(sharding: Sharding | NamedSharding) -> Report:
+    """The report on the sharding of one array."""
     try:
-        table = _devices(given.sharding)
+        placement = placement_of(sharding)
     except HloError as error:
         answer = f"Invalid sharding: {error.diagnostic.message}"
-    else:
-        parts = (*parts, table) if table.rows else parts
-    if isinstance(given.sharding, NamedSharding) and (tiled := tiled_form(given.sharding)) is not None:
+        numbers: dict[str, Cell] = {"sharding": str(sharding), "devices": devices_of(sharding)}
+        return Report("parse", answer, numbers=numbers, parts=(sharding_anatomy(sharding, None),))
+    notes = list[Diagnostic]()
+    if isinstance(sharding, NamedSharding):
+        tiled = sharding_of_placement(placement)
         notes.append(Diagnostic("note", f"the same without names of axes: {tiled}"))
     return Report(
         "parse",
-        answer,
-        numbers=_numbers(given.sharding),
-        parts=parts,
-        next=("hlo help sharding",),
+        _sentence(describe_sharding(sharding)),
+        numbers={"sharding": str(sharding), **_numbers(sharding, placement)},
+        parts=(sharding_anatomy(sharding, placement), *_who_holds_what(sharding, placement)),
+        next=_next(sharding, placement),
         notes=tuple(notes),
-        input={"path": pasted.name},
     )
 
 
-def _answer(sharding: AnySharding) -> str:
-    words = describe_sharding(sharding)
+def _of_tuple(sharding: TupleSharding) -> Report:
+    rows = tuple(_leaf(at, each) for at, each in enumerate(sharding.elements))
+    return Report(
+        "parse",
+        _sentence(describe_sharding(sharding)),
+        numbers={"sharding": str(sharding), "elements": len(sharding.elements)},
+        parts=(Table("shardings", _LEAVES, rows, noun="elements"),),
+    )
+
+
+def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _numbers(sharding: AnySharding) -> dict[str, Cell]:
-    if isinstance(sharding, TupleSharding):
-        return {"sharding": str(sharding), "elements": len(sharding.elements)}
-    tiles = sharding_tiles(sharding)
-    return {"sharding": str(sharding), "devices": tiles.devices, "parts": tiles.parts or None, "copies": tiles.copies}
+def _numbers(sharding: Sharding | NamedSharding, placement: Placement) -> dict[str, Cell]:
+    return {"devices": devices_of(sharding), "parts": placement.parts or None, "copies": placement.sharers}
 
 
-def _devices(sharding: Sharding | NamedSharding) -> Table:
-    count = sharding_tiles(sharding).devices or 0
-    rows = device_tiles(sharding) if count <= _MOST_DEVICES else ()
-    return Table("devices", _DEVICES, tuple((str(d), tile, copy) for d, tile, copy in rows), noun="devices", limit=16)
+def _who_holds_what(sharding: Sharding | NamedSharding, placement: Placement) -> list[Part]:
+    """The tiles as a drawing, and the devices as a table for machines, or for people without a drawing."""
+    if not placement.is_tiled or len(placement.devices) > _MOST_DEVICES:
+        return []
+    shape = parse_shape(f"pred[{','.join(map(str, placement.parts))}]")
+    tiles = tiles_of(placement)
+    figure = grid_figure(sharded_array(array_of(shape), sharding), tiles)
+    rows = tuple((str(each.device), each.tile, each.copy) for each in tiles)
+    table = Table("devices", _DEVICES, rows, noun="devices", limit=16, person=figure is None)
+    return [table] if figure is None else [figure, table]
 
 
-def _leaves(sharding: TupleSharding) -> Table:
-    rows = tuple(
-        (str(at), tiles.devices, tiles.parts or None, tiles.copies, describe_sharding(each))
-        for at, each in enumerate(sharding.elements)
-        for tiles in (sharding_tiles(each),)
-    )
-    return Table("shardings", _LEAVES, rows, noun="elements")
+def _next(sharding: Sharding | NamedSharding, placement: Placement) -> tuple[str, ...]:
+    """The command that shows the sharding for a shape, which the user has yet to replace."""
+    if placement.is_tiled and len(text := quoted_argument(str(sharding))) < _LONGEST_COMMAND:
+        sizes = ",".join(str(4 * part) for part in placement.parts)
+        return (f"hlo shard 'f32[{sizes}]' {text}", "hlo help sharding")
+    return ("hlo help sharding",)
+
+
+def _leaf(at: int, sharding: Sharding | NamedSharding) -> Row:
+    try:
+        numbers = _numbers(sharding, placement_of(sharding))
+    except HloError as error:
+        return str(at), devices_of(sharding), None, None, f"invalid: {error.diagnostic.message}"
+    return str(at), *numbers.values(), describe_sharding(sharding)
 
 
 def _of_axes(given: GivenSharding, name: str) -> Report:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.evaluations import MAX_FOLDED_ELEMENTS, evaluations, operand_elements
-from hlo_cli.commands.pasted.instructions import FoundInstruction, explained_parts, one_line, read_instruction
+from hlo_cli.commands.pasted.instructions import explained_parts
+from hlo_cli.commands.quoted.instructions import FoundInstruction, one_line, read_instruction
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.compiler_files.slow_operation import SlowOperation

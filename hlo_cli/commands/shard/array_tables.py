@@ -9,7 +9,7 @@ from hlo_cli.analysis.sharding.division import divided
 from hlo_cli.commands.shard.arrays import definer_of, name_of, spec_cell, spec_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.cell import UNKNOWN, Cell
-from hlo_cli.report.column import Column, Share
+from hlo_cli.report.column import KEEP, Column, Share
 from hlo_cli.report.table import Table
 
 if TYPE_CHECKING:
@@ -66,19 +66,20 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
     """One row for each whole shape and the way in which it is divided; what would save most is first, if it matters."""
     groups: dict[tuple[str, str, str, int | None], list[EntryArray]] = {}
     for each in arrays:
-        key = (_text(each.whole or each.shape), spec_cell(each, mesh), _text(each.shard), each.replication)
+        key = (_text(each.whole), spec_cell(each, mesh), _text(each.shard), each.replication)
         groups.setdefault(key, []).append(each)
     rows = [(totals_of(members), *key, members[0]) for key, members in groups.items()]
     by_saving = totals_of(arrays).is_replicated
     rows.sort(key=lambda row: (by_saving * -row[0].saving_bytes, -row[0].shard_bytes, row[1], row[2]))
     is_estimated = any(row[0].is_estimated for row in rows)
+    is_known = any(each.whole is not None for each in arrays)
     columns = (
         Column("count", "count", "count", total="sum", rank=5),
         *_size_columns(is_estimated=is_estimated, has_saving=any(row[0].saving_bytes for row in rows)),
-        Column("shape", "shape", "shape"),
-        Column("spec", "sharding"),
+        Column("shape", "shape", "shape", person=is_known),
+        Column("spec", "sharding", person=is_known),
         Column("shard", "shard", "shape"),
-        Column("replication", "copies", "count"),
+        Column("replication", "copies", "count", person=is_known),
         Column("example", "example", "name", role="name", from_width=120, rank=3),
         Column("annotation", "annotation", from_width=200, rank=2),
     )
@@ -86,7 +87,7 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
         (
             totals.arrays,
             *_size_cells(totals),
-            whole,
+            whole or UNKNOWN,
             spec,
             shard or UNKNOWN,
             UNKNOWN if copies is None else copies,
@@ -105,16 +106,17 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
         arrays, key=lambda each: (by_saving * -(each.saving_bytes or 0), -(each.shard_bytes or 0), each.number)
     )
     is_estimated = any(each.is_estimated for each in rows)
+    is_known = any(each.whole is not None for each in rows)
     columns = (
         *_size_columns(is_estimated=is_estimated, has_saving=any(each.saving_bytes for each in rows)),
         Column("instruction", "instruction", "name", person=False),
         Column("role", "role", person=False),
         Column("number", "number", "count", person=False),
         Column("op_name", "name", "op_name"),
-        Column("shape", "shape", "shape"),
-        Column("spec", "sharding"),
-        Column("shard", "shard", "shape", rank=6),
-        Column("replication", "copies", "count"),
+        Column("shape", "shape", "shape", person=is_known),
+        Column("spec", "sharding", person=is_known),
+        Column("shard", "shard", "shape", rank=6 if is_known else KEEP),
+        Column("replication", "copies", "count", person=is_known),
         Column("annotation", "annotation", from_width=200, rank=2),
     )
     cells = tuple(
@@ -124,7 +126,7 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
             each.role,
             each.number,
             name_of(each),
-            _text(each.whole or each.shape),
+            _text(each.whole) or UNKNOWN,
             spec_cell(each, mesh),
             _text(each.shard) or UNKNOWN,
             UNKNOWN if each.replication is None else each.replication,
@@ -132,7 +134,7 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
         )
         for each in rows
     )
-    return Table(name, columns, cells, noun=f"{arrays[0].role}s" if arrays else "arrays", person=person)
+    return Table(name, columns, cells, noun="arrays", person=person)
 
 
 def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:

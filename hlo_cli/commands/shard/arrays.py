@@ -10,6 +10,7 @@ from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.meshes import KnownMesh, header_meshes, known_mesh
 from hlo_cli.analysis.sharding.spec import Spec, partition_spec
 from hlo_cli.analysis.sharding.stages import partitions_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def name_of(array: EntryArray) -> str:
     """The name of a parameter in the program or the text; of a result, the name of the instruction that makes it."""
     from hlo_cli.ir.index_text import index_suffix
 
-    if array.role == "parameter":
+    if array.role == "argument":
         return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)
     made, index = definer_of(array)
     return made.name + index_suffix(index)
@@ -125,7 +126,7 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
 
     fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, shape_of)
     own: dict[str, Reader[EntryArray]] = {
-        "parameter": Reader("flag", lambda each: each.role == "parameter"),
+        opcodes.PARAMETER: Reader("flag", lambda each: each.role == "argument"),
         "number": Reader("count", lambda each: each.number),
         "replication": Reader("count", lambda each: AtLeast(1) if each.replication is None else each.replication),
         "shard_bytes": Reader("bytes", lambda each: AtLeast(0) if each.shard_bytes is None else each.shard_bytes),

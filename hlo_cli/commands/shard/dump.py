@@ -148,9 +148,9 @@ def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...
     elif not found.has_shardings:
         where = "shardings are in the dump before optimizations, which is not in the same directory"
         notes.append(where if found.is_partitioned else "the compiler chooses the shardings of all parameters")
-    if known is None:
+    if known is None and found.has_shardings:
         notes.append("no mesh is named, so shardings are numbers of parts; name its axes with --mesh")
-    elif known.origin != "--mesh":
+    elif known is not None and known.origin != "--mesh":
         more = "; the program may have more axes" if known.is_inferred else ""
         notes.append(f"mesh {known.origin}{more}" if known.is_inferred else f"mesh from {known.origin}")
     if any(each.is_estimated for each in found.parameters):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import TupleSharding
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.meshes import KnownMesh
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.shape_argument import NamedShape
@@ -48,6 +51,18 @@ class GivenArray:
     notes: tuple[Diagnostic, ...] = ()
     text: tuple[str, ...] = ()
     """The arguments that give the array, without a target."""
+    device_count: int | None = None
+    """The number of devices, also of a sharding that does not list them; None if unknown."""
+
+
+class _NamedValue(NamedTuple):
+    """What a dump says of an instruction: shape and sharding on all devices, the mesh, and notes."""
+
+    shape: Shape
+    sharding: AnySharding
+    mesh: KnownMesh | None
+    is_estimated: bool
+    notes: tuple[Diagnostic, ...]
 
 
 def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> GivenArray:
@@ -77,10 +92,9 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
     if not shardings and _INSTRUCTION.match(texts[0]):
         shardings += [text for text in (_sharding_of_instruction(texts[0]),) if text]
     if not shardings:
-        raise HloError(
-            "expected a sharding after the shape",
-            hint=f"hlo shard '{typed.shape.to_string(layout=False)}' '{{devices=[2]<=[2]}}'",
-        )
+        tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
+        shape = typed.shape.to_string(layout=False)
+        raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
     shardings += [options.to] if options.to is not None else []
     if len(shardings) > 2:
         raise HloError(f"expected one or two shardings, found {len(shardings)}")
@@ -94,14 +108,15 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
         mesh,
         mesh_origin=origin,
         has_layout=has_layout(typed.shape, typed.text),
+        device_count=_device_count(sharding) if mesh is None else mesh.device_count,
         notes=(*typed.notes, *notes, *(note for _, more in others for note in more)),
     )
 
 
 def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
-    from hlo_cli.commands.shard.named import named_array
+    from hlo_cli.analysis.sharding.stages import partitions_of
 
-    found = named_array(named, options.given_mesh)
+    found = _named_value(named, options.given_mesh)
     mesh = found.mesh.mesh if found.mesh is not None else None
     targets = [*texts[1:], *([options.to] if options.to is not None else [])]
     if len(targets) > 1:
@@ -116,15 +131,41 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
         found.mesh.origin if found.mesh is not None else "",
         has_layout=True,
         is_estimated=found.is_estimated,
+        device_count=partitions_of(named.loaded.module),
         notes=(*found.notes, *(note for _, more in read for note in more)),
     )
 
 
+def _named_value(named: NamedShape, mesh: Mesh | None) -> _NamedValue:
+    """The value of an instruction: an array, or a tuple with a sharding for each leaf."""
+    from hlo_cli.commands.shard.named import named_array
+
+    if not isinstance(named.shape, TupleShape) or not any(True for _ in named.shape.leaves):
+        one = named_array(named, mesh)
+        return _NamedValue(one.shape, one.sharding, one.mesh, one.is_estimated, one.notes)
+    leaves = [
+        named_array(replace(named, shape=leaf, index=(*named.index, *index)), mesh)
+        for index, leaf in named.shape.leaves
+    ]
+    shardings = TupleSharding(tuple(leaf.sharding for leaf in leaves))
+    notes = tuple(dict.fromkeys(note for leaf in leaves for note in leaf.notes))
+    shape = _with_leaves(named.shape, iter([leaf.shape for leaf in leaves]))
+    return _NamedValue(shape, shardings, leaves[0].mesh, any(leaf.is_estimated for leaf in leaves), notes)
+
+
+def _with_leaves(shape: Shape, leaves: Iterator[Shape]) -> Shape:
+    """The tuple with other leaves."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(_with_leaves(element, leaves) for element in shape.elements))
+    return next(leaves)
+
+
 def _sharding_of_instruction(text: str) -> str:
     """The sharding of an instruction given as text, empty if it has none."""
-    from hlo_cli.library import parse_module
+    from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
+    from hlo_cli.syntax.text.parser import parse_module
 
-    root = parse_module(text).entry.root
+    root = parse_module(Source("", text), infer=omitted_shape).entry.root
     sharding = root.sharding if root is not None else None
     return str(sharding) if sharding is not None else ""
 
@@ -133,7 +174,6 @@ def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tupl
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
     from hlo_cli.analysis.sharding.placement import placement_of
     from hlo_cli.analysis.sharding.shards import leaf_shardings
-    from hlo_cli.ir.shape import ArrayShape
     from hlo_cli.syntax.values.sharding_text import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
@@ -167,6 +207,14 @@ def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None,
     leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     meshes = {leaf.mesh for leaf in leaves if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, Mesh)}
     return (meshes.pop(), "in the sharding") if len(meshes) == 1 else (None, "")
+
+
+def _device_count(sharding: AnySharding) -> int | None:
+    """The number of devices of the leaves that list them."""
+    from hlo_cli.analysis.sharding.shards import devices_of
+
+    leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+    return max((count for leaf in leaves if (count := devices_of(leaf)) is not None), default=None)
 
 
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:

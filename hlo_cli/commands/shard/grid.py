@@ -10,6 +10,7 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray
 from hlo_cli.analysis.sharding.shards import Shard
+from hlo_cli.analysis.sharding.words import devices_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.dataclass import dataclass
 from hlo_cli.report.figure import Figure
@@ -34,7 +35,7 @@ class _Plane:
     rows: int | None
     columns: int | None
     tile: tuple[int, ...]
-    holders: dict[tuple[int, ...], tuple[int, ...]]
+    holders: dict[tuple[int, ...], list[int]]
 
     def parts(self, dimension: int | None) -> int:
         """The number of tiles along a dimension."""
@@ -71,26 +72,6 @@ def tile_range(size: int, tile_size: int, at: int) -> str:
     return f"{held} {padding}" if padding else held
 
 
-def devices_text(devices: Sequence[int], most: int) -> str:
-    """Devices with runs of three and more as ranges, and the number of those that are omitted.
-
-    >>> devices_text((0, 4), 4), devices_text((0, 1, 2, 3, 9), 4), devices_text((0, 8, 16, 24, 32), 3)
-    ('0 4', '0–3 9', '0 8 16 +2')
-    """
-    runs = [[device] for device in devices[:1]]
-    for before, device in pairwise(devices):
-        if device == before + 1:
-            runs[-1].append(device)
-        else:
-            runs.append([device])
-    texts = list[tuple[str, int]]()
-    for run in runs:
-        texts += [(f"{run[0]}–{run[-1]}", len(run))] if len(run) > 2 else [(str(device), 1) for device in run]
-    shown = " ".join(text for text, _ in texts[:most])
-    omitted = sum(count for _, count in texts[most:])
-    return f"{shown} +{omitted:,}" if omitted else shown
-
-
 def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -> _Plane:
     parts = array.placement.parts
     cut = [d for d, part in enumerate(parts) if part > 1]
@@ -99,9 +80,9 @@ def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -
     else:
         is_last = cut[0] == len(parts) - 1
         rows, columns = (cut[0] - 1, cut[0]) if is_last else (cut[0], len(parts) - 1)
-    holders: dict[tuple[int, ...], tuple[int, ...]] = {}
+    holders: dict[tuple[int, ...], list[int]] = {}
     for shard in shards:
-        holders[shard.tile] = (*holders.get(shard.tile, ()), shard.device)
+        holders.setdefault(shard.tile, []).append(shard.device)
     tile = marked.tile if marked is not None else (0,) * len(parts)
     return _Plane(array, rows if rows >= 0 else None, columns, tile, holders)
 
@@ -193,4 +174,4 @@ def _omitted(plane: _Plane, grid: Grid, most: int) -> Iterator[str]:
         planes = prod(array.placement.parts[d] for d in others)
         yield f"drawn for {where}: 1 of {format_count(planes, 'planes')}"
     if any("+" in cell.text for row in grid.cells for cell in row):
-        yield f"{array.sharers:,} devices hold each tile; + counts those that are not listed"
+        yield f"{array.placement.sharers:,} devices hold each tile; + counts those that are not listed"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
 from hlo_cli.analysis.sharding.shards import array_of, leaf_shardings
-from hlo_cli.commands.shard.sizes import shard_text, size_part
+from hlo_cli.analysis.sharding.words import slice_text
+from hlo_cli.commands.shard.sizes import size_part
 from hlo_cli.ir.attributes.sharding import ShardingType
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
@@ -28,11 +29,16 @@ _COLUMNS: Final = (
     Column("shard", "shard", "shape"),
     Column("slice", "slice", person=False),
     Column("shard_bytes", "on a device", "bytes", total="sum", exact=True),
-    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, rank=4),
-    Column("padding", "padding", "percent", role="waste", rank=5),
+    Column("logical_bytes", "data in all", "bytes", total="sum", exact=True, from_width=120),
+    Column("padding", "padding", "percent", role="waste", from_width=120),
     Column("copies", "copies", "count"),
-    Column("devices", "devices", "count", rank=6),
+    Column("devices", "devices", "count", from_width=120),
     Column("sharding", "sharding", rank=2, from_width=120),
+)
+_OMITTED: Final = frozenset(("division", "shard"))
+_DEVICE_COLUMNS: Final = tuple(
+    Column("slice", "slice", "range") if column.name == "slice" else replace(column, person=column.name not in _OMITTED)
+    for column in _COLUMNS
 )
 
 
@@ -43,7 +49,7 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         if _is_weightless(leaf):
             rows.append((index, str(leaf), *(None,) * 8, str(sharding)))
             continue
-        array = sharded_array(array_of(leaf), sharding, given.mesh)
+        array = sharded_array(array_of(leaf), sharding, given.mesh, device_count=given.device_count)
         part = _slice_of(array, options.device)
         size = 0 if part == "" else array.shard.padded_bytes
         is_on_one |= array.placement.kind is ShardingType.MAXIMAL
@@ -56,12 +62,8 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     if options.device is None and is_on_one:
         holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} {estimated}{size_part(held, whole)} in {format_count(len(rows), 'leaves')}"
-    columns = (
-        _COLUMNS
-        if options.device is None
-        else tuple(Column("slice", "slice") if column.name == "slice" else column for column in _COLUMNS)
-    )
+    answer = f"{holder} {estimated}{size_part(held, whole)} in {_leaves(len(rows))}"
+    columns = _COLUMNS if options.device is None else _DEVICE_COLUMNS
     return Report(
         "shard",
         answer,
@@ -70,6 +72,10 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         parts=(Table("leaves", columns, tuple(rows), noun="leaves"),),
         notes=given.notes,
     )
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf" if count == 1 else f"{count:,} leaves"
 
 
 def division_text(array: ShardedArray) -> str:
@@ -96,7 +102,7 @@ def _slice_of(array: ShardedArray, device: int | None) -> str | None:
         found = next((each for each in array.shards() if each.device == device), None)
     except HloError:
         return None
-    return shard_text(found) if found is not None else ""
+    return slice_text(found) if found is not None else ""
 
 
 def _is_weightless(leaf: Shape) -> bool:

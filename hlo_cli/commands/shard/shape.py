@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.sharded_array import ShardedArray, sharded_array
 from hlo_cli.analysis.sharding.shards import array_of
+from hlo_cli.analysis.sharding.words import slice_text
 from hlo_cli.commands.shard.grid import grid_figure
 from hlo_cli.commands.shard.shape_tables import (
     coordinates_text,
@@ -16,9 +17,10 @@ from hlo_cli.commands.shard.shape_tables import (
     placement_facts,
     slice_table,
 )
-from hlo_cli.commands.shard.sizes import format_size, quoted_argument, shard_text, size_part
+from hlo_cli.commands.shard.sizes import format_size, quoted_argument, size_part
 from hlo_cli.ir.attributes.sharding import ShardingType, TupleSharding
 from hlo_cli.ir.shape import TupleShape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.numbers import format_count, format_percent
@@ -37,7 +39,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
         from hlo_cli.commands.shard.leaves import report_of_leaves
 
         return report_of_leaves(given, options)
-    array, sharding = sharded_array(array_of(given.shape), given.sharding, given.mesh), given.sharding
+    sharding = given.sharding
+    array = sharded_array(array_of(given.shape), sharding, given.mesh, device_count=given.device_count)
     notes = [*given.notes, *_notes(array, given)]
     if options.device is not None:
         return _of_device(given, array, options.device, notes)
@@ -62,6 +65,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
 
 def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[Diagnostic]) -> Report:
     """What one device holds; HloError if the sharding does not have the device."""
+    if (array.devices or 0) > _MOST_DEVICES:
+        raise HloError(f"{array.devices:,} devices are too many to list")
     if not _has_places(array):
         raise HloError(f"{array.placement.kind} sharding does not list its devices", hint="give --mesh, such as data=8")
     shards = array.shards()
@@ -75,7 +80,7 @@ def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[
         raise HloError(f"no device {device} among the {format_count(len(shards), 'devices')} of the sharding")
     figure = grid_figure(array, shards, shard)
     others = [each.device for each in shards if each.tile == shard.tile and each is not shard]
-    facts = [Fact("holds", (), shard_text(shard), is_whole=True)]
+    facts = [Fact("holds", (), slice_text(shard), is_whole=True)]
     if array.mesh is not None and (place := coordinates_text(device, array.mesh)) is not None:
         facts.append(Fact("coordinates", (), place, is_whole=True))
     if others:
@@ -97,7 +102,7 @@ def _device_answer(array: ShardedArray, shard: Shard) -> str:
     shape, size = array.shape.to_string(layout=False), format_size(array.shard.padded_bytes)
     if shard.is_empty and array.shape.elements:
         return f"Device {shard.device} holds no element of {shape}, only {size} of padding"
-    held = f"{shard_text(shard)} of {shape}" if shape and array.placement.is_tiled else f"all of {shape}"
+    held = f"{slice_text(shard)} of {shape}" if shape and array.placement.is_tiled else f"all of {shape}"
     if shard.sizes != array.shard.sizes:
         whole = array.shard.to_string(layout=False)
         return f"Device {shard.device} holds {held}; the rest of its {whole}, {size}, is padding"
@@ -112,6 +117,8 @@ def _sharing(array: ShardedArray) -> str:
 def _has_places(array: ShardedArray) -> bool:
     """Whether it is known which devices there are."""
     kind = array.placement.kind
+    if UNBOUNDED in array.shape.dimensions or (array.devices or 0) > _MOST_DEVICES:
+        return False
     return kind is not ShardingType.UNKNOWN and (kind is ShardingType.MAXIMAL or array.devices is not None)
 
 
@@ -136,6 +143,8 @@ def _answer(array: ShardedArray, *, is_estimated: bool) -> str:
             return f"{devices} holds one term of a {_reduction(array)} of {shape}, {estimated}{size}"
         case ShardingType.UNKNOWN:
             return f"Not decided: the sharding of {shape} is unknown"
+    if UNBOUNDED in array.shape.dimensions:
+        return f"{devices} holds {array.shard.to_string(layout=False)}, whose size is unknown"
     part = size_part(array.shard.padded_bytes, array.shape.padded_bytes)
     answer = f"{devices} holds {array.shard.to_string(layout=False)}, {estimated}{part}"
     return "; ".join([answer, *_remarks(array)])
@@ -147,7 +156,7 @@ def _remarks(array: ShardedArray) -> list[str]:
     for group in array.placement.subgroups:
         match group.kind:
             case ShardingType.REPLICATED:
-                remarks.append("every element is held twice" if group.size == 2 else f"{group.size:,} copies")
+                remarks.append(f"every element is on {format_count(group.size, 'devices')}")
             case ShardingType.MANUAL:
                 remarks.append(f"the program divides each tile over {format_count(group.size, 'devices')}")
             case _:
@@ -205,6 +214,8 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
     return tuple(found)
 
 
+_MOST_DEVICES = 1 << 17
+"""The most devices that are listed one by one."""
 _LONGEST = 100
 _NAMES = "abcdefgh"
 

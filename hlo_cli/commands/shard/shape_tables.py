@@ -15,6 +15,7 @@ from hlo_cli.analysis.sharding.spec import has_parts, spec_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
 from hlo_cli.ir.attributes.mesh import Mesh
 from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.report.cell import UNKNOWN, Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
@@ -54,6 +55,8 @@ _DEVICES: Final = (
     Column("limit", "limit", "index"),
 )
 _MOST_LISTED: Final = 12
+_LONGEST: Final = 140
+"""Letters of a sharding, of which those with listed devices can be long."""
 
 
 def dimensions_table(array: ShardedArray) -> Table:
@@ -62,6 +65,9 @@ def dimensions_table(array: ShardedArray) -> Table:
     tile_sizes = array.shard.sizes
     parts = array.placement.parts or (1,) * array.shape.rank
     for d, size in enumerate(array.shape.sizes):
+        if array.shape.dimensions[d] == UNBOUNDED:
+            rows.append((d, _label(d, array), UNKNOWN, parts[d], UNKNOWN, UNKNOWN, _axes(array, d), ""))
+            continue
         padding = parts[d] * tile_sizes[d] - size
         remark = _uneven(size, tile_sizes[d], parts[d])
         rows.append((d, _label(d, array), size, parts[d], tile_sizes[d], padding, _axes(array, d), remark))
@@ -95,6 +101,10 @@ def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
 
 def placement_facts(array: ShardedArray, origin: str, *, has_layout: bool, is_estimated: bool) -> Facts:
     """Bytes on a device and on all, copies, mesh, and the sharding in other forms."""
+    if UNBOUNDED in array.shape.dimensions:
+        return Facts(
+            "placement", tuple(Fact(label, (), remark, is_whole=True) for label, remark in _forms(array, origin))
+        )
     facts = [_bytes_fact(array, is_estimated=is_estimated), *_total_facts(array, is_estimated=is_estimated)]
     if not has_layout and not array.shape.layout.tiles and (tiled := array.tpu_shard()) is not None:
         size = Amount("bytes", tiled.padded_bytes, "bytes")
@@ -167,9 +177,9 @@ def _total_facts(array: ShardedArray, *, is_estimated: bool) -> list[Fact]:
         return []
     label = f"on {format_count(array.devices, 'devices')}" + (", est." if is_estimated else "")
     total = array.shard.padded_bytes * array.devices
-    remark = f"the array has {format_bytes(array.shape.logical_bytes)} of data"
+    remark = f"for {format_bytes(array.shape.logical_bytes)} of data"
     if array.padding > 0:
-        remark += f"; {format_percent(array.padding)}% of all is padding"
+        remark += f"; {format_percent(array.padding)}% is padding"
     return [Fact(label, (Amount("bytes", total, "bytes"),), remark)]
 
 
@@ -187,11 +197,12 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
     if axes is not None:
         found += [(str(kind), f"along {axes_text(names)}") for kind, names in axes.subgroups]
     if mesh is not None:
-        found.append(("mesh", f"{mesh_text(mesh)} ({'of the tiles alone' if array.is_mesh_of_tiles else origin})"))
+        found.append(("mesh", f"{mesh_text(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})"))
     if axes is not None and not axes.subgroups and not array.is_mesh_of_tiles and not has_parts(axes.dimensions):
         found.append(("spec", spec_text(axes.dimensions, rank=array.shape.rank)))
     if array.placement.kind is not ShardingType.UNKNOWN:
-        found.append(("sharding", str(sharding_of_placement(array.placement))))
+        text = str(sharding_of_placement(array.placement))
+        found.append(("sharding", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"))
     return found
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hlo_cli.report.numbers import format_bytes, format_count
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.sharding.shards import Shard
 
 _EXACT: Final = 10_000_000
 """Bytes below which a size is given in full."""
@@ -44,13 +41,3 @@ def quoted_argument(text: str) -> str:
     if "'" in text and not any(mark in text for mark in '"$`\\!'):
         return f'"{text}"'
     return shlex.quote(text)
-
-
-def shard_text(shard: Shard) -> str:
-    """The part as an index in Python.
-
-    >>> from hlo_cli.analysis.sharding.shards import Shard
-    >>> shard_text(Shard(0, (1, 0), 0, (8, 0), (16, 3)))
-    '[8:16, 0:3]'
-    """
-    return f"[{', '.join(f'{start}:{limit}' for start, limit in zip(shard.starts, shard.limits, strict=True))}]"

@@ -22,7 +22,13 @@ from hlo_cli.source import HloError
 _GROUPED: Final = tuple(
     opcode for each in sorted(COLLECTIVES - {opcodes.COLLECTIVE_PERMUTE}) for opcode in (each, f"{each}-start")
 )
-_OF_DEVICES: Final = ("replica_groups", "source_target_pairs", "sharding")
+_PERMUTES: Final = (opcodes.COLLECTIVE_PERMUTE, opcodes.COLLECTIVE_PERMUTE_START)
+_OF_DEVICES: Final[dict[str, tuple[str, ...]]] = {
+    "replica_groups": _GROUPED,
+    "source_target_pairs": _PERMUTES,
+    "sharding": (),
+}
+"""Attributes that name devices, and the opcodes that have them; none for all."""
 _SHOWN: Final = 60
 
 
@@ -86,8 +92,8 @@ def unreadable_devices(context: LintContext) -> Iterator[Finding]:
 
     Reference: xla/hlo/parser/hlo_parser.cc
     """
-    for name in _OF_DEVICES:
-        for instruction in context.with_attribute_text(f"{name}="):
+    for name, having in _OF_DEVICES.items():
+        for instruction in context.with_attribute_text(f"{name}=", *having):
             if _is_unread(instruction, name):
                 text = (instruction.attribute(name) or "")[:_SHOWN]
                 yield context.finding(

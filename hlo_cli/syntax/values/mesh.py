@@ -180,7 +180,7 @@ def _sharding(text: str, at: int, found: pp.ParseResults) -> NamedSharding:
         metadata=metadata,
     )
     if (problem := sharding.problem) is not None:
-        raise gt.fail(text, at, problem)
+        raise gt.fail(text, max(text.find("{", at), at), problem)  # the first list of axes
     return sharding
 
 

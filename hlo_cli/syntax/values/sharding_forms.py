@@ -177,7 +177,7 @@ def _over(mesh: Mesh | None, sharding: NamedSharding) -> GivenSharding:
 
 def _checked(sharding: NamedSharding) -> NamedSharding:
     if (problem := sharding.problem) is not None:
-        raise HloError(f"{sharding}: {problem}")
+        raise HloError(problem)
     return sharding
 
 

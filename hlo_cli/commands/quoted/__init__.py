@@ -1,0 +1,1 @@
+"""HLO quoted in messages: instructions, whole or cut."""
