@@ -97,7 +97,7 @@ def time_remarks(chip: ChipSpec, module: Module) -> Iterator[Diagnostic]:
     if chip.links is None:
         words = f"the bandwidth of the links of {chip.chip} is unknown"
     elif is_measured(chip):
-        words = "times are a measured latency for each kind, and bytes at 1/1.48 of the bandwidth, in one host"
+        words = "times are a measured latency for each kind, and bytes at 68% of the bandwidth, in one host"
     elif dimensions is not None:
         words = (
             f"times are without latency; an axis has the links of 1 of {dimensions} dimensions of the torus, as a ring"
