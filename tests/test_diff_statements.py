@@ -382,12 +382,26 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-def compiled(folder: Path, name: str, stage: str) -> str:
-    """The path of a program of `changing_programs.py`, compiled for a CPU."""
-    if not (folder / name).exists():
-        subprocess.run([sys.executable, PROGRAMS, "cpu", folder, name], check=True)
-    [path] = [path for path in (folder / name).iterdir() if path.name.endswith(f".{stage}.txt")]
+def compiled(folder: Path, name: str, stage: str, platform: str = "cpu") -> str:
+    """The path of a program of `changing_programs.py`, compiled for a platform."""
+    place = folder / platform
+    if not (place / name).exists():
+        subprocess.run([sys.executable, PROGRAMS, platform, place, name], check=True)
+    [path] = [path for path in (place / name).iterdir() if path.name.endswith(f".{stage}.txt")]
     return str(path)
+
+
+def check_real_change(paths: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
+    comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
+    found = statements_of(comparison)
+    check_partition(comparison, found)
+    assert sentence_of(found.told[0]).startswith(words), paths
+    assert found.folded >= 0.9 * (found.folded + found.rest.rows), paths
+    assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
+    text = capsys.readouterr().out
+    assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
+    assert len(text.splitlines()) <= 12, paths
 
 
 @pytest.mark.slow
@@ -396,20 +410,31 @@ def compiled(folder: Path, name: str, stage: str) -> str:
 def test_real_changes(
     one: str, two: str, words: str | tuple[str, str], programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
     pytest.importorskip("jaxlib")
     for at, stage in enumerate(("before_optimizations", "cpu_after_optimizations")):
         paths = [compiled(programs, name, stage) for name in (one, two)]
-        comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
-        found = statements_of(comparison)
-        check_partition(comparison, found)
-        sentence = words if isinstance(words, str) else words[at]
-        assert sentence_of(found.told[0]).startswith(sentence), stage
-        assert found.folded >= 0.9 * (found.folded + found.rest.rows), stage
-        assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
-        text = capsys.readouterr().out
-        assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
-        assert len(text.splitlines()) <= 12, stage
+        check_real_change(paths, words if isinstance(words, str) else words[at], capsys)
+
+
+ON_TPU = {
+    ("base", "adam"): "52 arguments added: state[",  # the order of m and v follows from their use
+    ("base", "mask"): "argument added: data['mask'] f32[8,64] (4 KiB), used by ",  # padded
+    ("mesh8", "mesh4"): "devices 8 → 4; sizes per device ",
+    ("mesh8", "mesh4x2"): "22 shardings changed; sizes per device ",
+    ("base", "mesh8"): "devices 1 → 8; 29 shardings changed; sizes per device ",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize(("one", "two"), sorted({*CHANGES, *PARALLEL, *ON_TPU}))
+def test_real_changes_on_tpu(one: str, two: str, programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A TPU compiler partitions, fuses, and prefetches; the first sentence is the same."""
+    pytest.importorskip("libtpu")
+    words = ON_TPU.get((one, two)) or CHANGES.get((one, two)) or PARALLEL[one, two]
+    assert isinstance(words, str)
+    check_real_change([compiled(programs, name, "after_optimizations", "tpu") for name in (one, two)], words, capsys)
 
 
 def test_names_of_layers_and_scopes_are_short() -> None:
