@@ -215,6 +215,27 @@ def test_collectives() -> None:
     assert told(before, after)[0] == sentence
 
 
+def partitioned(width: int, batch: int) -> Module:
+    """A program for one of eight devices, after partitioning: compilers for TPU drop the shardings of arguments."""
+    labels = ("params['w']", "params['v']")
+    lines = [
+        f"w = f32[256,{width}]{{1,0}} parameter(0), {metadata(labels[0])}",
+        f"v = f32[256,{width}]{{1,0}} parameter(1), {metadata(labels[1])}",
+        f"x = f32[{batch},256]{{1,0}} parameter(2), {metadata('data')}",
+        *(
+            f"{root}d{n} = f32[{batch},{width}]{{1,0}} dot(x, {weight}), "
+            f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+            for n, (root, weight) in enumerate((("", "w"), ("ROOT ", "v")))
+        ),
+    ]
+    return parse_module("HloModule m, num_partitions=8\nENTRY e {\n" + "\n".join(lines) + "\n}")
+
+
+def test_other_sizes_per_device_are_other_shardings() -> None:
+    found = told(partitioned(256, 1), partitioned(128, 2))
+    assert found[0].startswith("3 shardings changed; sizes per device ")
+
+
 def compiled_by(kernel: str, count: int, wrapped: str) -> Module:
     """The same elementwise program as so many kernels of one kind, some steps in each."""
     lines, functions, last = ["p = f32[64]{0} parameter(0)"], [], "p"
