@@ -215,6 +215,27 @@ def test_collectives() -> None:
     assert told(before, after)[0] == sentence
 
 
+def partitioned(width: int, batch: int) -> Module:
+    """A program for one of eight devices, after partitioning: compilers for TPU drop the shardings of arguments."""
+    labels = ("params['w']", "params['v']")
+    lines = [
+        f"w = f32[256,{width}]{{1,0}} parameter(0), {metadata(labels[0])}",
+        f"v = f32[256,{width}]{{1,0}} parameter(1), {metadata(labels[1])}",
+        f"x = f32[{batch},256]{{1,0}} parameter(2), {metadata('data')}",
+        *(
+            f"{root}d{n} = f32[{batch},{width}]{{1,0}} dot(x, {weight}), "
+            f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+            for n, (root, weight) in enumerate((("", "w"), ("ROOT ", "v")))
+        ),
+    ]
+    return parse_module("HloModule m, num_partitions=8\nENTRY e {\n" + "\n".join(lines) + "\n}")
+
+
+def test_other_sizes_per_device_are_other_shardings() -> None:
+    found = told(partitioned(256, 1), partitioned(128, 2))
+    assert found[0].startswith("3 shardings changed; sizes per device ")
+
+
 def compiled_by(kernel: str, count: int, wrapped: str) -> Module:
     """The same elementwise program as so many kernels of one kind, some steps in each."""
     lines, functions, last = ["p = f32[64]{0} parameter(0)"], [], "p"
@@ -382,12 +403,26 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-def compiled(folder: Path, name: str, stage: str) -> str:
-    """The path of a program of `changing_programs.py`, compiled for a CPU."""
-    if not (folder / name).exists():
-        subprocess.run([sys.executable, PROGRAMS, "cpu", folder, name], check=True)
-    [path] = [path for path in (folder / name).iterdir() if path.name.endswith(f".{stage}.txt")]
+def compiled(folder: Path, name: str, stage: str, platform: str = "cpu") -> str:
+    """The path of a program of `changing_programs.py`, compiled for a platform."""
+    place = folder / platform
+    if not (place / name).exists():
+        subprocess.run([sys.executable, PROGRAMS, platform, place, name], check=True)
+    [path] = [path for path in (place / name).iterdir() if path.name.endswith(f".{stage}.txt")]
     return str(path)
+
+
+def check_real_change(paths: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
+    comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
+    found = statements_of(comparison)
+    check_partition(comparison, found)
+    assert sentence_of(found.told[0]).startswith(words), paths
+    assert found.folded >= 0.9 * (found.folded + found.rest.rows), paths
+    assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
+    text = capsys.readouterr().out
+    assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
+    assert len(text.splitlines()) <= 12, paths
 
 
 @pytest.mark.slow
@@ -396,20 +431,31 @@ def compiled(folder: Path, name: str, stage: str) -> str:
 def test_real_changes(
     one: str, two: str, words: str | tuple[str, str], programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first sentence is what an engineer would write; at most 12 lines, and 9 of 10 rows are folded."""
     pytest.importorskip("jaxlib")
     for at, stage in enumerate(("before_optimizations", "cpu_after_optimizations")):
         paths = [compiled(programs, name, stage) for name in (one, two)]
-        comparison = diff(*(parse_module(Path(path).read_text()) for path in paths))
-        found = statements_of(comparison)
-        check_partition(comparison, found)
-        sentence = words if isinstance(words, str) else words[at]
-        assert sentence_of(found.told[0]).startswith(sentence), stage
-        assert found.folded >= 0.9 * (found.folded + found.rest.rows), stage
-        assert main(["diff", *paths, "--format", "screen"], standalone=False) == 0
-        text = capsys.readouterr().out
-        assert " ".join(text.split()).startswith(" ".join(headline(found).split())[:60])
-        assert len(text.splitlines()) <= 12, stage
+        check_real_change(paths, words if isinstance(words, str) else words[at], capsys)
+
+
+ON_TPU = {
+    ("base", "adam"): "52 arguments added: state[",  # the order of m and v follows from their use
+    ("base", "mask"): "argument added: data['mask'] f32[8,64] (4 KiB), used by ",  # padded
+    ("mesh8", "mesh4"): "devices 8 → 4; sizes per device ",
+    ("mesh8", "mesh4x2"): "22 shardings changed; sizes per device ",
+    ("base", "mesh8"): "devices 1 → 8; 29 shardings changed; sizes per device ",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize(("one", "two"), sorted({*CHANGES, *PARALLEL, *ON_TPU}))
+def test_real_changes_on_tpu(one: str, two: str, programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A TPU compiler partitions, fuses, and prefetches; the first sentence is the same."""
+    pytest.importorskip("libtpu")
+    words = ON_TPU.get((one, two)) or CHANGES.get((one, two)) or PARALLEL[one, two]
+    assert isinstance(words, str)
+    check_real_change([compiled(programs, name, "after_optimizations", "tpu") for name in (one, two)], words, capsys)
 
 
 def test_names_of_layers_and_scopes_are_short() -> None:

@@ -14,9 +14,10 @@ from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import NATIVE_ENDS, wrapped_opcode
 
-_NO_KERNEL_TARGETS: Final = frozenset(
+NO_KERNEL_TARGETS: Final = frozenset(
     ("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast", "LayoutConstraint", "control_dep")
 )
+"""Targets of custom calls that only tell a compiler something, or name memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +66,4 @@ def is_launched(instruction: Instruction) -> bool:
         return False
     if opcode.endswith(("-update", "-done")) and wrapped_opcode(opcode) is not None:
         return False
-    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in _NO_KERNEL_TARGETS
+    return opcode != opcodes.CUSTOM_CALL or instruction.string("custom_call_target") not in NO_KERNEL_TARGETS

@@ -7,7 +7,8 @@ stops at paired nodes, so two passes over the nodes pair whole regions that both
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import count
 from typing import Final
 
@@ -146,7 +147,11 @@ class _SameName:
 
     def __init__(self, pairs: Pairs, twos: Sequence[Node]) -> None:
         self._pairs = pairs
-        self._named = {pairs.two.nodes[b].name: b for b in twos if pairs.before[b] < 0}
+        self._twos = [b for b in twos if pairs.before[b] < 0]
+
+    @cached_property
+    def _named(self) -> Mapping[str, Node]:
+        return {self._pairs.two.nodes[b].name: b for b in self._twos}
 
     def has_competitor(self, a: Node, b: Node) -> bool:
         """Whether an unpaired node other than `b` has the name and the content of `a`."""

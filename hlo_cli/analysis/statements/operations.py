@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.analysis.matching.changes import PLACE_KINDS
 from hlo_cli.analysis.statements.entry import ARGUMENTS
 from hlo_cli.analysis.statements.evidence import Evidence
@@ -144,6 +145,10 @@ def tally(instructions: Iterable[Instruction]) -> tuple[tuple[str, int], ...]:
     >>> from hlo_cli import parse_module
     >>> tally(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }").entry.instructions)
     (('negate', 1),)
+    >>> call, line = "custom-call(p), custom_call_target=", "p = f32[2] parameter(0)  q = f32[2] sine-done(p)"
+    >>> text = f'{line}  a = f32[2] {call}"ConcatBitcast"  b = f32[2] {call}"mine"  ROOT n = f32[2] negate(a)'
+    >>> [name for name, _ in tally(parse_module(f"ENTRY e {{ {text} }}").entry.instructions)]
+    ['custom-call mine', 'negate', 'custom-call ConcatBitcast', 'sine-done']
     """
     counts = Counter(_word(each) for each in instructions if each.opcode not in _SILENT)
     return tuple(sorted(counts.items(), key=_telling))
@@ -152,7 +157,9 @@ def tally(instructions: Iterable[Instruction]) -> tuple[tuple[str, int], ...]:
 def _telling(item: tuple[str, int]) -> tuple[bool, bool, int, str]:
     """Custom calls first, then operations, then what only moves values or holds others."""
     name, number = item
-    return not name.startswith(opcodes.CUSTOM_CALL), name in _MOVING, -number, name
+    is_quiet = name.removeprefix(opcodes.CUSTOM_CALL).strip() in NO_KERNEL_TARGETS
+    is_moving = is_quiet or name in _MOVING or name.endswith(("-start", "-update", "-done"))
+    return not name.startswith(opcodes.CUSTOM_CALL) or is_quiet, is_moving, -number, name
 
 
 def _word(instruction: Instruction) -> str:
