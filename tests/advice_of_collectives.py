@@ -70,6 +70,21 @@ def one_permute(target: Target) -> tuple[Program, Program]:
     return spread(target, twice, [BIG], (ROWS, ROWS)), spread(target, once, [BIG], (ROWS, ROWS))
 
 
+@edit("HLO509", "cpu", "tpu")
+def one_sharding(target: Target) -> tuple[Program, Program]:
+    """An elementwise operation in another sharding than its operand and its result, and in the same."""
+    mesh = target.mesh(4)
+    x = target.array(4096, 1024, spec=ROWS, mesh=mesh)
+
+    def constrained(x: Any, spec: P) -> Any:
+        return lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+    return (
+        Program(lambda x: constrained(jnp.tanh(constrained(jnp.sin(x), COLUMNS)), ROWS), (x,)),
+        Program(lambda x: constrained(jnp.tanh(jnp.sin(x)), ROWS), (x,)),
+    )
+
+
 @edit("HLO505", "cpu", "tpu", "gpu")
 def before_the_loop(target: Target) -> tuple[Program, Program]:
     def loop(w: Any, *, hoisted: bool) -> Any:

@@ -97,6 +97,7 @@ ADVICE: Final = (
     Advice("HLO506", "cpu", fix="Remove the collective from the program"),
     Advice("HLO507", "tpu", fix="gather first, then astype"),
     Advice("HLO508", "cpu tpu", hint="concatenate the arrays and use one all-gather"),
+    Advice("HLO509", "cpu tpu", fix="remove the sharding constraint in between"),
     Advice("HLO601", "cpu", fix="Compute the value in the program"),
     Advice("HLO602", "cpu", fix="return them from the function that scan runs"),
     Advice("HLO603", "tpu", fix="Export for each platform", stage="before"),

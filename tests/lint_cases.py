@@ -69,6 +69,13 @@ EXCHANGE = (
     "at = (s32[], s32[]) tuple(i, i)",
     "short = (s32[]) tuple(i)",
 )
+MESHED = """HloModule m, num_partitions=4, frontend_attributes={{xla.sdy.meshes={{mesh = #sdy.mesh<["x"=2, "y"=2]>}}}}
+add {{ x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }}
+ENTRY e {{
+  x = f32[8] parameter(0)
+  ROOT y = f32[8] all-reduce(x), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add
+}}
+"""
 CONTEXT = "(f32[4], u32[], token[])"
 GROUP = f"""HloModule m
 w {{{{
@@ -538,6 +545,25 @@ CASES = (
             "y = (f32[8], f32[8]) tuple(v, v), sharding={{replicated}, {replicated}}",
             X,
             V,
+        ),
+    ),
+    Case("HLO082", *(MESHED.format(groups) for groups in ("«{{0,3},{1,2}}»", "{{0,2},{1,3}}"))),
+    Case("HLO082", *(MESHED.format(groups) for groups in ("«{{0,1,2},{3}}»", "[1,4]<=[2,2]T(1,0)"))),
+    Case(
+        "HLO083",
+        *entry(
+            "y = f32[4,8] all-reduce(x), replica_groups=«torus(2,4)», to_apply=add",
+            "y = f32[4,8] all-reduce(x), replica_groups={}, to_apply=add",
+            X,
+            before=ADD,
+        ),
+    ),
+    Case(
+        "HLO083",
+        *entry(
+            "y = f32[4,8] negate(x), sharding=«{cube=[2,4]}»",
+            "y = f32[4,8] negate(x), sharding={replicated}",
+            X,
         ),
     ),
     Case(

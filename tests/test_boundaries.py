@@ -183,6 +183,7 @@ BOUNDS = (
     ("HLO505", "min_transfer_bytes", 10 * 16 * 1024),
     ("HLO507", "min_transfer_bytes", 1 << 20),
     ("HLO508", "min_combinable_count", 2),
+    ("HLO509", "min_transfer_bytes", 256 * 1024),
     ("HLO703", "min_accumulated_elements", 256),
     ("HLO707", "min_kernel_bytes", 1 << 20),
 )

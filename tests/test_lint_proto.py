@@ -61,6 +61,7 @@ OF_TEXT_ALONE = {
     "HLO021": "a proto of what runs nothing names no computation",
     "HLO053": "in a proto channel 0 is no channel",
     "HLO073": "an operand of another computation has no number in a proto",
+    "HLO083": "what cannot be read is not written",
 }
 """Rules whose case no proto can hold, and why."""
 LOW = LintSettings(

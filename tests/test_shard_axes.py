@@ -205,3 +205,23 @@ def test_meshes_with_listed_devices() -> None:
     shuffled_mesh = known_mesh(module)
     assert shuffled_mesh is not None
     assert shuffled_mesh.mesh.devices() == (0, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("replica_groups=[4,2]<=[2,4]T(1,0)", "in a row-major mesh axis0=2,axis1=4, these are the groups along axis0"),
+        ("replica_groups={{0,1,4,5},{2,3,6,7}}", "mesh axis0=2,axis1=2,axis2=2, these are the groups along axis0 and axis2"),
+        ("source_target_pairs={{0,2},{2,0},{1,3},{3,1}}", "in a row-major mesh axis0=2,axis1=2, data moves along axis0 +1"),
+        ("replica_groups={{0,3},{1,2}}", None),
+        ("replica_groups={{0,1,2,3}}", None),
+    ],
+)  # fmt: skip
+def test_axes_of_pasted_groups(text: str, note: str | None) -> None:
+    """Groups alone tell of a mesh only if it has several axes."""
+    from hlo_cli.commands.pasted.replica_groups import report_of
+    from hlo_cli.inputs.pasted.text import PastedText
+
+    messages = [each.message for each in report_of(PastedText("replica-groups", "<stdin>", text)).notes]
+    assert [message for message in messages if "mesh" in message] == ([] if note is None else messages[-1:])
+    assert note is None or messages[-1].endswith(note)

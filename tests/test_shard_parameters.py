@@ -80,6 +80,25 @@ def test_a_sharding_of_another_rank_is_a_problem() -> None:
     assert found.shard is None
 
 
+@pytest.mark.parametrize(
+    ("sharding", "problem"),
+    [
+        ("{cube=[2,4]}", "could not parse {cube=[2,4]}"),
+        ("{{replicated}, {replicated}}", "2 shardings for 1 leaf"),
+        ("{devices=[2,4]<=[6]}", "8 tiles but 6 devices"),
+    ],
+)
+def test_what_is_not_understood_is_unknown(sharding: str, problem: str) -> None:
+    """It is not the same as no sharding, and not replicated."""
+    [found] = entry_arrays(module_of(f"f32[8,8] {sharding}")).parameters
+    assert found.problem is not None
+    assert problem in found.problem
+    assert (found.shard, found.replication) == (None, None)
+    [found] = entry_arrays(module_of(f"f32[8,8] {sharding}", name="main_spmd")).parameters
+    assert found.problem is not None
+    assert (found.shard_bytes, found.replication) == (256, None)
+
+
 def test_one_device_has_everything() -> None:
     found = entry_arrays(module_of("f32[8]", header=""))
     assert (found.partitions, found.parameters[0].replication, found.parameters[0].saving_bytes) == (1, 1, 0)

@@ -75,7 +75,7 @@ def check_random(seed: int, count: int) -> None:
 @pytest.mark.oracle
 def test_random_shardings_are_read_as_by_xla() -> None:
     pytest.importorskip("jaxlib")
-    check_random(seed=1, count=400)
+    check_random(seed=1, count=300)
 
 
 @pytest.mark.long
@@ -105,7 +105,7 @@ def check_iotas(seed: int, count: int) -> None:
 @pytest.mark.oracle
 def test_iotas_are_printed_as_by_xla() -> None:
     pytest.importorskip("jaxlib")
-    check_iotas(seed=1, count=300)
+    check_iotas(seed=1, count=200)
 
 
 @pytest.mark.long
@@ -131,7 +131,7 @@ def check_tuples(seed: int, count: int) -> None:
 @pytest.mark.oracle
 def test_tuples_of_shardings_are_read_as_by_xla() -> None:
     pytest.importorskip("jaxlib")
-    check_tuples(seed=1, count=60)
+    check_tuples(seed=1, count=40)
 
 
 @pytest.mark.long

@@ -17,10 +17,10 @@ from hlo_cli import ArrayShape, HloError, parse_shape, shards
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.analysis.sharding.shards import devices_of, shard_bytes, whole_sizes
-from hlo_cli.analysis.sharding.spec import has_parts, partition_spec, spec_text
+from hlo_cli.analysis.sharding.spec import has_parts, mesh_of_tiles, partition_spec, placement_axes, spec_text
 from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from shard_cases import random_sharding, read
+from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
+from shard_cases import random_named, random_sharding, random_tiled, read
 
 NAMES = ("a", "b", "c", "d")
 
@@ -95,7 +95,7 @@ def check_slices(seed: int, count: int) -> None:
 
 @pytest.mark.oracle
 def test_slices_and_specs_are_those_of_jax() -> None:
-    check_slices(seed=1, count=150)
+    check_slices(seed=1, count=100)
 
 
 @pytest.mark.long
@@ -118,11 +118,6 @@ def check_specs(seed: int, count: int) -> None:
         wanted = [[name for name in axes if mesh[name] > 1] for axes in theirs]
         wanted += [[]] * (len(ours) - len(wanted))  # JAX omits the last dimensions that are not divided
         assert ours == wanted or not (any(ours) or any(wanted)), (case, theirs)
-
-
-@pytest.mark.oracle
-def test_specs_are_those_of_jax() -> None:
-    check_specs(seed=3, count=100)
 
 
 @pytest.mark.long
@@ -242,8 +237,8 @@ def check_execution(seed: int, count: int) -> tuple[int, int]:
 
 @pytest.mark.oracle
 def test_devices_hold_what_execution_puts_there() -> None:
-    uneven, empty = check_execution(seed=1, count=24)
-    assert uneven > 10
+    uneven, empty = check_execution(seed=3, count=12)
+    assert uneven > 5
     assert empty > 0
 
 
@@ -252,3 +247,54 @@ def test_devices_hold_what_300_executions_put_there() -> None:
     uneven, empty = check_execution(seed=2, count=300)
     assert uneven > 150
     assert empty > 100
+
+
+def test_axes_of_many_primes_are_quick() -> None:
+    # the primes of 4096 have 12! orders, all alike; those of 2310 have 120
+    mesh = Mesh((MeshAxis("a", 4096), MeshAxis("b", 2)))
+    assert partition_spec(placement_of(read("{devices=[2,4096]<=[8192]}")), mesh) is not None
+    mesh = Mesh((MeshAxis("a", 2310),))
+    spec = partition_spec(placement_of(read("{devices=[11,210]<=[2310]}")), mesh)
+    assert spec is not None
+    assert spec_text(spec) == "P('a:(1)11', 'a:(11)210')"
+
+
+def test_axes_of_a_placement_make_the_same_placement() -> None:
+    """Parts of axes and listed devices included; the axes of manual and unreduced subgroups too."""
+    rng, counted = Random(9), 0
+    for _ in range(250):
+        rank = rng.randint(1, 4)
+        named = read(random_named(rng, rank))
+        if not isinstance(named, NamedSharding) or not isinstance(named.mesh, Mesh) or named.mesh.device_count < 2:
+            continue
+        placement = placement_of(named)
+        found = placement_axes(placement, named.mesh)
+        assert found is not None, named
+        axes = {str(kind): each for kind, each in found.subgroups}
+        dimensions = tuple(map(DimensionSharding, found.dimensions)) or (DimensionSharding(),) * rank
+        made = NamedSharding(
+            named.mesh,
+            dimensions,
+            unreduced_axes=axes.get("unreduced", ()),
+            manual_axes=axes.get("manual", ()),
+        )
+        if placement.is_tiled and placement.copies > 1:
+            used = {axis.name for axis in found.copies}
+            assert used
+        assert placement_of(made) == placement, named
+        counted += 1
+    assert counted > 180
+
+
+def test_the_mesh_of_tiles_alone_explains_them() -> None:
+    rng, counted = Random(10), 0
+    for _ in range(300):
+        placement = placement_of(read(random_tiled(rng, rng.randint(1, 4))))
+        mesh = mesh_of_tiles(placement)
+        if mesh is None:
+            continue
+        axes = placement_axes(placement, mesh)
+        assert axes is not None
+        assert [prod(map(mesh.size_of, each)) for each in axes.dimensions] == list(placement.parts)
+        counted += 1
+    assert counted > 100

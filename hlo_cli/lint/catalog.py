@@ -22,11 +22,13 @@ from hlo_cli.lint.rules import (
     layouts,
     memory,
     memory_reuse,
+    mesh_axes,
     numerics,
     overlap,
     padding,
     parse_errors,
     placement,
+    resharding,
     shapes,
     shardings,
     unscheduled_layouts,
@@ -36,8 +38,8 @@ from hlo_cli.source import HloError
 
 FAMILIES: Final = (
     parse_errors, shapes, layouts, computations, fusions, buffers, collectives, asynchronous, entry, shardings,
-    unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
-    collective_traffic, collective_combining, placement, numerics, expectations,
+    mesh_axes, unscheduled_layouts, padding, data_movement, memory, memory_reuse, fusion_opportunities, overlap,
+    collective_traffic, resharding, collective_combining, placement, numerics, expectations,
 )  # fmt: skip
 """The modules with rules; a module added here is included everywhere."""
 

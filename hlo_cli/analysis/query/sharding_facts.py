@@ -26,12 +26,13 @@ class ShardingFacts:
     def __init__(self, module: Module) -> None:
         """Prepares the facts; nothing is computed yet."""
         self._module = module
+        self._entry = frozenset(module.entry.parameters)
         self._known: dict[Instruction, tuple[EntryArray, ...]] = {}
 
     def readers(self) -> dict[str, tuple[Kind, ReadFact]]:
         """Fields of instructions by name."""
         return {
-            "parameter": ("flag", lambda i: i.opcode == opcodes.PARAMETER and i.computation.is_entry),
+            opcodes.PARAMETER: ("flag", lambda i: i in self._entry),
             "replication": ("count", self.replication),
             "shard_bytes": ("bytes", self.shard_bytes),
         }
@@ -53,7 +54,7 @@ class ShardingFacts:
         return AtLeast(known) if None in found else known
 
     def _arrays(self, instruction: Instruction) -> tuple[EntryArray, ...]:
-        if instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry:
+        if instruction in self._entry:
             return self._parameters[instruction]
         if _MARK not in instruction.raw[1]:  # most instructions; finding an attribute takes longer
             return ()

@@ -42,12 +42,16 @@ def collective_op_group_mode(instruction: Instruction) -> CollectiveOpGroupMode:
 def subgroup_size(instruction: Instruction, module: Module | None = None) -> int | None:
     """Returns the number of devices per group; None if it depends on the module and `module` is not given.
 
+    Also None if the text of the groups is not in a known form, which is not the same as no groups.
+
     >>> from hlo_cli import parse_module
     >>> module = parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1},{2,3}}")
     >>> subgroup_size(module.entry.root)
     2
     """
     mode = collective_op_group_mode(instruction)
+    if has_unreadable_groups(instruction):
+        return None
     listed = _size_of_first_group(instruction)
     if listed is not None and mode is not CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION:
         return listed
@@ -74,6 +78,16 @@ def lists_groups(instruction: Instruction) -> bool:
     """
     groups = instruction.replica_groups
     return groups is not None and not (isinstance(groups, CollectiveDeviceList) and not groups.listed)
+
+
+def has_unreadable_groups(instruction: Instruction) -> bool:
+    """Returns whether a collective has groups in a form that is not known.
+
+    >>> from hlo_cli import parse_module
+    >>> has_unreadable_groups(parse_module("r = f32[2] all-reduce(f32[2] a), replica_groups=torus(2)").entry.root)
+    True
+    """
+    return instruction.replica_groups is None and instruction.attribute("replica_groups") is not None
 
 
 def _size_of_first_group(instruction: Instruction) -> int | None:

@@ -76,6 +76,7 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
     return tuple(axes) if {frozenset(group) for group in made} == set(given) else None
 
 
+@lru_cache(maxsize=1024)
 def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
     """The axes in which sources and targets differ, with the shift; None if a device is not in the mesh.
 

@@ -88,7 +88,7 @@ def malformed_collectives(module: Module) -> int:
     """The number of collectives that the reader has marked as malformed; they are in no other count.
 
     >>> from hlo_cli import parse_module
-    >>> malformed_collectives(parse_module("r = f32[8] all-reduce(f32[8] a), replica_groups={}"))
+    >>> malformed_collectives(parse_module("ENTRY e { p = f32[8] parameter(0)  ROOT r = f32[8] all-reduce(p) }"))
     1
     """
     return sum(

@@ -85,8 +85,7 @@ class Collective:
         if self.groups is None:
             return None
         if self.pairs or not self.groups:
-            moving = sum(source != target for source, target in self.pairs)
-            return self.operand_bytes * Fraction(moving, self.device_count)
+            return self.operand_bytes * Fraction(_moving(self.pairs), self.device_count)
         return self.operand_bytes * _mean_factor(self.kind, self.groups, self.device_count, algorithm)
 
 
@@ -104,9 +103,15 @@ def collectives_of(module: Module, mesh: Mesh | None = None) -> tuple[Collective
     >>> found.axis, found.devices, found.payload_bytes, found.wire_bytes
     ('data', 2, 64, Fraction(32, 1))
     """
-    if mesh is None:
-        known = cached_per_module(mesh_of, module)
-        mesh = None if known is None else known.mesh
+    return cached_per_module(_on_known_mesh, module) if mesh is None else _on_mesh(module, mesh)
+
+
+def _on_known_mesh(module: Module) -> tuple[Collective, ...]:
+    known = mesh_of(module)
+    return _on_mesh(module, None if known is None else known.mesh)
+
+
+def _on_mesh(module: Module, mesh: Mesh | None) -> tuple[Collective, ...]:
     count = devices_of(module).count
     return tuple(_collective(site, each, count, mesh) for site, each in cached_per_module(_communications, module))
 
@@ -179,6 +184,12 @@ def _collective(site: CollectiveSite, found: _Communication, device_count: int, 
         site.is_bound,
         found.problem,
     )
+
+
+@lru_cache(maxsize=1024)
+def _moving(pairs: Pairs) -> int:
+    """The number of pairs of different devices."""
+    return sum(source != target for source, target in pairs)
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
-_LAYOUT_MODES: Final = {"parameter": "arg_layout_modes", "result": "out_layout_modes"}
+_LAYOUT_MODES: Final = {"argument": "arg_layout_modes", "result": "out_layout_modes"}
 _DEFAULT: Final = ("default", "auto", "")
 
 
@@ -32,10 +32,10 @@ class OwnLayouts:
     given: dict[str, tuple[ArrayShape | None, ...]]
 
     def of(self, shard: ArrayShape, role: str, number: int) -> ArrayShape:
-        """A shard of parameter or result `number` in its own layout.
+        """A shard of argument or result `number` in its own layout.
 
         >>> from hlo_cli import parse_shape
-        >>> print(OwnLayouts("v5e", {}, {}).of(parse_shape("f32[500,128]"), "parameter", 0))
+        >>> print(OwnLayouts("v5e", {}, {}).of(parse_shape("f32[500,128]"), "argument", 0))
         f32[500,128]{1,0:T(8,128)}
         """
         given = self.given.get(role, ())
@@ -63,7 +63,7 @@ def own_layouts(module: Module) -> OwnLayouts:
     given = dict[str, tuple[ArrayShape | None, ...]]()
     if layout is not None:
         results = [leaf for _, leaf in layout.result.leaves]
-        for role, shapes in (("parameter", list(layout.parameters)), ("result", results)):
+        for role, shapes in (("argument", list(layout.parameters)), ("result", results)):
             given[role] = tuple(each if isinstance(each, ArrayShape) else None for each in shapes)
     has_tiles = any(each is not None and each.layout.tiles for shapes in given.values() for each in shapes)
     is_tpu = has_tiles or target_of(module) == "tpu"

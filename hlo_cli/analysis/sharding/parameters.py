@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
-from typing import Literal
+from typing import Final, Literal
 
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.sharding.division import divided, own_layouts
@@ -18,7 +18,6 @@ from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import leaf_shardings, shard_shape, whole_sizes
 from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding, ShardingType
 from hlo_cli.ir.index_text import index_suffix
@@ -27,8 +26,9 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, ShapeIndex
 from hlo_cli.source import HloError
 
-Role = Literal["parameter", "result"]
+Role = Literal["argument", "result"]
 Origin = Literal["this dump", "before_optimizations"]
+_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def entry_arrays(module: Module) -> EntryArrays:
     parameters = tuple(
         array
         for number, parameter in enumerate(module.entry.parameters)
-        for array in reader.arrays("parameter", parameter, then[number] if then else None, number)
+        for array in reader.arrays("argument", parameter, then[number] if then else None, number)
     )
     root = module.entry.root
     made = None if program is None else program.entry.root
@@ -131,11 +131,11 @@ def array_of_value(module: Module, instruction: Instruction, index: ShapeIndex =
     16
     """
     number, then, program = 0, None, module.program
-    if instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry:
+    if instruction in module.entry.parameters:
         number = module.entry.parameters.index(instruction)
         if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
             then = program.entry.parameters[number]
-        found: Iterable[EntryArray] = _reader_of(module).arrays("parameter", instruction, then, number)
+        found: Iterable[EntryArray] = _reader_of(module).arrays("argument", instruction, then, number)
     else:
         found = arrays_of_instruction(module, instruction)
     return next((each for each in found if each.index == index), None)
@@ -171,22 +171,24 @@ class _Reader:
         self, role: Role, instruction: Instruction, then: Instruction | None, number: int
     ) -> Iterator[EntryArray]:
         """The arrays of an instruction; `then` is the same one before optimizations."""
-        own, wholes, others = _shardings(instruction), dict[ShapeIndex, ArrayShape](), {}
-        if then is not None:
-            wholes, others = dict(_leaves(then)), _shardings(then)
+        own, problem = _shardings(instruction)
+        wholes = dict(_leaves(then)) if then is not None else {}
+        others = _shardings(then)[0] if then is not None else {}
         for at, (index, shape) in enumerate(_leaves(instruction)):
             origin: Origin = "this dump"
             whole, sharding = wholes.get(index), own.get(index)
             if sharding is None and index in others:
                 sharding, origin = others[index], "before_optimizations"
             base = EntryArray(role, number, index, instruction, shape, None, None, sharding, origin=origin)
-            yield self._placed(base, whole, number if role == "parameter" else at)
+            found = self._placed(base, whole, number if role == "argument" else at)
+            yield replace(found, problem=problem) if problem is not None and sharding is None else found
 
     def _placed(self, base: EntryArray, whole: ArrayShape | None, number: int) -> EntryArray:
         """The array with what its sharding says; `whole` is its shape before optimizations."""
         placement, problem = _placement(base.sharding) if base.sharding is not None else (None, None)
         if self._partitions < 2:
-            return replace(base, whole=base.shape, shard=base.shape, parts=(1,) * base.shape.rank, replication=1)
+            one = replace(base, placement=placement, problem=problem, whole=base.shape, shard=base.shape)
+            return replace(one, parts=(1,) * base.shape.rank, replication=1)
         if self._is_partitioned:
             return self._after(replace(base, placement=placement, problem=problem), whole)
         if placement is None or placement.kind is ShardingType.UNKNOWN:
@@ -262,15 +264,16 @@ def _leaves(instruction: Instruction) -> Iterator[tuple[ShapeIndex, ArrayShape]]
             yield index, array
 
 
-def _shardings(instruction: Instruction) -> dict[ShapeIndex, Sharding | NamedSharding]:
-    """The shardings of the leaves of an instruction; none if it has none, or as many as it has not leaves."""
+def _shardings(instruction: Instruction) -> tuple[dict[ShapeIndex, Sharding | NamedSharding], str | None]:
+    """The shardings of the leaves of an instruction, and the reason why its sharding is not understood."""
     sharding = instruction.sharding
     if sharding is None:
-        return {}
+        text = instruction.attribute("sharding")
+        return {}, None if text is None else f"could not parse {text[:_SHOWN]}"
     try:
-        return {index: each for index, _, each in leaf_shardings(instruction.shape, sharding)}
-    except HloError:
-        return {}
+        return {index: each for index, _, each in leaf_shardings(instruction.shape, sharding)}, None
+    except HloError as error:
+        return {}, error.diagnostic.message
 
 
 @lru_cache(maxsize=4096)

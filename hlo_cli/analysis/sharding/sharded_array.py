@@ -75,8 +75,16 @@ class ShardedArray:
         return replace(self.shard, layout=layout)
 
 
-def sharded_array(shape: ArrayShape, sharding: Sharding | NamedSharding, mesh: Mesh | None = None) -> ShardedArray:
+def sharded_array(
+    shape: ArrayShape,
+    sharding: Sharding | NamedSharding,
+    mesh: Mesh | None = None,
+    *,
+    device_count: int | None = None,
+) -> ShardedArray:
     """The array on the devices of a sharding, with names of axes from a mesh; HloError if the ranks differ.
+
+    A sharding that does not list its devices is on all devices of the mesh, or on `device_count`.
 
     >>> from hlo_cli import parse_shape, sharding_of
     >>> found = sharded_array(parse_shape("f32[10,6]"), sharding_of("{devices=[4,2]<=[8]}"))
@@ -87,7 +95,7 @@ def sharded_array(shape: ArrayShape, sharding: Sharding | NamedSharding, mesh: M
     if mesh is None and isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
         mesh = sharding.mesh
     made = mesh_of_tiles(placement) if mesh is None else None
-    devices = devices_of(sharding) or (mesh.device_count if mesh is not None else None)
+    devices = devices_of(sharding) or (mesh.device_count if mesh is not None else device_count)
     known = mesh if mesh is not None else made
     axes = placement_axes(placement, known) if known is not None else None
     return ShardedArray(shape, placement, shard_shape(shape, placement), devices, known, axes, made is not None)

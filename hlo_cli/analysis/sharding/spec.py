@@ -5,9 +5,10 @@ Mirrors `parse_flatten_op_sharding` of jax/_src/sharding_impls.py, and finds par
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise, permutations, product
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from math import prod
+from operator import mul
 from typing import NamedTuple
 
 from hlo_cli.analysis.sharding.normal_text import strides_of
@@ -19,12 +20,9 @@ from hlo_cli.ir.attributes.sharding import ShardingType
 Spec = tuple[tuple[AxisRef, ...], ...]
 """The axes of each dimension, major to minor."""
 
-_MAX_CUTS = 64
-"""The number of ways to cut axes into prime parts that are tried; most meshes have one."""
-
 
 class _Part(NamedTuple):
-    """A prime part of an axis: the axis, the product of the parts above it, its size, and its stride in the mesh."""
+    """A part of an axis: the axis, the product of the parts above it, its size, and its stride in the mesh."""
 
     axis: int
     pre_size: int
@@ -82,14 +80,14 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     tiles = [tile_of[device] for device in devices]
     groups = [group for group in placement.subgroups if group.kind is not ShardingType.REPLICATED]
     sizes = (*placement.parts, *(group.size for group in groups))
-    for cut in islice(_cuts(mesh), _MAX_CUTS):
-        if (found := _weights(tiles, cut, sizes)) is not None:
-            axes = [_joined(parts, mesh) for parts in found]
-            rest = [part for part in cut if not any(part in parts for parts in found)]
-            rank = len(placement.parts)
-            named = zip((group.kind for group in groups), axes[rank:], strict=True)
-            return PlacementAxes(tuple(axes[:rank]), tuple(named), _joined(rest, mesh))
-    return None
+    cut = _cut(mesh, tiles, sizes) if tiles[0] == 0 else None
+    if cut is None or (found := _weights(tiles, cut, sizes)) is None:
+        return None
+    axes = [_joined(parts, mesh) for parts in found]
+    rest = [part for part in cut if not any(part in parts for parts in found)]
+    rank = len(placement.parts)
+    named = zip((group.kind for group in groups), axes[rank:], strict=True)
+    return PlacementAxes(tuple(axes[:rank]), tuple(named), _joined(rest, mesh))
 
 
 def _of_whole(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
@@ -157,37 +155,34 @@ def _code(axes: Sequence[AxisRef]) -> str:
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
-def _cuts(mesh: Mesh) -> Iterator[list[_Part]]:
-    """The prime parts of all axes, in every order of the primes of each axis."""
-    strides = [prod(axis.size for axis in mesh.axes[at + 1 :]) for at in range(len(mesh.axes))]
-    orders = [sorted(set(permutations(_primes(axis.size)))) for axis in mesh.axes]
-    for chosen in product(*orders):
-        found = list[_Part]()
-        for axis, primes in enumerate(chosen):
-            pre = 1
-            for prime in primes:
-                below = mesh.axes[axis].size // (pre * prime)
-                found.append(_Part(axis, pre, prime, below * strides[axis]))
-                pre *= prime
-        yield found
+def _cut(mesh: Mesh, tiles: Sequence[int], sizes: Sequence[int]) -> list[_Part] | None:
+    """The axes of the mesh, cut where a part of one begins or ends to change the index of a tile along a dimension.
 
-
-def _primes(number: int) -> list[int]:
-    found, prime = list[int](), 2
-    while prime * prime <= number:
-        while number % prime == 0:
-            found.append(prime)
-            number //= prime
-        prime += 1
-    return [*found, number] if number > 1 else found
+    None if the index along an axis is no sum over parts of it.
+    """
+    found, stride = list[_Part](), 1
+    for number in reversed(range(len(mesh.axes))):
+        size = mesh.axes[number].size
+        along = [tiles[at * stride] for at in range(size)]
+        borders = {1, size}
+        for d, count in enumerate(sizes):
+            weight = prod(sizes[d + 1 :])
+            steps = strides_of([tile // weight % count for tile in along])
+            if steps is None:
+                return None
+            borders.update(accumulate((count for _, count in reversed(steps)), mul))
+        ordered = sorted(borders)
+        if any(below % above for above, below in pairwise(ordered)):
+            return None
+        found += [_Part(number, size // below, below // above, above * stride) for above, below in pairwise(ordered)]
+        stride *= size
+    return found[::-1]
 
 
 def _weights(tiles: Sequence[int], cut: Sequence[_Part], parts: Sequence[int]) -> list[list[_Part]] | None:
     """The parts of axes that divide each dimension, major to minor; None if tiles are not a sum over parts of axes."""
     strides = [prod(parts[at + 1 :]) for at in range(len(parts))]
     found: list[list[tuple[int, _Part]]] = [[] for _ in parts]
-    if tiles[0] != 0:
-        return None
     for part in cut:
         weight = tiles[part.stride]
         changed = [d for d, size in enumerate(parts) if weight // strides[d] % size]

@@ -10,7 +10,6 @@ from typing import Final
 from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.analysis.sharding.shards import devices_of
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import TupleSharding
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -80,10 +79,8 @@ def _is_partitioned(module: Module) -> bool:
     text = module.source.text
     if any(mark in text for mark in _UNPARTITIONED):
         return False
-    entry = module.entry.instructions
-    if _MARK in text and any(
-        each.opcode != opcodes.PARAMETER and each.attribute("sharding") is not None for each in entry
-    ):
+    entry, parameters = module.entry.instructions, frozenset(module.entry.parameters)
+    if _MARK in text and any(each not in parameters and each.attribute("sharding") is not None for each in entry):
         return False
     return any(each.opcode.removesuffix("-start") in COLLECTIVES for each in entry)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Container, Sequence
 
 from hlo_cli.commands.front.stdin import is_redirected
-from hlo_cli.commands.shared.shape_argument import is_hlo_text, is_named_element
+from hlo_cli.commands.shared.shape_argument import is_hlo_text, is_named_element, is_sharding_text
 from hlo_cli.lazy_regex import lazy_regex
 
 _OPERATION = lazy_regex(r"[ \t\n=][a-z][a-z0-9\-]*+\(")
@@ -20,15 +20,21 @@ _LONGEST_WORD = 60
 def with_command(arguments: Sequence[str], commands: Container[str]) -> list[str]:
     """The command line, completed with a command if it names none but an input: `parse`, or `layout` for a shape.
 
+    A shape with a sharding implies `shard`.
+
     >>> with_command(["f32[8,128]", "--draw"], ("parse", "layout"))
     ['layout', 'f32[8,128]', '--draw']
     >>> with_command(["parse", "f32[8,128]"], ("parse", "layout"))
     ['parse', 'f32[8,128]']
+    >>> with_command(["f32[8,128]", "{replicated}"], ("parse", "layout", "shard"))
+    ['shard', 'f32[8,128]', '{replicated}']
     """
     given = list(arguments)
     if not given or given[0] in commands:
         return given
     if not _is_option(given[0]):
+        if len(given) > 1 and is_sharding_text(given[1]) and is_hlo_text(given[0]):
+            return ["shard", *given]
         implied = _command_for(given[0])
         return given if implied is None else [*implied, *given[1:]]
     words = [(at, word) for at, word in enumerate(given) if not _is_option(word)]

@@ -20,7 +20,8 @@ def collective_at(instruction: Instruction, module: Module) -> Collective | None
     """The collective of an instruction, or of an async-start or fusion around one; None for others."""
     from hlo_cli.analysis.sharding.device_groups import is_collective
 
-    if not is_collective(instruction) and not instruction.called_computations:
+    called = (each for computation in instruction.called_computations for each in computation.instructions)
+    if not is_collective(instruction) and not any(map(is_collective, called)):
         return None
     from hlo_cli.analysis.sharding.collectives import collectives_of
 

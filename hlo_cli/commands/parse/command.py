@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,9 +147,7 @@ def _report(
             loaded, computation=options.computation, where=options.where, columns=output.requested_columns
         )
     if options.explain is not None:
-        from hlo_cli.commands.parse.explain import explain_instruction
-
-        return explain_instruction(loaded.module, loaded.module.instruction(options.explain))
+        return _explain(loaded, options.explain, reading, inputs)
     if options.why is not None:
         from hlo_cli.commands.parse.why import report_of_origin
 
@@ -165,6 +164,17 @@ def _report(
         notes = tuple(Diagnostic("note", note) for note in loaded.input.notes)
         return explain_alone(loaded.module, instruction, notes=notes)
     return report_of_module(loaded, reading.command_line(inputs))
+
+
+def _explain(loaded: Loaded, name: str, reading: InputOptions, inputs: tuple[str, ...]) -> Report:
+    """The explanation of a named instruction, and the command that shows its sharding if it has one."""
+    from hlo_cli.commands.parse.explain import explain_instruction
+
+    instruction = loaded.module.instruction(name)
+    report = explain_instruction(loaded.module, instruction)
+    if instruction.attribute("sharding") is None or len(inputs) != 1 or inputs[0] == "-":
+        return report
+    return replace(report, next=(f"hlo shard {reading.command_line((f'{inputs[0]}:{instruction.name}',))}",))
 
 
 def _explain_text(text: str) -> Report:

@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.layout.shape_tokens import shape_tokens
 from hlo_cli.commands.parse.attribute_descriptions import attribute_label, describe_attribute
+from hlo_cli.commands.parse.sharding_meaning import sharding_meaning
 from hlo_cli.commands.shared.shape_descriptions import default_space
 from hlo_cli.commands.shared.shape_parts import shape_segments
 from hlo_cli.dataclass import dataclass
@@ -102,6 +103,8 @@ def attribute_parts(instruction: Instruction, setting: ExplainContext, segments:
         meaning = describe_attribute(instruction.opcode, attribute.name, attribute.value)
         if attribute.name in CALLING_ATTRIBUTES:
             meaning = _called(instruction, attribute.value, meaning)
+        if attribute.name == "sharding":
+            meaning = sharding_meaning(instruction, None if setting.is_alone else setting.module) or meaning
         meaning = meaning or "unknown attribute"
         rows.append(Explanation(part, attribute_label(attribute.name), value, meaning))
 

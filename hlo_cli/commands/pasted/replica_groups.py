@@ -8,6 +8,7 @@ from itertools import pairwise
 from hlo_cli.inputs.pasted.text import PastedText
 from hlo_cli.ir.attributes.devices import CollectiveDeviceList, IotaReplicaGroupList, MeshAxesReplicaGroupList
 from hlo_cli.lazy_regex import lazy_regex
+from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
@@ -26,6 +27,7 @@ _GROUPS = (
 _PAIRS = (Column("source", "source", "name"), Column("target", "target", "name"), Column("distance", "distance"))
 
 Groups = Sequence[Sequence[int]]
+Pairs = tuple[tuple[int, int], ...]
 
 
 def report_of(pasted: PastedText) -> Report:
@@ -61,10 +63,15 @@ def _of_groups(text: str, groups: Groups, name: str) -> Report:
         twice = next(device for device in devices if devices.count(device) > 1)
         notes.append(Diagnostic("warning", f"device {twice} is in more than one group, which XLA rejects"))
     rows = tuple((str(at), len(group), stride_of(group), _listed(group)) for at, group in enumerate(groups))
+    numbers: dict[str, Cell] = {"replica_groups": text, "groups": len(groups), "devices": len(set(devices))}
+    if (found := _axes_of(tuple(map(tuple, groups)), ())) is not None:
+        mesh, axes = found
+        notes.append(Diagnostic("note", f"in a row-major mesh {mesh}, these are the groups along {axes}"))
+        numbers |= {"mesh": mesh, "axis": axes}
     return Report(
         "parse",
         answer,
-        numbers={"replica_groups": text, "groups": len(groups), "devices": len(set(devices)), "group_sizes": sizes[-1]},
+        numbers={**numbers, "group_sizes": sizes[-1]},
         parts=(Table("groups", _GROUPS, rows, noun="groups", limit=16),),
         next=("hlo help sharding",),
         notes=tuple(notes),
@@ -91,6 +98,23 @@ def _arrangement(strides: set[int | None]) -> str:
     return "contiguous" if stride == 1 else f"strided by {stride}"
 
 
+def _axes_of(groups: tuple[tuple[int, ...], ...], pairs: Pairs) -> tuple[str, str] | None:
+    """The coarsest mesh of several axes that explains groups or pairs, and their axes; None if there is none."""
+    from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
+    from hlo_cli.analysis.sharding.inference import inferred_mesh
+    from hlo_cli.analysis.sharding.meshes import mesh_text
+
+    count = 1 + max(device for group in (*groups, *pairs) for device in group)
+    known = inferred_mesh([groups] if groups else [], [pairs] if pairs else [], count)
+    if known is None or len(known.mesh.axes) < 2:
+        return None
+    if groups:
+        axes = axes_of_groups(groups, known.mesh)
+        return None if axes is None else (mesh_text(known.mesh), axes_text(axes).replace(",", " and "))
+    shifts = axes_of_pairs(pairs, known.mesh)
+    return None if not shifts else (mesh_text(known.mesh), " and ".join(map(str, shifts)))
+
+
 def _listed(ids: Sequence[int]) -> str:
     most = 32
     return ", ".join(map(str, ids[:most])) + (f", \N{HORIZONTAL ELLIPSIS} {ids[-1]}" if len(ids) > most else "")
@@ -109,6 +133,8 @@ def _of_pairs(pairs: Groups, name: str) -> Report:
     notes = [Diagnostic("note", f"devices that receive nothing get zeros: {_listed(idle)}")] if idle else []
     if len(set(targets)) < len(targets):
         notes.append(Diagnostic("warning", "a device is the target of more than one pair, which XLA rejects"))
+    if pairs and (found := _axes_of((), tuple((source, target) for source, target in pairs))) is not None:
+        notes.append(Diagnostic("note", f"in a row-major mesh {found[0]}, data moves along {found[1]}"))
     rows = tuple((str(source), str(target), f"{target - source:+}") for source, target in pairs)
     return Report(
         "parse",

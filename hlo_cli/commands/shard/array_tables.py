@@ -98,7 +98,7 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
     return Table(name, columns, cells, noun="shapes", person=person)
 
 
-def instructions_table(arrays: Sequence[EntryArray], mesh: Mesh | None) -> Table:
+def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
     """One row for each array, with its name in the program; what saves most is first."""
     by_saving = totals_of(arrays).is_replicated
     rows = sorted(
@@ -132,7 +132,7 @@ def instructions_table(arrays: Sequence[EntryArray], mesh: Mesh | None) -> Table
         )
         for each in rows
     )
-    return Table("instructions", columns, cells, noun="arrays")
+    return Table(name, columns, cells, noun="arrays", person=person)
 
 
 def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
@@ -195,11 +195,11 @@ def _axis_row(name: str, size: int, arrays: Sequence[EntryArray], mesh: Mesh) ->
 
 
 def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column, ...]:
-    title, width = "est. per device" if is_estimated else "per device", 120 if has_saving else 0
+    title, width = "per device", 120 if has_saving else 0
     whole = Share("data_bytes", "shard_bytes", rest=True)
     return (
         Column("data_bytes", "data", "bytes", total="sum", person=False),
-        Column("shard_bytes", "size", "bytes", total="sum", group=title),
+        Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title),
         Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width),
         Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.meshes import KnownMesh, header_meshes, known_mesh
 from hlo_cli.analysis.sharding.spec import Spec, partition_spec
 from hlo_cli.analysis.sharding.stages import partitions_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import ShardingType
 
 if TYPE_CHECKING:
@@ -21,18 +22,30 @@ if TYPE_CHECKING:
     from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import ArrayShape
 
-UNKNOWN_SPEC = "?"
+UNKNOWN_SPEC: Final = "?"
+_MARK: Final = "sharding={"
 
 
 def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
-    """The mesh of a module: given, in its header, or in that of the dump before optimizations; None without one."""
+    """The mesh of a module: given, in its header, or in that of the dump before optimizations; else inferred, or None.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis, Mesh
+    >>> module = parse_module("HloModule m, num_partitions=4  ENTRY e { ROOT p = f32[8,8] parameter(0) }")
+    >>> mesh_of(module, None), mesh_of(module, Mesh((MeshAxis("x", 4),))).origin
+    (None, '--mesh')
+    """
     siblings = () if module.program is None else (module.program,)
     if (found := known_mesh(module, given, siblings)) is not None:
         return found
     # without num_partitions in the header, shardings tell the number of devices
     count = partitions_of(module)
     fitting = [mesh for each in (module, *siblings) for mesh in header_meshes(each) if mesh.device_count == count > 1]
-    return KnownMesh(fitting[0], "the header") if fitting else None
+    if fitting or _MARK not in module.source.text:
+        return KnownMesh(fitting[0], "the header") if fitting else None
+    from hlo_cli.analysis.sharding.collectives import mesh_of as inferred
+
+    return inferred(module)
 
 
 def spec_of(array: EntryArray, mesh: Mesh | None) -> Spec | None:
@@ -80,7 +93,7 @@ def name_of(array: EntryArray) -> str:
     """The name of a parameter in the program or the text; of a result, the name of the instruction that makes it."""
     from hlo_cli.ir.index_text import index_suffix
 
-    if array.role == "parameter":
+    if array.role == "argument":
         return (array.instruction.metadata.op_name or array.instruction.name) + index_suffix(array.index)
     made, index = definer_of(array)
     return made.name + index_suffix(index)
@@ -113,7 +126,7 @@ def arrays_where(expression: str, module: Module) -> Predicate[EntryArray]:
 
     fields = fields_of(module, ATTRIBUTE_NAMES, instruction_of, shape_of)
     own: dict[str, Reader[EntryArray]] = {
-        "parameter": Reader("flag", lambda each: each.role == "parameter"),
+        opcodes.PARAMETER: Reader("flag", lambda each: each.role == "argument"),
         "number": Reader("count", lambda each: each.number),
         "replication": Reader("count", lambda each: AtLeast(1) if each.replication is None else each.replication),
         "shard_bytes": Reader("bytes", lambda each: AtLeast(0) if each.shard_bytes is None else each.shard_bytes),

@@ -57,7 +57,7 @@ EXAMPLES = (
     is_common=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Show what this device holds.",
+    help="Show the part of the array on device N.",
 )
 @option(
     "--warning",
@@ -73,7 +73,7 @@ EXAMPLES = (
     is_common=True,
     metavar="AXES",
     default_text="from the dump",
-    help="Name the axes of the mesh, major first, such as data=2,fsdp=4.",
+    help="Set the axes of the mesh with their sizes, major first, such as data=2,fsdp=4.",
 )
 @option(
     "--algorithm",
@@ -81,7 +81,7 @@ EXAMPLES = (
     type=click.Choice(ALGORITHMS),
     metavar="NAME",
     default=ALGORITHMS[0],
-    help=f"Assume this algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
+    help=f"Set the algorithm for the bytes that a device sends: {joined_by_or(ALGORITHMS)}.",
 )
 @where_option
 @chip_options("Estimate times on this chip")

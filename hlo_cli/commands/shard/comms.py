@@ -45,9 +45,9 @@ _MAX_AXES: Final = 3
 _MIN_SHARE: Final = Fraction(1, 100)
 """The smallest share of the bytes that the answer names."""
 _ALGORITHMS: Final[dict[Algorithm, str]] = {
-    "ring": "wire bytes are what a device sends if no byte travels more often than it must, as in a ring",
-    "bidirectional": "wire bytes are those of each link of a ring in each direction, with data both ways",
-    "oneshot": "wire bytes are what a device exchanges with all others at once",
+    "ring": "sent: from one device, in a bandwidth-optimal ring; see --algorithm",
+    "bidirectional": "sent: over one link in one direction, in a ring with data both ways",
+    "oneshot": "sent: between one device and all others at once",
 }
 
 
@@ -61,7 +61,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
     chip = chosen_throughput(options.chip, options.chip_file)
     pricing = Pricing(options.algorithm, chip)
     total = traffic_of(found, pricing)
-    table = _table(loaded, options, found, pricing)
+    table = replace(_table(loaded, options, found, pricing), footnote=_ALGORITHMS[options.algorithm])
     devices = devices_of(module)
     report = Report(
         "shard",
@@ -82,7 +82,7 @@ def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, column
         parts=(table,),
         next=_next(argument, found, options),
         notes=(
-            *_notes(module, found, known, options),
+            *_notes(module, found, known),
             *(() if chip is None or not found else time_remarks(chip, module)),
             *skipped,
             *program_notes(loaded),
@@ -148,7 +148,7 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
     ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
     least = "" if total.wire_bytes is not None else "at least "
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
-    if not ranked:
+    if not ranked or sums.keys() == {NO_AXES}:
         return words
     large = [(axis, sent) for axis, sent in ranked[:_MAX_AXES] if sent >= _MIN_SHARE * total.known_wire_bytes]
     if len(large) == 1 and len(ranked) == 1:
@@ -163,36 +163,31 @@ def _axis_words(axis: str) -> str:
     return "no axes of the mesh" if axis == NO_AXES else axis.replace(",", " and ")
 
 
-def _notes(
-    module: Module, found: Sequence[Collective], known: KnownMesh | None, options: ShardOptions
-) -> Iterator[Diagnostic]:
-    for words in _remarks(module, found, known, options):
+def _notes(module: Module, found: Sequence[Collective], known: KnownMesh | None) -> Iterator[Diagnostic]:
+    for words in _remarks(module, found, known):
         yield Diagnostic("note", words)
 
 
-def _remarks(
-    module: Module, found: Sequence[Collective], known: KnownMesh | None, options: ShardOptions
-) -> Iterator[str]:
+def _remarks(module: Module, found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
     if not is_partitioned(module):
         yield "the module is not partitioned; the partitioner adds collectives to those of the program"
     if malformed := malformed_collectives(module):
         yield f"{format_count(malformed, 'collectives')} malformed and not counted"
     if not found:
         return
-    yield f"{_ALGORITHMS[options.algorithm]} (--algorithm)"
-    yield from _remarks_on_mesh(found, known)
+    for problem in dict.fromkeys(each.problem for each in found if each.problem):
+        yield f"groups not understood: {problem}"
     unknown = sum(each.runs.known is None for each in found)
     if unknown:
         loops = "is in a loop" if unknown == 1 else "are in loops"
         yield f"{format_count(unknown, 'collectives')} {loops} of unknown trip count and not in the sums"
+    yield from _remarks_on_mesh(found, known)
     in_branches = sum(each.runs.in_branch for each in found)
     if in_branches:
         verb = "is in a branch" if in_branches == 1 else "are in branches"
         yield f"{format_count(in_branches, 'collectives')} {verb} of a conditional and may run less often"
     if bounds := sum(each.is_bound for each in found):
         yield f"bytes of {format_count(bounds, 'ragged exchanges')} are upper bounds; their sizes are known at run time"
-    for problem in dict.fromkeys(each.problem for each in found if each.problem):
-        yield f"groups not understood: {problem}"
 
 
 def _remarks_on_mesh(found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
@@ -205,12 +200,12 @@ def _remarks_on_mesh(found: Sequence[Collective], known: KnownMesh | None) -> It
     elif known.origin != "--mesh":
         also = f", which also names {', '.join(map(mesh_text, known.others))}" if known.others else ""
         yield f"mesh {mesh_text(known.mesh)} from {known.origin}{also}"
-    for part in sorted({part for each in found for part in each.axes or () if part.size is not None}, key=str):
-        yield _part_words(part, known.mesh)
     without = sum(each.axes is None and each.groups is not None for each in found)
     if without:
         verb = "is" if without == 1 else "are"
         yield f"{format_count(without, 'collectives')} {verb} along no axes of the mesh; see --by instruction"
+    for part in sorted({part for each in found for part in each.axes or () if part.size is not None}, key=str):
+        yield _part_words(part, known.mesh)
 
 
 def _part_words(part: AxisRef, mesh: Mesh) -> str:

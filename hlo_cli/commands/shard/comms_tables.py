@@ -20,19 +20,26 @@ if TYPE_CHECKING:
 
 
 def kinds_table(collectives: Sequence[Collective], pricing: Pricing) -> Table:
-    """One row for each axis, kind, and group size; those of unknown trip count apart, and most bytes first."""
-    groups: dict[tuple[str, str, int | None, bool], list[Collective]] = {}
+    """One row for each axis, kind, and group size; those of unknown trip count apart, and most bytes first.
+
+    Groups that no axes make have a row each.
+    """
+    rows_of: dict[tuple[str, str, int | None, bool, str | None], list[Collective]] = {}
     for each in collectives:
         is_known = each.runs.known is not None and each.groups is not None
-        groups.setdefault((axis_of(each), each.kind, each.devices, is_known), []).append(each)
-    found = [(traffic_of(members, pricing), axis, kind) for (axis, kind, *_), members in groups.items()]
+        groups = groups_text(each) if each.axis is None else None
+        rows_of.setdefault((axis_of(each), each.kind, each.devices, is_known, groups), []).append(each)
+    found = [
+        (traffic_of(members, pricing), axis, kind, groups) for (axis, kind, _, _, groups), members in rows_of.items()
+    ]
     found.sort(key=lambda row: (*_rank(row[0]), row[1], row[2]))
     columns = (
         Column("axis", "axis"),
         Column("kind", "collective", "opcode"),
-        *_columns([t for t, *_ in found], pricing),
+        *_columns([traffic for traffic, *_ in found], pricing),
+        Column("groups", "groups", person=any(groups is not None for *_, groups in found), machine=False),
     )
-    rows = tuple((axis, kind, *_cells(traffic, pricing)) for traffic, axis, kind in found)
+    rows = tuple((axis, kind, *_cells(traffic, pricing), groups) for traffic, axis, kind, groups in found)
     return Table("collectives", columns, rows, noun="groups of collectives")
 
 
@@ -128,8 +135,8 @@ def _columns(found: Sequence[Traffic], pricing: Pricing) -> tuple[Column, ...]:
         Column("async_sites", "async", "count", total="sum", person=has_async, from_width=120),
         Column("runs", "runs", "count", total="sum"),
         Column("payload_bytes", "payload", "bytes", total="sum", rank=4),
-        Column("wire_bytes", "wire", "bytes", total="sum"),
-        Column("run_wire_bytes", "wire once", "bytes", total="sum", person=has_unknown),
+        Column("wire_bytes", "sent", "bytes", total="sum"),
+        Column("run_wire_bytes", "sent per run", "bytes", total="sum", person=has_unknown),
         *(times if pricing.chip is not None else ()),
         Column("devices", "n", "count"),
     )

@@ -109,7 +109,8 @@ def _parts(
                 return (shapes_table("parameters", parameters, mesh, person=is_seen), others)
             return (shapes_table("parameters", parameters, mesh), others, _results_passage(results))
         case "instruction":
-            return (instructions_table((*parameters, *results), mesh), others)
+            each = instructions_table("results", results, mesh, person=False)
+            return (instructions_table("instructions", parameters, mesh), each)
         case "axis":
             return (axes_table(parameters, _required(mesh)), others)
         case grouping:
@@ -150,7 +151,8 @@ def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...
     if known is None:
         notes.append("no mesh is named, so shardings are numbers of parts; name its axes with --mesh")
     elif known.origin != "--mesh":
-        notes.append(f"mesh from {known.origin}")
+        more = "; the program may have more axes" if known.is_inferred else ""
+        notes.append(f"mesh {known.origin}{more}" if known.is_inferred else f"mesh from {known.origin}")
     if any(each.is_estimated for each in found.parameters):
         notes.append("the module is not partitioned; bytes are those of shards in their default layout")
     problems = dict.fromkeys(each.problem for each in (*found.parameters, *found.results) if each.problem)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.sharding import TupleSharding
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import Diagnostic, HloError, Source, Span, counted
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.meshes import KnownMesh
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.shape_argument import NamedShape
@@ -48,6 +51,18 @@ class GivenArray:
     notes: tuple[Diagnostic, ...] = ()
     text: tuple[str, ...] = ()
     """The arguments that give the array, without a target."""
+    device_count: int | None = None
+    """The number of devices, also of a sharding that does not list them; None if unknown."""
+
+
+class _NamedValue(NamedTuple):
+    """What a dump says of an instruction: shape and sharding on all devices, the mesh, and notes."""
+
+    shape: Shape
+    sharding: AnySharding
+    mesh: KnownMesh | None
+    is_estimated: bool
+    notes: tuple[Diagnostic, ...]
 
 
 def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptions) -> GivenArray:
@@ -58,7 +73,7 @@ def given_array(inputs: tuple[str, ...], options: ShardOptions, reading: InputOp
     named = None if is_hlo_text(texts[0]) else resolve_name(texts[0], reading)
     array = _of_text(texts, options) if named is None else _of_dump(named, texts, options)
     _check_mesh(array, options)
-    return replace(array, text=texts[: 1 if named is not None else 2])
+    return replace(array, text=texts[: 1 if array.named is not None else 2])
 
 
 def _separated(inputs: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,31 +92,40 @@ def _of_text(texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
     if not shardings and _INSTRUCTION.match(texts[0]):
         shardings += [text for text in (_sharding_of_instruction(texts[0]),) if text]
     if not shardings:
-        raise HloError(
-            "expected a sharding after the shape",
-            hint=f"hlo shard '{typed.shape.to_string(layout=False)}' '{{devices=[2]<=[2]}}'",
-        )
-    shardings += [options.to] if options.to is not None else []
+        tiles = "2" + ",1" * (typed.shape.rank - 1 if isinstance(typed.shape, ArrayShape) else 0)
+        shape = typed.shape.to_string(layout=False)
+        raise HloError("expected a sharding after the shape", hint=f"hlo shard '{shape}' '{{devices=[{tiles}]<=[2]}}'")
+    is_given = has_layout(typed.shape, typed.text)
+    return _of_shape(typed.shape, shardings, options, has_layout=is_given, notes=typed.notes)
+
+
+def _of_shape(
+    shape: Shape, texts: Sequence[str], options: ShardOptions, *, has_layout: bool, notes: Sequence[Diagnostic]
+) -> GivenArray:
+    """A shape with one or two shardings, or with one and that of --to."""
+    shardings = [*texts, *([options.to] if options.to is not None else [])]
     if len(shardings) > 2:
         raise HloError(f"expected one or two shardings, found {len(shardings)}")
-    (sharding, notes), *others = [_read(text, typed.shape, options.given_mesh) for text in shardings]
+    (sharding, remarks), *others = [_read(text, shape, options.given_mesh) for text in shardings]
     mesh, origin = _mesh_in(sharding, options)
-    target = others[0][0] if others else None
     return GivenArray(
-        typed.shape,
+        shape,
         sharding,
-        target,
+        others[0][0] if others else None,
         mesh,
         mesh_origin=origin,
-        has_layout=has_layout(typed.shape, typed.text),
-        notes=(*typed.notes, *notes, *(note for _, more in others for note in more)),
+        has_layout=has_layout,
+        device_count=_device_count(sharding) if mesh is None else mesh.device_count,
+        notes=(*notes, *remarks, *(note for _, more in others for note in more)),
     )
 
 
 def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -> GivenArray:
-    from hlo_cli.commands.shard.named import named_array
+    from hlo_cli.analysis.sharding.stages import partitions_of
 
-    found = named_array(named, options.given_mesh)
+    if len(texts) > 1 and not _has_sharding(named):
+        return _of_shape(named.shape, texts[1:], options, has_layout=True, notes=_shape_notes(named))
+    found = _named_value(named, options.given_mesh)
     mesh = found.mesh.mesh if found.mesh is not None else None
     targets = [*texts[1:], *([options.to] if options.to is not None else [])]
     if len(targets) > 1:
@@ -116,8 +140,54 @@ def _of_dump(named: NamedShape, texts: tuple[str, ...], options: ShardOptions) -
         found.mesh.origin if found.mesh is not None else "",
         has_layout=True,
         is_estimated=found.is_estimated,
+        device_count=partitions_of(named.loaded.module),
         notes=(*found.notes, *(note for _, more in read for note in more)),
     )
+
+
+def _has_sharding(named: NamedShape) -> bool:
+    """Whether the dump, or its sibling before optimizations, says how the value is divided."""
+    from hlo_cli.analysis.sharding.parameters import array_of_value
+
+    for index, _ in named.shape.leaves:
+        found = array_of_value(named.loaded.module, named.instruction, (*named.index, *index))
+        if found is not None and found.sharding is not None:
+            return True
+    return False
+
+
+def _shape_notes(named: NamedShape) -> tuple[Diagnostic, ...]:
+    """A note on the shape of an instruction that has no sharding of its own."""
+    from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
+
+    module = named.loaded.module
+    if partitions_of(module) == 1 or not is_partitioned(module):
+        return ()
+    return (Diagnostic("note", f"the shape of {named.instruction.name} in the dump is that of one device"),)
+
+
+def _named_value(named: NamedShape, mesh: Mesh | None) -> _NamedValue:
+    """The value of an instruction: an array, or a tuple with a sharding for each leaf."""
+    from hlo_cli.commands.shard.named import named_array
+
+    if not isinstance(named.shape, TupleShape) or not any(True for _ in named.shape.leaves):
+        one = named_array(named, mesh)
+        return _NamedValue(one.shape, one.sharding, one.mesh, one.is_estimated, one.notes)
+    leaves = [
+        named_array(replace(named, shape=leaf, index=(*named.index, *index)), mesh)
+        for index, leaf in named.shape.leaves
+    ]
+    shardings = TupleSharding(tuple(leaf.sharding for leaf in leaves))
+    notes = tuple(dict.fromkeys(note for leaf in leaves for note in leaf.notes))
+    shape = _with_leaves(named.shape, iter([leaf.shape for leaf in leaves]))
+    return _NamedValue(shape, shardings, leaves[0].mesh, any(leaf.is_estimated for leaf in leaves), notes)
+
+
+def _with_leaves(shape: Shape, leaves: Iterator[Shape]) -> Shape:
+    """The tuple with other leaves."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(_with_leaves(element, leaves) for element in shape.elements))
+    return next(leaves)
 
 
 def _sharding_of_instruction(text: str) -> str:
@@ -134,7 +204,6 @@ def _read(text: str, shape: Shape, mesh: Mesh | None) -> tuple[AnySharding, tupl
     """The sharding in a text, checked against the shape, and notes on what was not in it."""
     from hlo_cli.analysis.sharding.placement import placement_of
     from hlo_cli.analysis.sharding.shards import leaf_shardings
-    from hlo_cli.ir.shape import ArrayShape
     from hlo_cli.syntax.values.sharding_text import read_sharding_text
 
     rank = shape.rank if isinstance(shape, ArrayShape) else None
@@ -168,6 +237,14 @@ def _mesh_in(sharding: AnySharding, options: ShardOptions) -> tuple[Mesh | None,
     leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     meshes = {leaf.mesh for leaf in leaves if isinstance(leaf, NamedSharding) and isinstance(leaf.mesh, Mesh)}
     return (meshes.pop(), "in the sharding") if len(meshes) == 1 else (None, "")
+
+
+def _device_count(sharding: AnySharding) -> int | None:
+    """The number of devices of the leaves that list them."""
+    from hlo_cli.analysis.sharding.shards import devices_of
+
+    leaves = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+    return max((count for leaf in leaves if (count := devices_of(leaf)) is not None), default=None)
 
 
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:

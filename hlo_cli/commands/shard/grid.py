@@ -35,7 +35,7 @@ class _Plane:
     rows: int | None
     columns: int | None
     tile: tuple[int, ...]
-    holders: dict[tuple[int, ...], tuple[int, ...]]
+    holders: dict[tuple[int, ...], list[int]]
 
     def parts(self, dimension: int | None) -> int:
         """The number of tiles along a dimension."""
@@ -80,9 +80,9 @@ def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -
     else:
         is_last = cut[0] == len(parts) - 1
         rows, columns = (cut[0] - 1, cut[0]) if is_last else (cut[0], len(parts) - 1)
-    holders: dict[tuple[int, ...], tuple[int, ...]] = {}
+    holders: dict[tuple[int, ...], list[int]] = {}
     for shard in shards:
-        holders[shard.tile] = (*holders.get(shard.tile, ()), shard.device)
+        holders.setdefault(shard.tile, []).append(shard.device)
     tile = marked.tile if marked is not None else (0,) * len(parts)
     return _Plane(array, rows if rows >= 0 else None, columns, tile, holders)
 

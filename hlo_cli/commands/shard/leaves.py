@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.sharding.axes import axes_text
@@ -12,7 +13,6 @@ from hlo_cli.commands.shard.sizes import size_part
 from hlo_cli.ir.attributes.sharding import ShardingType
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
-from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
@@ -35,6 +35,11 @@ _COLUMNS: Final = (
     Column("devices", "devices", "count", from_width=120),
     Column("sharding", "sharding", rank=2, from_width=120),
 )
+_OMITTED: Final = frozenset(("division", "shard"))
+_DEVICE_COLUMNS: Final = tuple(
+    Column("slice", "slice", "range") if column.name == "slice" else replace(column, person=column.name not in _OMITTED)
+    for column in _COLUMNS
+)
 
 
 def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
@@ -44,7 +49,7 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         if _is_weightless(leaf):
             rows.append((index, str(leaf), *(None,) * 8, str(sharding)))
             continue
-        array = sharded_array(array_of(leaf), sharding, given.mesh)
+        array = sharded_array(array_of(leaf), sharding, given.mesh, device_count=given.device_count)
         part = _slice_of(array, options.device)
         size = 0 if part == "" else array.shard.padded_bytes
         is_on_one |= array.placement.kind is ShardingType.MAXIMAL
@@ -57,12 +62,8 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
     if options.device is None and is_on_one:
         holder = "A device holds at most"
     estimated = "est. " if given.is_estimated else ""
-    answer = f"{holder} {estimated}{size_part(held, whole)} in {format_count(len(rows), 'leaves')}"
-    columns = (
-        _COLUMNS
-        if options.device is None
-        else tuple(Column("slice", "slice") if column.name == "slice" else column for column in _COLUMNS)
-    )
+    answer = f"{holder} {estimated}{size_part(held, whole)} in {_leaves(len(rows))}"
+    columns = _COLUMNS if options.device is None else _DEVICE_COLUMNS
     return Report(
         "shard",
         answer,
@@ -71,6 +72,10 @@ def report_of_leaves(given: GivenArray, options: ShardOptions) -> Report:
         parts=(Table("leaves", columns, tuple(rows), noun="leaves"),),
         notes=given.notes,
     )
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf" if count == 1 else f"{count:,} leaves"
 
 
 def division_text(array: ShardedArray) -> str:

@@ -39,7 +39,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
         from hlo_cli.commands.shard.leaves import report_of_leaves
 
         return report_of_leaves(given, options)
-    array, sharding = sharded_array(array_of(given.shape), given.sharding, given.mesh), given.sharding
+    sharding = given.sharding
+    array = sharded_array(array_of(given.shape), sharding, given.mesh, device_count=given.device_count)
     notes = [*given.notes, *_notes(array, given)]
     if options.device is not None:
         return _of_device(given, array, options.device, notes)
@@ -64,6 +65,8 @@ def report_of_shape(given: GivenArray, options: ShardOptions) -> Report:
 
 def _of_device(given: GivenArray, array: ShardedArray, device: int, notes: list[Diagnostic]) -> Report:
     """What one device holds; HloError if the sharding does not have the device."""
+    if (array.devices or 0) > _MOST_DEVICES:
+        raise HloError(f"{array.devices:,} devices are too many to list")
     if not _has_places(array):
         raise HloError(f"{array.placement.kind} sharding does not list its devices", hint="give --mesh, such as data=8")
     shards = array.shards()
@@ -114,7 +117,7 @@ def _sharing(array: ShardedArray) -> str:
 def _has_places(array: ShardedArray) -> bool:
     """Whether it is known which devices there are."""
     kind = array.placement.kind
-    if UNBOUNDED in array.shape.dimensions:
+    if UNBOUNDED in array.shape.dimensions or (array.devices or 0) > _MOST_DEVICES:
         return False
     return kind is not ShardingType.UNKNOWN and (kind is ShardingType.MAXIMAL or array.devices is not None)
 
@@ -153,7 +156,7 @@ def _remarks(array: ShardedArray) -> list[str]:
     for group in array.placement.subgroups:
         match group.kind:
             case ShardingType.REPLICATED:
-                remarks.append("every element is held twice" if group.size == 2 else f"{group.size:,} copies")
+                remarks.append(f"every element is on {format_count(group.size, 'devices')}")
             case ShardingType.MANUAL:
                 remarks.append(f"the program divides each tile over {format_count(group.size, 'devices')}")
             case _:
@@ -211,6 +214,8 @@ def _next(given: GivenArray, array: ShardedArray) -> tuple[str, ...]:
     return tuple(found)
 
 
+_MOST_DEVICES = 1 << 17
+"""The most devices that are listed one by one."""
 _LONGEST = 100
 _NAMES = "abcdefgh"
 

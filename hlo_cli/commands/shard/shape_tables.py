@@ -55,6 +55,8 @@ _DEVICES: Final = (
     Column("limit", "limit", "index"),
 )
 _MOST_LISTED: Final = 12
+_LONGEST: Final = 140
+"""Letters of a sharding, of which those with listed devices can be long."""
 
 
 def dimensions_table(array: ShardedArray) -> Table:
@@ -195,11 +197,12 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
     if axes is not None:
         found += [(str(kind), f"along {axes_text(names)}") for kind, names in axes.subgroups]
     if mesh is not None:
-        found.append(("mesh", f"{mesh_text(mesh)} ({'of the tiles alone' if array.is_mesh_of_tiles else origin})"))
+        found.append(("mesh", f"{mesh_text(mesh)} ({'inferred from the tiles' if array.is_mesh_of_tiles else origin})"))
     if axes is not None and not axes.subgroups and not array.is_mesh_of_tiles and not has_parts(axes.dimensions):
         found.append(("spec", spec_text(axes.dimensions, rank=array.shape.rank)))
     if array.placement.kind is not ShardingType.UNKNOWN:
-        found.append(("sharding", str(sharding_of_placement(array.placement))))
+        text = str(sharding_of_placement(array.placement))
+        found.append(("sharding", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"))
     return found
 
 

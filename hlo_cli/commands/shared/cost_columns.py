@@ -28,7 +28,7 @@ _COLUMNS: Final = (
 _TRAFFIC: Final = (
     Column("axis", "axis"),
     Column("payload_bytes", "payload", "bytes"),
-    Column("wire_bytes", "wire", "bytes"),
+    Column("wire_bytes", "sent", "bytes"),
     Column("trips", "trips", "count"),
 )
 _WORD: Final = lazy_regex(r"\w++")

@@ -23,6 +23,13 @@ _LOOKS_LIKE_HLO = lazy_regex(
 _ELEMENT = lazy_regex(r"(.+?)\{((?:[0-9]{1,18}(?:, *+[0-9]{1,18})*+)?+)\}")
 
 
+_SHARDING = lazy_regex(
+    r"[ \t\n]*+(?:\{[ \t\n]*+(?:\{[ \t\n]*+)?+"
+    r"(?:devices=|(?:maximal_)?+mesh\[|replicated|maximal|manual|unreduced|unknown)"
+    r"|(?:PartitionSpec|P|NamedSharding)\(|#sdy\.sharding<)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NamedShape:
     """An instruction of a dump, its shape or that of an element of its tuple, and the dump."""
@@ -46,6 +53,15 @@ def shape_text(argument: str, reading: InputOptions) -> str | None:
 def is_hlo_text(argument: str) -> bool:
     """Whether an argument is a shape or an instruction as text."""
     return _LOOKS_LIKE_HLO.match(argument) is not None or _begins_with_a_type(argument)
+
+
+def is_sharding_text(argument: str) -> bool:
+    """Whether an argument begins as a sharding.
+
+    >>> is_sharding_text("{devices=[2]<=[2]}"), is_sharding_text("P('x')"), is_sharding_text("{1,0}")
+    (True, True, False)
+    """
+    return _SHARDING.match(argument) is not None
 
 
 def is_named_element(name: str) -> bool:

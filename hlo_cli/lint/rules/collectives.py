@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, lists_groups
+from hlo_cli.analysis.shapes.replica_groups import collective_op_group_mode, has_unreadable_groups, lists_groups
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
@@ -83,7 +83,7 @@ def global_ids(context: LintContext) -> Iterator[Finding]:
             yield context.finding(
                 f"{instruction.name} sets use_global_device_ids=true without channel_id", instruction, place
             )
-        elif not lists_groups(instruction):
+        elif not lists_groups(instruction) and not has_unreadable_groups(instruction):
             yield context.finding(
                 f"{instruction.name} sets use_global_device_ids=true without replica groups", instruction, place
             )

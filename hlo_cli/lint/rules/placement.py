@@ -7,12 +7,14 @@ from typing import Final
 
 from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import Target
+from hlo_cli.analysis.sharding.division import divided
+from hlo_cli.analysis.sharding.parameters import entry_arrays
+from hlo_cli.analysis.sharding.stages import partitions_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.custom_call import custom_call
-from hlo_cli.ir.attributes.named_sharding import NamedSharding
-from hlo_cli.ir.attributes.sharding import Sharding, ShardingType, TupleSharding
+from hlo_cli.ir.attributes.sharding import ShardingType
+from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.ir.words import CustomCallApiVersion
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste
@@ -22,8 +24,6 @@ from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
 
-_WHOLE: Final = (ShardingType.TILED, ShardingType.REPLICATED)
-_FULL: Final = ("", "replicated")
 _PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))
 _ACCEPTED: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
 _MOSAIC: Final = "tpu_custom_call"
@@ -36,7 +36,7 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
     Reported for arguments of at least min_replicated_bytes.
 
     Why: The argument needs its full size on every device. Weights are often better sharded and gathered layer by layer.
-    Compiled modules for TPU and GPU no longer have shardings: check a dump from before_optimizations.
+    Compiled modules for TPU have no shardings; those of before_optimizations in the same directory are read.
 
     Example:
         w = f32[65536,4096] parameter(0), sharding={replicated}
@@ -46,19 +46,22 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/shardy
     """
-    if context.num_partitions < 2:
+    devices = context.settings.num_partitions or partitions_of(context.module)
+    least = context.settings.min_replicated_bytes
+    if devices < 2 or not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
         return
-    for parameter in context.module.entry.parameters:
-        if parameter.shape.padded_bytes < context.settings.min_replicated_bytes or not _is_replicated(parameter):
+    for array in entry_arrays(context.module).parameters:
+        parameter, taken = array.instruction, array.shape.padded_bytes
+        if taken < least or array.placement is None or array.placement.kind is not ShardingType.REPLICATED:
             continue
-        devices, taken = context.num_partitions, parameter.shape.padded_bytes
-        name = context.user_name(parameter)
+        name = context.user_name(parameter) + index_suffix(array.index)
+        needed = divided(array.shape, devices).padded_bytes
         yield context.finding(
             f"{name} ({format_bytes(taken)}) is replicated on {devices} devices",
             parameter,
             attribute_span(parameter, "sharding"),
-            hint=f"shard it over all devices, so that it needs only {format_bytes(-(-taken // devices))} on each",
-            waste=Waste(taken - -(-taken // devices), None),
+            hint=f"shard it over all devices, so that it needs only {format_bytes(needed)} on each",
+            waste=Waste(taken - needed, None),
             common=Common(f"{name} is replicated on {devices} devices"),
         )
 
@@ -158,20 +161,6 @@ def deprecated_api_version(context: LintContext) -> Iterator[Finding]:
 def _host_bytes(call: Instruction) -> int:
     """The bytes that the host receives and returns."""
     return call.shape.padded_bytes + sum(call.operand_shape(n).padded_bytes for n in range(len(call.operands)))
-
-
-def _is_replicated(parameter: Instruction) -> bool:
-    shape, sharding = parameter.shape, parameter.sharding
-    if not isinstance(shape, ArrayShape):
-        return False
-    if isinstance(sharding, TupleSharding):
-        sharding = sharding.elements[0] if sharding.elements else None
-    match sharding:
-        case Sharding():
-            return sharding.type in _WHOLE and not any(n > 1 for n in sharding.tile_counts(shape.rank))
-        case NamedSharding():
-            return sharding.whole in _FULL and not any(n > 1 for n in sharding.tile_counts(shape.rank))
-    return False
 
 
 def _communicates_with_host(call: Instruction) -> bool:

@@ -14,7 +14,6 @@ from hlo_cli.ir.attributes.sharding import AnySharding
 from hlo_cli.source import HloError, Source, Span, did_you_mean
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.tokens import Tokens
-from hlo_cli.syntax.values.sharding import read_sharding
 from hlo_cli.syntax.values.sharding_forms import GivenSharding, read_given_sharding
 
 
@@ -58,6 +57,8 @@ def read_sharding_text(text: str, *, mesh: Mesh | None = None, rank: int | None 
 
 def _read_strictly(source: Source) -> None:
     """Raises HloError with the place where the text stops to be a sharding."""
+    from hlo_cli.syntax.values.sharding import read_sharding  # its grammar is slow to import
+
     tokens = Tokens(source)
     read_sharding(tokens)
     if tokens.kind != tk.END:
