@@ -31,7 +31,7 @@ def report_of_steps(given: GivenArray, options: ShardOptions) -> Report:
         raise HloError("--to requires a sharding")
     count = given.mesh.device_count if given.mesh is not None else None
     direct = reshard(array_of(given.shape), given.sharding, given.target, device_count=count)
-    detour = find_detour(direct)
+    detour = find_detour(direct, given.mesh)
     parts: list[Part] = [ends_facts(direct, given.mesh)]
     if direct.steps:
         parts.append(steps_table(direct.steps, given.mesh))

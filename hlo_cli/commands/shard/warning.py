@@ -68,7 +68,7 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
         count = format_count(mesh.device_count, "devices")
         raise HloError(f"--mesh is {count}, the shardings of the warning have {first.direct.devices:,}")
     mesh = mesh or _named_mesh(first)
-    detour = find_detour(first.direct) if first.direct is not None else None
+    detour = find_detour(first.direct, mesh) if first.direct is not None else None
     return Report(
         command,
         _answer(groups, len(warnings)),
