@@ -114,6 +114,14 @@ class Moves:
             value = step.value
             seen.add(value)
 
+    def is_of_several_callers(self, value: Value) -> bool:
+        """Whether a value is a parameter, or an element of one, that several callers pass."""
+        instruction, _ = value
+        computation = instruction.computation
+        if instruction.opcode != opcodes.PARAMETER or computation not in self._shared:
+            return False
+        return self.first_caller[computation][0].opcode != opcodes.WHILE
+
     def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
         """Whether a loop's body returns an element of its parameter unchanged."""
         if body.root is None or not body.parameters:

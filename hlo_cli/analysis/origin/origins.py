@@ -95,6 +95,10 @@ class Origins:
         """
         return self._arguments.argument((instruction, index))
 
+    def is_of_several_callers(self, instruction: Instruction, index: ShapeIndex = ()) -> bool:
+        """Whether an element of a tuple, or the whole result, is what several callers pass, so no argument is known."""
+        return self._arguments.is_of_several_callers((instruction, index))
+
     def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
         """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
 
