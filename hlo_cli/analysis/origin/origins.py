@@ -19,7 +19,7 @@ from hlo_cli.ir.shape import ShapeIndex
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.inference import Inference
-    from hlo_cli.analysis.origin.moves import Step, Value
+    from hlo_cli.analysis.origin.moves import Moves, Step, Value
     from hlo_cli.analysis.origin.walks import Arguments
 
 _Own: TypeAlias = tuple[Metadata, Origin, tuple[str, str] | None]
@@ -98,6 +98,11 @@ class Origins:
     def is_of_several_callers(self, instruction: Instruction, index: ShapeIndex = ()) -> bool:
         """Whether an element of a tuple, or the whole result, is what several callers pass, so no argument is known."""
         return self._arguments.is_of_several_callers((instruction, index))
+
+    @property
+    def moves(self) -> Moves:
+        """The steps back from the values of the module."""
+        return self._arguments.moves
 
     def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
         """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
