@@ -51,7 +51,7 @@ class Score:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether one scope continues the other; `*` stands for any number."""
+    """Whether one scope continues the other; `*` matches any number."""
     if not one or not other:
         return one == other
     first, second = one.split("/"), other.split("/")

@@ -150,6 +150,20 @@ def test_a_carried_value_is_its_first_value_and_an_argument_only_while_unchanged
     assert keys_of(module, "scope")(loop, (0,)) == "f/s", "a constant has no metadata, so the loop's own counts"
 
 
+def test_an_argument_that_several_callers_pass_is_unknown() -> None:
+    text = """HloModule m
+f { q = f32[8] parameter(0)  c = f32[8] copy(q)  ROOT n = f32[8] negate(c) }
+ENTRY e { a = f32[8] parameter(0), metadata={op_name="a"}  b = f32[8] parameter(1), metadata={op_name="b"}
+  x = f32[8] call(a), to_apply=f
+  ROOT y = f32[8] call(b), to_apply=f }"""
+    module = parse_module(text)
+    keys = keys_of(module, "argument")
+    found = {each.name: keys(each) for each in module.instructions}
+    assert found == {**dict.fromkeys("qc", "(unknown)"), **dict.fromkeys("nxy", "(computed)"), "a": "a", "b": "b"}
+    once = parse_module(text.replace("call(b), to_apply=f", "negate(b)"))
+    assert keys_of(once, "argument")(once.instruction("c")) == "a"
+
+
 @dumps
 def test_memory_by_cause_adds_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for by in CAUSES:

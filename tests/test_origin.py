@@ -166,6 +166,17 @@ def test_a_reducer_is_part_of_what_applies_it() -> None:
     assert (found.source, found.relation) == ("model.py:92", "part of")
 
 
+def test_a_reducer_of_an_async_collective_does_not_get_its_operand() -> None:
+    start = "s = ((f32[8,8]), f32[4,8]) reduce-scatter-start(w), dimensions={0}, replica_groups={{0,1}}, to_apply=a"
+    module = parse_module(entry(start, "ROOT d = f32[4,8] reduce-scatter-done(s)", before=ADD))
+    origins = origins_of(module)
+    assert origins.argument(module.instruction("x")) is None
+    assert [origins.argument(module.instruction("s"), (0, 0)), origins.argument(module.instruction("s"), (1,))] == [
+        module.instruction("w"),
+        None,
+    ]
+
+
 def test_what_nothing_tells_is_unknown() -> None:
     found = origin("HloModule m  ENTRY e { p = f32[2] parameter(0)  ROOT n = f32[2] negate(p) }", "n")
     assert (found.source, found.scope, found.argument, found.is_inferred) == ("", "", None, False)

@@ -105,7 +105,8 @@ class Keys:
         if self.by == "argument":
             argument = definer if is_argument else self._origins.argument(definer, place)
             if argument is None or is_changed:
-                return Key(COMPUTED_KEY, COMPUTED_KEY)
+                is_unknown = not is_changed and self._origins.is_of_several_callers(definer, place)
+                return Key(UNKNOWN_KEY, UNKNOWN_KEY) if is_unknown else Key(COMPUTED_KEY, COMPUTED_KEY)
             is_inferred = argument is not instruction
             return self._argument(argument, place if is_argument else (), is_inferred=is_inferred)
         if is_argument and not is_changed:

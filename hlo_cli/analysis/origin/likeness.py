@@ -22,6 +22,10 @@ Place: TypeAlias = tuple[str, ...]
 """A source location, and possibly a scope."""
 
 
+_Signature: TypeAlias = tuple[str, str, int, int, bool, bool]
+"""Shape, value of a constant, numbers of the places of operands and of users, and whether any are known."""
+
+
 class Surroundings(NamedTuple):
     """Where the operands of an instruction come from, in order, and its users, as a set; None where unknown."""
 
@@ -63,6 +67,8 @@ class Likeness:
             self._known.setdefault(each.opcode, []).append(each)
         self._place = place
         self._surroundings = surroundings
+        self._signatures: dict[Instruction, _Signature] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._stems: dict[tuple[str, str], list[Instruction]] = {}
         self._found: dict[Hashable, dict[Hashable, list[Instruction]]] = {}
 
@@ -71,7 +77,7 @@ class Likeness:
         stem = instruction.opcode, stem_of(instruction.name)
         known = self._of_stem(stem)
         for number in keys if known else ():
-            if (key := _key(number, instruction, self._surroundings)) is not None:
+            if (key := self._key(number, instruction)) is not None:
                 if (found := self._found.get((number, stem))) is None:
                     found = self._found[number, stem] = self._compared(number, known)
                 if alike := found.get(key):
@@ -82,7 +88,7 @@ class Likeness:
         """Instructions by a key; none for a key that instructions from two places have."""
         found: dict[Hashable, list[Instruction]] = {}
         for each in known:
-            if (key := _key(number, each, self._surroundings)) is None:
+            if (key := self._key(number, each)) is None:
                 continue
             if (alike := found.get(key)) is None:
                 found[key] = [each]
@@ -92,6 +98,22 @@ class Likeness:
                 alike.clear()  # alike, and yet from two places
         return found
 
+    def _key(self, number: int, instruction: Instruction) -> Hashable | None:
+        if number == 0:
+            return copied_name(instruction.name)
+        if (signature := self._signatures.get(instruction)) is None:
+            shape = instruction.shape.to_string(layout=False)
+            argument = instruction.raw[0] if instruction.opcode == opcodes.CONSTANT else ""
+            operands, users = self._surroundings(instruction)
+            has_operands = any(each is not None for each in operands)
+            signature = shape, argument, self._number(operands), self._number(users), has_operands, bool(users)
+            self._signatures[instruction] = signature
+        return _key(number, signature)
+
+    def _number(self, near: Hashable) -> int:
+        """A number for what is near, which is faster to compare."""
+        return self._numbers.setdefault(near, len(self._numbers))
+
     def _of_stem(self, stem: tuple[str, str]) -> list[Instruction]:
         """The known instructions with an opcode and a stem, compared when they are first asked for."""
         for each in self._known.pop(stem[0], ()):
@@ -99,21 +121,17 @@ class Likeness:
         return self._stems.get(stem, [])
 
 
-def _key(number: int, instruction: Instruction, surroundings: Callable[[Instruction], Surroundings]) -> Hashable | None:
+def _key(number: int, signature: _Signature) -> Hashable | None:
     """What instructions of one opcode and stem have in common that are alike, from the strictest at number 0."""
-    if number == 0:
-        return copied_name(instruction.name)
-    operands, users = surroundings(instruction)
-    has_operands = any(each is not None for each in operands)
-    argument = instruction.raw[0] if instruction.opcode == opcodes.CONSTANT else ""
+    shape, argument, operands, users, has_operands, has_users = signature
     match number:
-        case 1 if has_operands or users:
-            return instruction.shape.to_string(layout=False), argument, operands, users
-        case 2 if has_operands or users:
+        case 1 if has_operands or has_users:
+            return shape, argument, operands, users
+        case 2 if has_operands or has_users:
             return operands, users
         case 3 if has_operands:
-            return instruction.shape.to_string(layout=False), operands
-        case 4 if users or argument:
-            return instruction.shape.to_string(layout=False), argument, users
+            return shape, operands
+        case 4 if has_users or argument:
+            return shape, argument, users
         case _:
             return None

@@ -114,6 +114,17 @@ class Moves:
             value = step.value
             seen.add(value)
 
+    def is_shared(self, computation: Computation) -> bool:
+        """Whether several instructions call a computation, or one calls it twice."""
+        return computation in self._shared
+
+    def is_of_several_callers(self, value: Value) -> bool:
+        """Whether a value is a parameter, or an element of one, that several callers pass."""
+        instruction, _ = value
+        if instruction.opcode != opcodes.PARAMETER or not self.is_shared(instruction.computation):
+            return False
+        return self.first_caller[instruction.computation][0].opcode != opcodes.WHILE
+
     def is_kept(self, body: Computation, index: ShapeIndex) -> bool:
         """Whether a loop's body returns an element of its parameter unchanged."""
         if body.root is None or not body.parameters:
@@ -191,7 +202,7 @@ class Moves:
             return _operand(caller, 0, index, "loop carry of", is_same=is_same)
         if caller.opcode == opcodes.CONDITIONAL:
             return _operand(caller, position + 1, index, "argument of a branch", is_same=is_same)
-        if caller.opcode in (opcodes.FUSION, opcodes.CALL, "call-start") or is_async_start(caller.opcode):
+        if caller.opcode in (opcodes.FUSION, opcodes.CALL) or _is_start_of_call(caller):
             return _operand(caller, number, index, "operand of the caller", is_same=is_same)
         return None
 
@@ -204,7 +215,7 @@ class Moves:
 
     def _wrapped(self, start: Instruction, index: ShapeIndex) -> Step | None:
         """The step back from the result of an async operation."""
-        if start.called_computations:
+        if _is_start_of_call(start):
             return self._root(start, index)
         opcode = wrapped_opcode(start.opcode) or ""
         if opcode not in _RELATIONS:
@@ -226,6 +237,11 @@ def _exchanged(instruction: Instruction, index: ShapeIndex, relation: str, is_sa
         return _operand(instruction, 0, index, relation, is_same=is_same)
     is_element = len(instruction.operands) > 1 and len(index) == 1
     return _operand(instruction, index[0] if is_element else 0, (), relation, is_same=is_same)
+
+
+def _is_start_of_call(start: Instruction) -> bool:
+    """Whether an async operation runs a computation; others only apply one to elements, such as a reduce-scatter."""
+    return start.opcode == opcodes.ASYNC_START or wrapped_opcode(start.opcode) in (opcodes.CALL, opcodes.FUSION)
 
 
 def _copied(start: Instruction) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 from hlo_cli.analysis.cache import cached_per_module
@@ -19,8 +19,11 @@ from hlo_cli.ir.shape import ShapeIndex
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.origin.inference import Inference
-    from hlo_cli.analysis.origin.moves import Step, Value
+    from hlo_cli.analysis.origin.moves import Moves, Step, Value
     from hlo_cli.analysis.origin.walks import Arguments
+
+_Own: TypeAlias = tuple[Metadata, Origin, tuple[str, str] | None]
+"""Metadata, the origin that they tell, and its source with the scopes, if there is a source."""
 
 
 class Origins:
@@ -31,7 +34,8 @@ class Origins:
         self._module = ref(module)
         self._frames = module.stack_frames
         self._stacks: dict[int, tuple[SourceLocation, ...]] = {}
-        self._owned: dict[int, tuple[Metadata, Origin, tuple[str, str] | None]] = {}
+        self._own: dict[Instruction, _Own] = {}
+        self._same: dict[int, _Own] = {}
         self._found: dict[Value, Origin] = {}
         self._placed: dict[Value, Origin] = {}
 
@@ -44,7 +48,7 @@ class Origins:
         >>> origins_of(module).own(module.entry.root).source
         'a.py:3'
         """
-        return self._shared(instruction.metadata)[1]
+        return self._read(instruction)[1]
 
     def of(self, instruction: Instruction) -> Origin:
         """The origin of an instruction: its own, completed by that of the nearest instruction that tells more.
@@ -90,6 +94,15 @@ class Origins:
         <parameter p>
         """
         return self._arguments.argument((instruction, index))
+
+    def is_of_several_callers(self, instruction: Instruction, index: ShapeIndex = ()) -> bool:
+        """Whether an element of a tuple, or the whole result, is what several callers pass, so no argument is known."""
+        return self._arguments.is_of_several_callers((instruction, index))
+
+    @property
+    def moves(self) -> Moves:
+        """The steps back from the values of the module."""
+        return self._arguments.moves
 
     def moves_of(self, instruction: Instruction, index: ShapeIndex = ()) -> tuple[Step, ...]:
         """The steps back from a value to the one that it is, moved but not computed; empty if it is computed.
@@ -142,15 +155,20 @@ class Origins:
 
     def _place(self, instruction: Instruction) -> tuple[str, str] | None:
         """The source and the scope of an instruction with a source location of its own."""
-        return self._shared(instruction.metadata)[2]
+        return self._read(instruction)[2]
 
-    def _shared(self, metadata: Metadata) -> tuple[Metadata, Origin, tuple[str, str] | None]:
+    def _read(self, instruction: Instruction) -> _Own:
+        if (found := self._own.get(instruction)) is None:
+            found = self._own[instruction] = self._shared(instruction.metadata)
+        return found
+
+    def _shared(self, metadata: Metadata) -> _Own:
         """The origin and the place of all instructions with the same metadata; kept by identity, which is fast."""
-        found = self._owned.get(id(metadata))
+        found = self._same.get(id(metadata))
         if found is None:
             origin = UNKNOWN if metadata is NO_METADATA else Origin(metadata.op_name, self._stack(metadata))
             place = (origin.source, origin.op_name.rpartition("/")[0]) if origin.stack else None
-            found = self._owned[id(metadata)] = metadata, origin, place
+            found = self._same[id(metadata)] = metadata, origin, place
         return found
 
     def _stack(self, metadata: Metadata) -> tuple[SourceLocation, ...]:

@@ -14,12 +14,12 @@ from hlo_cli.ir.instruction import Instruction
 class Arguments:
     """The arguments that values are, each value visited once."""
 
-    __slots__ = ("_known", "moves")
+    __slots__ = ("_ends", "moves")
 
     def __init__(self, moves: Moves) -> None:
         """Takes the steps back of a module's values."""
         self.moves = moves
-        self._known: dict[Value, Instruction | None] = {}
+        self._ends: dict[Value, Instruction | None] = {}
 
     def argument(self, value: Value) -> Instruction | None:
         """The entry parameter that a value is, moved; None if it is computed.
@@ -29,13 +29,34 @@ class Arguments:
         >>> Arguments(Moves(module)).argument((module.entry.root, ()))
         <parameter p>
         """
-        known = self._known
-        return known[value] if value in known else _walk(value, known, self._before, _no_instruction)
+        end = self._end(value)
+        return end if end is not None and end.computation.is_entry else None
+
+    def is_of_several_callers(self, value: Value) -> bool:
+        """Whether several callers pass what a value is, moved: they may pass several arguments.
+
+        >>> from hlo_cli import parse_module
+        >>> called = "f { q = f32[2] parameter(0)  ROOT c = f32[2] copy(q) }"
+        >>> calls = "x = f32[2] call(p), to_apply=f  ROOT y = f32[2] call(r), to_apply=f"
+        >>> parameters = "p = f32[2] parameter(0)  r = f32[2] parameter(1)"
+        >>> module = parse_module(f"HloModule m  {called}  ENTRY e {{ {parameters}  {calls} }}")
+        >>> Arguments(Moves(module)).is_of_several_callers((module.instruction("c"), ()))
+        True
+        """
+        end = self._end(value)
+        return end is not None and not end.computation.is_entry
+
+    def _end(self, value: Value) -> Instruction | None:
+        """The entry parameter that a value is, or a parameter that several callers pass."""
+        ends = self._ends
+        return ends[value] if value in ends else _walk(value, ends, self._before, _no_instruction)
 
     def _before(self, value: Value) -> tuple[Value | None, Instruction | None]:
         step = self.moves.step(value)
+        if step is not None and step.is_same:
+            return step.value, None
         if step is not None:
-            return (step.value if step.is_same else None), None
+            return None, value[0] if self.moves.is_of_several_callers(value) else None
         instruction = value[0]
         is_argument = instruction.opcode == opcodes.PARAMETER and instruction.computation.is_entry
         return None, instruction if is_argument else None
