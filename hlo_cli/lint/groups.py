@@ -132,9 +132,21 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
         function = shorter
     if not scope and not function:
         return None
+    if function:  # of one function, numbered scopes are calls of it, such as block0 and block1
+        scope = "/".join(_unnumbered(part) for part in scope.split("/"))
     file = frame.file if frame is not None else ""
     name = next((part for part in reversed(function.split(".")) if not part.startswith("__")), function)
     return f"{file} {function}\n{scope}", " in ".join(filter(None, (name, scope)))
+
+
+def _unnumbered(part: str) -> str:
+    """A part of a scope with `*` for a number at its end.
+
+    >>> _unnumbered("block12"), _unnumbered("layers_*"), _unnumbered("7")
+    ('block*', 'layers_*', '7')
+    """
+    name = part.rstrip("0123456789")
+    return f"{name}*" if name and name != part else part
 
 
 def _short_place(about: Named) -> str:

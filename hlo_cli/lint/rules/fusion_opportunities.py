@@ -90,13 +90,14 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
             what = f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
+            hint = _passing_hint(context, kernel, kinds[-1])
             yield context.finding(
                 f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=_passing_hint(context, kernel, kinds[-1]),
+                hint=hint,
                 waste=Waste(2 * kernel.shape.padded_bytes),
-                common=Common(what),
+                common=Common(what, "line" if hint else "function"),
             )
 
 
