@@ -236,11 +236,11 @@ def copied(name: str, line: int, before: str, after: str, sizes: str = "16,64,12
     )
 
 
-def test_conversions_between_two_layouts_are_one_cause_in_a_function() -> None:
+def test_conversions_of_arrays_of_one_rank_are_one_cause_in_a_function() -> None:
     body = (
         copied("a", 3, ORDERS[0], ORDERS[1])
         + copied("b", 4, ORDERS[1], ORDERS[0], "8,32,256")
-        + copied("c", 4, ORDERS[0], ORDERS[2])
+        + copied("c", 4, "{1,0}", "{0,1}", "256,512")
         + copied("d", 9, ORDERS[0], ORDERS[1])
     )
     found = groups_in(
@@ -254,8 +254,8 @@ def test_conversions_between_two_layouts_are_one_cause_in_a_function() -> None:
     ]
     [both] = [group for group in found if len(group.members) == 2]
     assert both.message == (
-        "2 × a value of attend is copied to change the dimension order between {2,0,1} and {2,1,0}, "
-        "at m.py:3 and 1 other line"
+        "2 × a value of attend, of 3 dimensions, is copied to change the dimension order "
+        "between {2,0,1} and {2,1,0}, at m.py:3 and 1 other line"
     )
     assert all("norm" not in group.message for group in found), "single findings keep their own message"
 

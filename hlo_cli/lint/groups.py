@@ -48,8 +48,8 @@ program, or all. Arguments are one cause with the others in their part of the tr
 class Common(NamedTuple):
     """The message without sizes, if one change would fix findings on arrays of different shapes or at several lines.
 
-    `reach` says which. Of findings `anywhere`, those with this message are one cause; `similar` is the message of those
-    that agree on more than that, such as the shape.
+    `reach` says which. Of findings `anywhere`, those with this message are one cause. `similar` is the message of those
+    that agree on more than that, such as the shape; for findings in a function, too.
     """
 
     message: str
@@ -101,13 +101,16 @@ def _common_cause(common: Common | None, general: str, about: Named, shared: str
         levels = (common.similar, common.message) if common.similar else (common.message,)
         return Cause(common.message, shared, general, levels, _short_place(about))
     container = _container_of(about.origin, is_whole=common.reach == "argument")
-    if container or not is_known(about.origin):
-        wide = _renamed(common.message, about.name, container) if container else ""
-        return Cause(wide, shared, general, (wide,)) if container else None
+    if not container and not is_known(about.origin):
+        return None
+    messages = (common.similar or common.message, common.message)
+    if container:
+        similar, wide = (_renamed(each, about.name, container) for each in messages)
+        return Cause(wide, shared, general, (similar, wide))
     if common.reach == "function" and (function := _function_of(about.origin)) is not None:
         key, words = function
-        wide = _renamed(common.message, about.name, f"a value of {words}")
-        return Cause(f"{wide}\n{key}", shared, general, (wide,), _short_place(about))
+        similar, wide = (_renamed(each, about.name, f"a value of {words}") for each in messages)
+        return Cause(f"{wide}\n{key}", shared, general, (similar, wide), _short_place(about))
     if common.reach == "function":  # without functions in the metadata, equal lines have equal messages
         return None
     wide = _renamed(common.message, about.name, general_name(about.name, about.origin))
@@ -120,7 +123,7 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
     >>> from hlo_cli.ir.attributes.metadata import SourceLocation
     >>> frame = SourceLocation("m.py", 4, "train.<locals>.step.<locals>.<lambda>")
     >>> _function_of(Origin("jit(f)/layers_3/mlp/add", (frame,))), _function_of(Origin("jit(f)/add", (frame,)))[1]
-    (('m.py train.<locals>.step\\nlayers_*/mlp', 'layers_*/mlp'), 'step')
+    (('m.py train.<locals>.step\\nlayers_*/mlp', 'step in layers_*/mlp'), 'step')
     """
     scope = "/".join(part for part in generalize(origin.scope).split("/") if _EQUATION not in part)
     frame = frame_of(origin)
@@ -129,8 +132,21 @@ def _function_of(origin: Origin) -> tuple[str, str] | None:
         function = shorter
     if not scope and not function:
         return None
+    if function:  # of one function, numbered scopes are calls of it, such as block0 and block1
+        scope = "/".join(_unnumbered(part) for part in scope.split("/"))
     file = frame.file if frame is not None else ""
-    return f"{file} {function}\n{scope}", scope or function.rpartition(".")[2]
+    name = next((part for part in reversed(function.split(".")) if not part.startswith("__")), function)
+    return f"{file} {function}\n{scope}", " in ".join(filter(None, (name, scope)))
+
+
+def _unnumbered(part: str) -> str:
+    """A part of a scope with `*` for a number at its end.
+
+    >>> _unnumbered("block12"), _unnumbered("layers_*"), _unnumbered("7")
+    ('block*', 'layers_*', '7')
+    """
+    name = part.rstrip("0123456789")
+    return f"{name}*" if name and name != part else part
 
 
 def _short_place(about: Named) -> str:

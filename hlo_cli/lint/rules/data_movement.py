@@ -17,6 +17,7 @@ from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.lint.advice import merging_hint, relayout_hint, transposing_hint
 from hlo_cli.lint.context import LintContext
 from hlo_cli.lint.costs import Waste, waste_of_copy
+from hlo_cli.lint.groups import Common
 from hlo_cli.lint.names import sized
 from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import shape_span
@@ -51,12 +52,15 @@ def data_movement_kernel(context: LintContext) -> Iterator[Finding]:
             continue
         if shape.padded_bytes >= context.settings.min_copy_bytes and _only_moves_data(context, kernel):
             verbs = dict.fromkeys(_VERBS[each.opcode] for each in context.analyses.operations(kernel))
+            what = f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}"
+            hint = transposing_hint(context, kernel)
             yield context.finding(
-                f"a kernel only {' and '.join(verbs)} {context.user_name(kernel)}, {sized(shape)}",
+                f"{what}, {sized(shape)}",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=transposing_hint(context, kernel),
+                hint=hint,
                 waste=waste_of_copy(kernel.operand_shape(0), shape),
+                common=None if hint else Common(what, "function"),
             )
 
 
@@ -163,14 +167,16 @@ def elementwise_layout_change(context: LintContext) -> Iterator[Finding]:
                 continue
             if _has_same_tiling(read, written) or not is_elementwise_on(kernel, position):
                 continue
+            name, hint = context.user_name(kernel), relayout_hint(context, kernel, operand, read.layout)
             yield context.finding(
-                f"{context.user_name(kernel)} reads {context.user_name(operand)} with layout {_short(read.layout)} "
+                f"{name} reads {context.user_name(operand)} with layout {_short(read.layout)} "
                 f"and writes layout {_short(written.layout)}",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=relayout_hint(context, kernel, operand, read.layout),
+                hint=hint,
                 waste=Waste(written.padded_bytes),
                 other=operand,
+                common=None if hint else Common(f"{name} is written in another layout than it is read", "function"),
             )
             break
 

@@ -58,6 +58,9 @@ def unfused_elementwise(context: LintContext) -> Iterator[Finding]:
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 subject=kernel,
                 other=user,
+                common=Common(
+                    f"{context.user_name(kernel)} and what reads it are elementwise but not fused", "function"
+                ),
             )
 
 
@@ -87,13 +90,14 @@ def converting_kernel(context: LintContext) -> Iterator[Finding]:
             read = kernel.operand_shape(0)
             begun = read.element_type.name if isinstance(read, ArrayShape) else "?"
             what = f"a kernel only converts {context.user_name(kernel)} from {' to '.join((begun, *kinds))}"
+            hint = _passing_hint(context, kernel, kinds[-1])
             yield context.finding(
                 f"{what} ({format_bytes(kernel.shape.padded_bytes)})",
                 kernel,
                 shape_span(context.module, kernel),
-                hint=_passing_hint(context, kernel, kinds[-1]),
+                hint=hint,
                 waste=Waste(2 * kernel.shape.padded_bytes),
-                common=Common(what),
+                common=Common(what, "line" if hint else "function"),
             )
 
 
@@ -185,13 +189,15 @@ def materialized_broadcast(context: LintContext) -> Iterator[Finding]:
         users = uses_of(kernel, context.users)
         kind = "a broadcast" if context.analyses.does_any(kernel, opcodes.BROADCAST) else "an iota"
         if users and not kernel.is_root and all(_could_fuse(user, kernel) for user in users):
+            name = context.user_name(kernel)
             yield context.finding(
-                f"{context.user_name(kernel)} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
+                f"{name} writes {kind} of {format_bytes(kernel.shape.padded_bytes)} "
                 f"that could be fused into {context.user_name(users[0])}",
                 kernel,
                 shape_span(context.module, kernel),
                 waste=Waste(2 * kernel.shape.padded_bytes),
                 other=users[0],
+                common=Common(f"{name} writes {kind} that could be fused into what reads it", "function"),
             )
 
 

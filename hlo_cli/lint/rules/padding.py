@@ -104,8 +104,7 @@ def layout_copy(context: LintContext) -> Iterator[Finding]:
             shape_span(context.module, copy),
             hint=hint,
             waste=waste_of_copy(read, written),
-            # Values of one function that change between the same two layouts, in either direction, have one cause.
-            common=None if hint else Common(f"{name} is copied to change {kind} {_between(ends)}", "function"),
+            common=None if hint else _common_change(name, written.rank, kind, ends),
         )
 
 
@@ -132,8 +131,10 @@ def _before_and_after(copy: Instruction) -> tuple[ArrayShape | None, ArrayShape 
     return (read if isinstance(read, ArrayShape) else None), (written if isinstance(written, ArrayShape) else None)
 
 
-def _between(ends: tuple[str, str]) -> str:
-    return "between {} and {}".format(*sorted(ends))
+def _common_change(name: str, rank: int, kind: str, ends: tuple[str, str]) -> Common:
+    """What copies have in common that no argument or result causes: arrays of equal rank in one function."""
+    what = f"{name}, of {rank} dimensions, is copied to change {kind}"
+    return Common(what, "function", "{} between {} and {}".format(what, *sorted(ends)))
 
 
 def _order(shape: ArrayShape) -> str:
