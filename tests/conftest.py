@@ -40,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave all modules and tests out of later garbage collections, which would take a fifth of the time."""
+    """Leave all modules and tests out of later garbage collections."""
     gc.freeze()
     gc.enable()
+    gc.get_freeze_count = lambda: 1  # it counts them one by one, and `no_garbage_collection` asks often
