@@ -37,8 +37,8 @@ class Compiled:
 
 
 @cache
-def edits(target: str, names: tuple[str, ...] = ()) -> Mapping[str, tuple[Compiled, Compiled]]:
-    """By name of the edit, the programs before and after: of the named edits, or of all."""
+def edits(target: str, names: tuple[str, ...]) -> Mapping[str, tuple[Compiled, Compiled]]:
+    """By name of the edit, the programs before and after: of the named edits, or of all if there are no names."""
     if find_spec("jax") is None or find_spec(PLUGINS[target]) is None:
         pytest.skip(f"{PLUGINS[target]} is not installed")
     search = os.pathsep.join((str(FIXTURES), os.environ.get("PYTHONPATH", "")))

@@ -38,6 +38,8 @@ for text in texts:
         found[-1].append(program.hlo_modules()[0].to_string(options_of_text))
 print(json.dumps(found))
 """
+SHARE = 16
+"""Of the compiled programs those at first that are run in every form, the rest as they are fused and taken apart."""
 _SEVERAL = "--xla_backend_extra_options=xla_cpu_use_multi_output_fusion"
 
 

@@ -8,6 +8,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from share import long_first
+
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
 
@@ -28,19 +30,24 @@ settings.load_profile("quick")  # --hypothesis-profile says otherwise
 gc.disable()  # until all tests are collected: they stay to the end
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give those a longer time that need it."""
+@pytest.hookimpl(trylast=True)  # of the tests that are selected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give those a longer time that need it, and begin with them if there are several processes."""
+    marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        if "timeout" in marks:
+        if "timeout" in marks[item]:
             continue
-        if "long" in marks:
+        if "long" in marks[item]:
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
-        elif marks & {"slow", "oracle"}:
+        elif marks[item] & {"slow", "oracle"}:
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
+    processes = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    if processes > 1:
+        items[:] = long_first(items, lambda item: "slow" in marks[item], processes)
 
 
 def pytest_collection_finish() -> None:
-    """Leave all modules and tests out of later garbage collections, which would take a fifth of the time."""
+    """Leave all modules and tests out of later garbage collections."""
     gc.freeze()
     gc.enable()
+    gc.get_freeze_count = lambda: 1  # it counts them one by one, and `no_garbage_collection` asks often

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import in_process
+
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(?ms)^```console([^\n]*)\n(.*?)^```")
 COMMAND = re.compile(r"(?m)^\$ .*\n(?:> .*\n)*")
+
+_FOR_A_SHELL = re.compile(r"[|&;<>()$`\\*?~#\n]")
+"""What a shell understands outside quotes."""
 
 
 def outputs(
@@ -30,22 +36,29 @@ def outputs(
         line = command.removeprefix("$ ").rstrip("\n").replace("\n> ", "\n")
         is_screen = line.startswith("hlo ") and not re.search(r"[|>;]| --format | -o |^hlo help", _unquoted(line))
         shown = f"{line} --format screen" if is_screen else line
-        script = f'hlo() {{ "{sys.executable}" -m hlo_cli "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n{shown}'
-        environment = os.environ | {
-            "COLUMNS": str(width), "NO_COLOR": "1", "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)
-        }  # fmt: skip
+        settings = {"COLUMNS": str(width), "NO_COLOR": "1"}
         with_stderr = "parse --strict" in line if stderr is None else stderr
-        done = subprocess.run(
-            ["sh", "-c", script],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if with_stderr else subprocess.PIPE,
-            check=False,
-        )
-        shown_errors = done.stderr.decode() if errors and done.returncode == 2 and not with_stderr else ""
-        yield command + done.stdout.decode() + shown_errors
+        if shown.startswith("hlo ") and not with_stderr and not _FOR_A_SHELL.search(_unquoted(shown)):
+            words = shlex.split(shown)[1:]
+            out, err, code = in_process.run(words, folder=folder, settings=settings | {"LINES": "24"})
+        else:
+            out, err, code = _in_a_shell(shown, folder, settings, with_stderr=with_stderr)
+        yield command + out + (err if errors and code == 2 else "")
+
+
+def _in_a_shell(line: str, folder: Path, settings: dict[str, str], *, with_stderr: bool) -> in_process.Answer:
+    """What a shell answers; `with_stderr`, standard error is part of the output."""
+    script = f'hlo() {{ "{sys.executable}" -m hlo_cli "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n{line}'
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=folder,
+        env=os.environ | settings | {"PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if with_stderr else subprocess.PIPE,
+        check=False,
+    )
+    return done.stdout.decode(), (done.stderr or b"").decode(), done.returncode
 
 
 def _unquoted(line: str) -> str:

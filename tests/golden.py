@@ -13,18 +13,15 @@ outputs anew, without `--write` it says which differ.
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
 
-from hlo_cli.cli import main as run_hlo
+import in_process
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 GOLDEN = FIXTURES / "golden"
@@ -79,10 +76,9 @@ def _here(line: str) -> tuple[str, str, int]:
         settings[name] = value
     if words.pop(0) != "hlo":
         raise ValueError(f"not a command line of hlo: {line}")
-    out, err, empty = _stream(), _stream(), _stream()
-    with _surroundings(settings), redirect_stdout(out), redirect_stderr(err), patch("sys.stdin", empty):
-        code = run_hlo(words, standalone=False)
-    return _written(out), _written(err), code
+    plain = ("NO_COLOR",) if "FORCE_COLOR" in settings else ()
+    cleared = {*CLEARED, *plain} - settings.keys()
+    return in_process.run(words, folder=FIXTURES, settings=ENVIRONMENT | settings, cleared=cleared)
 
 
 def _in_a_shell(line: str) -> tuple[str, str, int]:
@@ -93,33 +89,6 @@ def _in_a_shell(line: str) -> tuple[str, str, int]:
         ["sh", "-c", script], cwd=FIXTURES, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     return done.stdout.decode(), done.stderr.decode(), done.returncode
-
-
-@contextmanager
-def _surroundings(settings: dict[str, str]) -> Iterator[None]:
-    """The folder and the environment in which a case runs."""
-    before = Path.cwd()
-    with patch.dict(os.environ, ENVIRONMENT | settings):
-        for name in CLEARED:
-            if name not in settings:
-                os.environ.pop(name, None)
-        if "FORCE_COLOR" in settings:
-            del os.environ["NO_COLOR"]
-        os.chdir(FIXTURES)
-        try:
-            yield
-        finally:
-            os.chdir(before)
-
-
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
-
-
-def _written(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    stream.seek(0)
-    return stream.read()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -89,7 +89,7 @@ def test_what_compilers_mend_is_not_advised(name: str, target: str) -> None:
 @pytest.mark.slow
 @pytest.mark.oracle
 def test_donating_gains_nothing_where_results_held_temporaries() -> None:
-    before, after = edits("cpu")["HLO203 all"]
+    before, after = compiled("HLO203 all", "cpu")
     assert after.sizes["alias"] > before.sizes["alias"]
     assert after.sizes["total"] == pytest.approx(before.sizes["total"])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import golden
+import in_process
 from hlo_cli.cli import COMMANDS
 
 
@@ -56,7 +57,7 @@ def test_a_case_has_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytes
         seen.append(_here())
         return 0
 
-    monkeypatch.setattr(golden, "run_hlo", note)
+    monkeypatch.setattr(in_process, "main", note)
     golden.answered(case)
     assert seen == [("120", "fixtures")]
     assert _here()[0] == "33"

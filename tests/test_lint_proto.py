@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,13 @@ def by_proto(module: Module) -> Module:
     return read(module_to_bytes(desugar(module)))
 
 
+@lru_cache(maxsize=1)
+def _in_both_forms(path: Path) -> tuple[Module, Module]:
+    """The module of a dump, and as a proto gives it back."""
+    module = parse_module(dump_text(path))
+    return module, by_proto(module)
+
+
 def agree(text: Module, proto: Module, settings: LintSettings) -> None:
     """Whether each finding in one is known by a baseline of the other, and has a name where it has no place."""
     found = lint_module(proto, settings)
@@ -115,8 +123,7 @@ def test_a_proto_of_xla_has_the_findings_of_its_text(path: Path) -> None:
 @pytest.mark.parametrize("settings", [LintSettings(), LOW], ids=["default", "everything"])
 @pytest.mark.parametrize("path", dumps(), ids=name_of)
 def test_a_proto_of_ours_has_the_findings_of_its_text(path: Path, settings: LintSettings) -> None:
-    module = parse_module(dump_text(path))
-    agree(module, by_proto(module), settings)
+    agree(*_in_both_forms(path), settings)
 
 
 @pytest.mark.parametrize("case", [*FORM_CASES, *COST_CASES], ids=lambda case: case.code)
