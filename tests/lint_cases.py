@@ -547,8 +547,8 @@ CASES = (
             V,
         ),
     ),
-    Case("HLO082", *(MESHED.format(groups) for groups in ("«{{0,3},{1,2}}»", "{{0,2},{1,3}}"))),
-    Case("HLO082", *(MESHED.format(groups) for groups in ("«{{0,1,2},{3}}»", "[1,4]<=[2,2]T(1,0)"))),
+    Case("HLO082", MESHED.format("«{{0,3},{1,2}}»"), MESHED.format("{{0,2},{1,3}}")),
+    Case("HLO082", MESHED.format("«{{0,1,2},{3}}»"), MESHED.format("[1,4]<=[2,2]T(1,0)")),
     Case(
         "HLO083",
         *entry(

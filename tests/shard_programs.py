@@ -49,7 +49,7 @@ def shape_and_spec(made: random.Random, axes: dict[str, int]) -> tuple[tuple[int
         used = [free.pop() for _ in range(made.randrange(3)) if free]
         parts = prod(axes[axis] for axis in used)
         shape.append(parts * made.choice((1, 2, 3, 5, 8, 17, 64)))
-        spec.append(tuple(used) if len(used) > 1 else (used or [None])[0])
+        spec.append(tuple(used) if len(used) > 1 else used[0] if used else None)
     return tuple(shape), spec
 
 

@@ -211,7 +211,8 @@ def decoder(hidden: str) -> str:
 @pytest.mark.parametrize("hidden", ["mul.10", "mul.11", "mul.21", "tanh.00", "tanh.20"])
 def test_neighbors_tell_the_layer(hidden: str) -> None:
     found = origin(decoder(hidden), hidden)
-    opcode, _, (layer, is_down) = hidden.partition(".")
+    opcode, _, place = hidden.partition(".")
+    layer, is_down = list(place)
     assert found.scope == f"decoder/layer_{layer}/mlp/{'down' if is_down == '1' else 'up'}"
     assert (found.source, found.relation) == ("m.py:7" if opcode == "mul" else "m.py:8", "like")
 

@@ -65,9 +65,7 @@ def test_assertions_with_the_sibling_of_a_dump(tmp_path: Path) -> None:
     """The shardings of TPU parameters are those of the dump before optimizations."""
     expectations = tmp_path / "expect.toml"
     expectations.write_text('expect = ["none(parameter and replication > 1 and padded_bytes > 1KiB)"]\n')
-    assert (
-        run("lint", str(FIXTURES / "tpu" / "v5e_offload"), "--expect", str(expectations), "--select", "HLO9")[0] == 1
-    )
+    assert run("lint", str(FIXTURES / "tpu" / "v5e_offload"), "--expect", str(expectations), "--select", "HLO9")[0] == 1
 
 
 def test_columns() -> None:
