@@ -178,3 +178,15 @@ def test_donations_are_computed_once_for_all_copies(monkeypatch: pytest.MonkeyPa
     module = parse_module(f"HloModule m, is_scheduled=true\nENTRY e {{\n  p = {shape} parameter(0)\n{copies}}}\n")
     assert len(lint_module(module, LintSettings(("HLO204",), min_copy_bytes=1))) == 30
     assert calls == [1]
+
+
+def test_a_donation_is_missed_where_lists_of_what_kernels_overwrite_leave_out_the_argument() -> None:
+    """As TPU compilers write `x * 2`: without donation, the argument is in no list. Donated, the result overwrites it."""
+    tiled = "f32[512,512]{1,0:T(8,128)}"
+    text = f"""HloModule m, is_scheduled=true
+f {{ p = {tiled} parameter(0)  ROOT d = {tiled} add(p, p) }}
+ENTRY e {{
+  x = {tiled} parameter(0)
+  ROOT r = {tiled} fusion(x), kind=kLoop, calls=f, backend_config={{"aliasing_operands":{{"lists":[]}}}}
+}}"""
+    assert missed(text) == {"x"}

@@ -135,7 +135,7 @@ def _candidates(memory: MemoryAnalysis, min_bytes: int) -> Iterator[Donation]:
     if not arguments:
         return
     for pair in donation.Donations(scenarios).pairs([donation.Donor("", arguments)]):
-        if pair.kind in ("free", "fetched"):
+        if pair.kind in ("free", "fetched", "overwritten"):
             size = scenarios.bytes_of(pair.argument.place)
             yield Donation(pair.argument.parameter, kernels[pair.result.index], size, pair.alias)
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from hlo_cli.analysis.dataflow.elementwise import is_elementwise_on
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
 from hlo_cli.analysis.memory.order_independent import OrderIndependentFacts
@@ -27,7 +28,7 @@ from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 _Leaf = tuple[int, ShapeIndex]
 _Kind = tuple[str, tuple[int, ...]]
 
-PairKind = Literal["free", "copied", "fetched", "unknown"]
+PairKind = Literal["free", "copied", "fetched", "overwritten", "unknown"]
 """What a pair of a donated argument and a result needs."""
 
 
@@ -36,8 +37,9 @@ class DonationPair:
     """An argument and the result that its memory would hold, and what that needs.
 
     `free` if the result is made after all that reads the argument; `copied` if a copy of the argument is needed for
-    other reads; `fetched` if all reads are of copies in fast memory, which a TPU compiler makes anyway; `unknown` if it
-    depends on the compiler. `joined` are copies of the argument, for updates in place, that are no longer needed.
+    other reads; `fetched` if all reads are of copies in fast memory, which a TPU compiler makes anyway; `overwritten`
+    if an elementwise kernel of a TPU reads it last and makes the result; `unknown` if it depends on the compiler.
+    `joined` are copies of the argument, for updates in place, that are no longer needed.
     """
 
     argument: Argument
@@ -158,6 +160,8 @@ class Donations:
         if kind != "free":
             if kind == "copied" and self._facts.target == "tpu" and self._order.is_only_fetched(argument.place):
                 kind = "fetched"
+            if kind == "unknown" and self._is_overwritten(argument, result):
+                kind = "overwritten"
             return DonationPair(argument, result, kind if len(written) == len(of_result) else "unknown")
         joined: list[int] = []
         for copy in self._copies(argument, of_result):
@@ -168,6 +172,21 @@ class Donations:
                     return unknown
                 joined.append(copy)
         return DonationPair(argument, result, "free", tuple(joined))
+
+    def _is_overwritten(self, argument: Argument, result: Result) -> bool:
+        """Returns whether an elementwise kernel of a TPU reads an argument last and makes the result.
+
+        Which operands a kernel may overwrite is listed in the dump, but not for arguments that are not donated.
+        """
+        kernel, facts = self._owner(result.value), self._facts
+        if facts.target != "tpu" or kernel.computation is not facts.module.entry:
+            return False
+        places = (facts.places.operand_place(kernel, number) for number in range(len(kernel.operands)))
+        read = [number for number, place in enumerate(places) if facts.dataflow.value[place] == argument.place]
+        if not read or not all(is_elementwise_on(kernel, number) for number in read):
+            return False
+        readers = self._order.readers(argument.place)
+        return all(reader == kernel.index or self._order.is_before(reader, kernel.index) for reader in readers)
 
     def _order_of(self, read: Sequence[int], written: Sequence[int], *, without: Sequence[int]) -> PairKind:
         """Returns whether values are written after all reads of other ones, which share memory with them then.
