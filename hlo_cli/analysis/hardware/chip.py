@@ -38,7 +38,8 @@ class TpuGeneration:
 
     Tuple tables are rounded up to `table_granule` bytes. If main-memory allocations exceed `heap_limit` bytes, the
     next strategy is tried; None if unknown. `prefetched` is the memory that memory-space assignment fills. With
-    `has_large_tiles`, the smallest tile is two words high, and narrow types take a byte.
+    `has_large_tiles`, the smallest tile is two words high, and narrow types take a byte. Chips are connected in a torus
+    of `torus_dimensions`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TpuGeneration:
     prefetched: TpuMemorySpace | None = TpuMemorySpace.VMEM
     has_large_tiles: bool = False
     has_sparse_core: bool = False
+    torus_dimensions: int = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,9 @@ def _tpu(
     )
 
 
-_V4: Final = TpuGeneration("v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM)
+_V4: Final = TpuGeneration(
+    "v4", table_granule=512, heap_limit=13_688_631_296, prefetched=TpuMemorySpace.CMEM, torus_dimensions=3
+)
 _V4_RATES: Final = spec_from(
     rates_from(f"{_CLOUD}v4", {"bf16": 275, "s8": 275}),
     memory=(f"{_CLOUD}v4", 1.2),
@@ -118,7 +120,7 @@ TPUS: Final = (
     _tpu(
         "v5p",
         "v5p chip",
-        TpuGeneration("v5p", 32, heap_limit=100_102_305_792),
+        TpuGeneration("v5p", 32, heap_limit=100_102_305_792, torus_dimensions=3),
         Capacity(103_000_000_000, _PALLAS),
         95.73,
         spec_from(
@@ -148,7 +150,7 @@ TPUS: Final = (
     _tpu(
         "7x",
         "tpu7x, v7x, v7, ironwood",
-        TpuGeneration("7x", 32, heap_limit=99_040_096_256, has_sparse_core=True),
+        TpuGeneration("7x", 32, heap_limit=99_040_096_256, has_sparse_core=True, torus_dimensions=3),
         Capacity(96 * GIB, f"{_CLOUD}tpu7x"),
         94.74,
         part_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hlo_cli.analysis.origin.fused import FusionSources
 from hlo_cli.analysis.origin.layers import Layers
@@ -26,6 +26,8 @@ _MOVED_ONLY: Final = COLLECTIVES | ASYNCHRONOUS | DONES | {opcodes.COPY_START, o
 _STRICT: Final = (0, 1, 2)
 _LOOSE: Final = (3, 4)
 """Keys of `Likeness` that are asked before and after users from the same line as operands."""
+Transfer: TypeAlias = tuple[str, int | None, str | None]
+"""The opcode, the channel, and the devices of a collective."""
 
 
 class Told(NamedTuple):
@@ -91,19 +93,19 @@ class Inference:
         return Told(teller, "original value") if teller in self._place and teller is not None else None
 
     def _cloned(self, instruction: Instruction) -> Told | None:
-        """A collective with the same channel: compilers clone collectives into the fusions that start and end them."""
-        twin = self._channels.get((instruction.opcode, instruction.integer("channel_id")))
+        """The same transfer elsewhere: compilers clone collectives into the fusions that start and end them."""
+        twin = self._transfers.get(_transfer_of(instruction))
         return Told(twin, "like") if twin is not None else None
 
     @cached_property
-    def _channels(self) -> dict[tuple[str, int | None], Instruction | None]:
-        """The collectives of each channel, if all come from one place."""
-        found: dict[tuple[str, int | None], Instruction | None] = {}
+    def _transfers(self) -> dict[Transfer, Instruction | None]:
+        """The collectives of each channel and groups, if all come from one place."""
+        found: dict[Transfer, Instruction | None] = {}
         for each in self._place:
-            if each.opcode in COLLECTIVES and (channel := each.integer("channel_id")) is not None:
-                first = found.setdefault((each.opcode, channel), each)
+            if each.opcode in COLLECTIVES and (transfer := _transfer_of(each))[1] is not None:
+                first = found.setdefault(transfer, each)
                 if first is not None and self._place[first] != self._place[each]:
-                    found[each.opcode, channel] = None
+                    found[transfer] = None
         return found
 
     @cached_property
@@ -207,3 +209,9 @@ class Inference:
 
     def _source(self, instruction: Instruction) -> str:
         return self._place[instruction][0]
+
+
+def _transfer_of(instruction: Instruction) -> Transfer:
+    """The opcode, the channel, which collectives of one program may share, and the devices of a collective."""
+    devices = instruction.attribute("replica_groups") or instruction.attribute("source_target_pairs")
+    return instruction.opcode, instruction.integer("channel_id"), devices

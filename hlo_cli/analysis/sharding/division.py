@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
-from hlo_cli.analysis.hardware.chips import USUAL_TPU
+from hlo_cli.analysis.hardware.chips import USUAL_TPU, tpu_generations
 from hlo_cli.analysis.hardware.default_tiles import default_layout
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.default_order import default_order
@@ -99,7 +99,10 @@ def _with_size(shape: ArrayShape, dimension: int, size: int) -> ArrayShape:
 @lru_cache(maxsize=4096)
 def _generation_of_tiles(shape: ArrayShape) -> str | None:
     """A TPU generation whose default tiles the layout has, so that smaller arrays have smaller tiles; None without."""
-    generations = (USUAL_TPU, "v3") if shape.layout.tiles else ()
+    if not shape.layout.tiles:
+        return None
+    with_large_tiles = next(each.name for each in tpu_generations() if each.has_large_tiles)
+    generations = (USUAL_TPU, with_large_tiles)
     return next((each for each in generations if default_layout(shape, generation=each) == shape.layout), None)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
+from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.analysis.hardware.rates import ChipSpec
 from hlo_cli.analysis.sharding.collectives import Collective
 from hlo_cli.dataclass import dataclass
@@ -31,7 +32,6 @@ _LATENCIES: Final[Mapping[str, float]] = {
 """Seconds of collectives of at most 32 KiB, the medians."""
 _SLOWDOWN: Final = 1.48
 """Measured time of collectives of at least 128 MiB over that of their bytes at the bandwidth of the links."""
-_TORUS_DIMENSIONS: Final[Mapping[str, int]] = {"v2": 2, "v3": 2, "v4": 3, "v5e": 2, "v5p": 3, "v6e": 2, "7x": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def torus_dimensions(chip: ChipSpec) -> int | None:
     >>> torus_dimensions(chip_spec("v5p")), torus_dimensions(chip_spec("h100"))
     (3, None)
     """
-    return _TORUS_DIMENSIONS.get(chip.chip)
+    return next((each.tpu.torus_dimensions for each in known_chips() if each.tpu and each.name == chip.chip), None)
 
 
 def _through_switches(collective: Collective) -> Fraction:
@@ -98,7 +98,7 @@ def _through_switches(collective: Collective) -> Fraction:
 
 def _share_of_links(collective: Collective, chip: ChipSpec) -> float:
     """The share of the links of a device that lie in the dimensions of its axes, one dimension for each axis."""
-    dimensions = _TORUS_DIMENSIONS.get(chip.chip)
+    dimensions = torus_dimensions(chip)
     axes = len({axis.name for axis in collective.axes or ()})
     if dimensions is None or not axes:
         return 1.0

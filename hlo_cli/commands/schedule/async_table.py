@@ -11,7 +11,6 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
-from hlo_cli.commands.shared.cost_columns import with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.commands.shared.where import rows_where
@@ -67,7 +66,11 @@ def report_of_pairs(
     selected = selected or transfers_of(overlap, within, throughput)
     intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
     starts = [each.pair.start for each in intervals]
-    everything = with_traffic(pairs_table(overlap, intervals, times), starts, loaded.module, columns, where)
+    everything = pairs_table(overlap, intervals, times)
+    if columns or where is not None:
+        from hlo_cli.commands.shared.cost_columns import with_traffic
+
+        everything = with_traffic(everything, starts, loaded.module, columns, where)
     if where is not None:
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, where)
     table = everything if where is None else rows_where(where, everything)
