@@ -41,7 +41,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
     totals, of_results = totals_of(parameters), totals_of(results)
     return Report(
         "shard",
-        _answer(found, parameters, totals, known, is_chosen=test is not None),
+        _answer(found, parameters, totals, known, replicas=module.replica_count, is_chosen=test is not None),
         version=1,
         numbers={
             "devices": found.partitions,
@@ -67,8 +67,15 @@ def devices_words(found: EntryArrays, known: KnownMesh | None) -> str:
 
 
 def _answer(
-    found: EntryArrays, parameters: Sequence[EntryArray], totals: Totals, known: KnownMesh | None, *, is_chosen: bool
+    found: EntryArrays,
+    parameters: Sequence[EntryArray],
+    totals: Totals,
+    known: KnownMesh | None,
+    *,
+    replicas: int,
+    is_chosen: bool,
 ) -> str:
+    """The bytes of a device, and what dividing the copies would save; copies in other replicas do not count."""
     count = format_count(len(parameters), "parameters")
     if is_chosen and not parameters:
         return f"No matches among {format_count(len(found.parameters), 'parameters')}"
@@ -76,8 +83,11 @@ def _answer(
         return f"No parameters: the module takes no arrays ({format_count(len(found.results), 'results')})"
     verb = "takes" if len(parameters) == 1 else "take"
     if found.partitions < 2:
-        return f"No shardings: the module runs on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
+        runs = "the module runs" if replicas < 2 else f"each of {replicas:,} replicas runs"
+        return f"No shardings: {runs} on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
     devices = devices_words(found, known)
+    if replicas > 1:
+        devices = f"{replicas:,} replicas of {devices}"
     if totals.unknown == totals.arrays:
         return f"{devices}: no parameter has a sharding ({count})"
     about = "an estimated " if totals.is_estimated else ""
