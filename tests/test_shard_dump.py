@@ -227,6 +227,19 @@ def test_names_of_parameters_in_the_program(dump: str, name: str, instruction: s
     assert named.instruction.name == instruction
 
 
+def test_a_sharding_requires_an_array(dump: str) -> None:
+    assert "a sharding requires a shape or DUMP:NAME" in error(dump, "{replicated}")
+    assert "a sharding requires a shape or DUMP:NAME" in error("{replicated}")
+
+
+def test_a_dump_truncated_before_its_entry(tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    computation = "add { a = f32[8] parameter(0)  ROOT n = f32[8] negate(a) }"
+    path.write_text(f"HloModule m, num_partitions=2\n{computation}\nbody {{\n  x = f32[4] parameter(0)\n  y = f32[")
+    _, out, err = run("shard", str(path), "--format", "md")
+    assert "truncated before the ENTRY computation; these are the parameters of body" in out + err
+
+
 def test_a_collective_without_a_sharding(tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
     path.write_text(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.module import Module
 
 
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns: Collection[str]) -> Report:
@@ -55,7 +56,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
         },
         parts=_parts(loaded, found, options, known, parameters, results),
         next=_next(argument, found, totals, options),
-        notes=(*_notes(found, known), *skipped, *also, *notes_of(loaded)),
+        notes=(*_notes(module, found, known), *skipped, *also, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -149,10 +150,12 @@ def _results_passage(results: Sequence[EntryArray]) -> Passage:
     return Passage("results", (f"{count} {verb} {about}{format_bytes(totals.shard_bytes)} per device.",))
 
 
-def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
+def _notes(module: Module, found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
     notes = list[str]()
     if found.partitions < 2:
         return ()
+    if module.is_truncated and not module.has_entry:
+        notes.append(f"truncated before the ENTRY computation; these are the parameters of {module.entry.name}")
     if found.has_siblings:
         notes.append("shardings are from before_optimizations; this dump has none for these arrays")
     elif not found.has_shardings:
