@@ -232,6 +232,11 @@ def test_a_sharding_requires_an_array(dump: str) -> None:
     assert "a sharding requires a shape or DUMP:NAME" in error("{replicated}")
 
 
+def test_the_mesh_in_json_is_what_the_option_takes(dump: str) -> None:
+    _, out, _ = run("shard", dump, "--format", "json")
+    assert json.loads(out)["answer"]["mesh"] == "data=4,model=2"
+
+
 def test_a_dump_truncated_before_its_entry(tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
     computation = "add { a = f32[8] parameter(0)  ROOT n = f32[8] negate(a) }"
