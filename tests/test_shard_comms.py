@@ -109,16 +109,34 @@ def test_unknown_trip_counts_are_shown_and_never_multiplied(tmp_path: Path) -> N
     assert "1 collective is in a loop of unknown trip count and not in the sums" in out + err
 
 
+def test_bytes_in_loops_of_unknown_trip_count_alone(tmp_path: Path) -> None:
+    path = written(UNKNOWN, tmp_path)
+    _, out, _ = run("shard", path, "--comms", "--where", "axis == model", "--format", "md")
+    assert "The bytes that a device sends are unknown (1 collective)" in out
+    assert "at least 0" not in out
+
+
+@pytest.mark.parametrize(("axes", "is_bound"), [('\\"data\\"', True), ('\\"data\\", \\"model\\"', False)])
+def test_automatic_axes_before_partitioning(axes: str, is_bound: bool, tmp_path: Path) -> None:
+    """Of a shard_map over some of the axes, shapes are still divided along the others."""
+    manual = f'frontend_attributes={{xla.sdy.manual_axes="#sdy<manual_axes{{{axes}}}>"}}'
+    gather = f"ROOT g = f32[32] all-gather(p), channel_id=1, {DATA}, dimensions={{0}}, {manual}"
+    path = tmp_path / "before.txt"
+    path.write_text(f"HloModule m, num_partitions=8, {MESH}  ENTRY e {{ p = f32[8] parameter(0)  {gather} }}")
+    _, out, err = run("shard", str(path), "--comms", "--format", "md")
+    assert ("bytes are upper bounds" in out + err) is is_bound
+
+
 @pytest.mark.parametrize(
     ("grouping", "table", "keys"),
     [
         ("axis", "axes", [("model", 24576), ("data", 13824), ("data:(1)2", 4096)]),
-        ("source", "sources", [("a.py:3", 24576 + 1536), ("a.py:7", 12288)]),
-        ("scope", "scopes", [("mlp", 24576 + 1536), ("attention", 12288)]),
+        ("source", "sources", [("a.py:3", 24576 + 1536 + 4096), ("a.py:7", 12288)]),
+        ("scope", "scopes", [("mlp", 24576 + 1536 + 4096), ("attention", 12288)]),
     ],
 )
 def test_other_groupings(grouping: str, table: str, keys: list[tuple[str, int]], tmp_path: Path) -> None:
-    # The permute has no metadata; it sends what the loop takes, so it has the loop's key.
+    # The permute has no metadata; it sends what the loop takes, so it has the loop's key. The branches take its result.
     found = rows("shard", written(KNOWN, tmp_path), "--comms", "--by", grouping, table=table)
     assert [(row[grouping], row["wire_bytes"]) for row in found][: len(keys)] == keys
 

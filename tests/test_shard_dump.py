@@ -219,6 +219,55 @@ def test_names_of_a_dump(dump: str) -> None:
     assert [note.message for note in found.notes] == ["the sharding of p1 is from before_optimizations"]
 
 
+@pytest.mark.parametrize(("name", "instruction"), [("params['v']", "p1"), ("step", "p3")])
+def test_names_of_parameters_in_the_program(dump: str, name: str, instruction: str) -> None:
+    """What the table prints can be typed back."""
+    named = resolve_name(f"{dump}:{name}", InputOptions())
+    assert named is not None
+    assert named.instruction.name == instruction
+
+
+def test_a_sharding_requires_an_array(dump: str) -> None:
+    assert "a sharding requires a shape or DUMP:NAME" in error(dump, "{replicated}")
+    assert "a sharding requires a shape or DUMP:NAME" in error("{replicated}")
+
+
+def test_the_mesh_in_json_is_what_the_option_takes(dump: str) -> None:
+    _, out, _ = run("shard", dump, "--format", "json")
+    assert json.loads(out)["answer"]["mesh"] == "data=4,model=2"
+
+
+def test_a_dump_truncated_before_its_entry(tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    computation = "add { a = f32[8] parameter(0)  ROOT n = f32[8] negate(a) }"
+    path.write_text(f"HloModule m, num_partitions=2\n{computation}\nbody {{\n  x = f32[4] parameter(0)\n  y = f32[")
+    _, out, err = run("shard", str(path), "--format", "md")
+    assert "truncated before the ENTRY computation; these are the parameters of body" in out + err
+
+
+def test_a_collective_without_a_sharding(tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    path.write_text(
+        "HloModule m, num_partitions=2  ENTRY e { p = f32[8] parameter(0)  ROOT g = f32[16] all-gather(p), "
+        "replica_groups={{0,1}}, dimensions={0}, channel_id=1, use_global_device_ids=true }"
+    )
+    assert "hlo parse DUMP --explain g" in error(f"{path}:g")
+
+
+@pytest.mark.parametrize(
+    ("header", "answer"),
+    [
+        ("replica_count=8", "No shardings: each of 8 replicas runs on 1 device (1 parameter, 32 B)"),
+        ("replica_count=4, num_partitions=2", "4 replicas of 2 devices: 1 parameter takes 32 B per device"),
+    ],
+)
+def test_replicas_are_devices_too(header: str, answer: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    path.write_text(f"HloModule m, {header}  ENTRY e_spmd {{ ROOT p = f32[8] parameter(0) }}")
+    _, out, _ = run("shard", str(path), "--format", "screen")
+    assert out.startswith(answer)
+
+
 def test_a_name_without_a_sharding(tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
     path.write_text(AFTER)

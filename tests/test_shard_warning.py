@@ -217,6 +217,18 @@ def test_files_text_and_a_mesh_of_another_size(tmp_path: Path) -> None:
         answered(str(log))
 
 
+def test_devices_within_a_group_of_the_mesh() -> None:
+    """The partitioner of jaxlib 0.10.2, from P(None, ('y', 'x'), 'z') to P('y', None, 'x') on 2 × 2 × 2 devices."""
+    pair = "{devices=[1,4,1]<=[4]}", "{devices=[2,1,1,2]<=[4] last_tile_dim_replicate}"
+    text = worded(OF_TODAY, *pair, "%copy = f32[64,32,64]{2,1,0} copy(%sharding_constraint.0)")
+    found = answered(text, mesh="x=2,y=2,z=2")
+    assert "--mesh does not name axes: the warning has 4 of its 8 devices" in [note.message for note in found.notes]
+    assert "group" in [part.name for part in found.parts if isinstance(part, Passage)]
+    assert steps(found) == steps(answered(text))
+    with pytest.raises(HloError, match="--mesh is 6 devices, the shardings of the warning have 4"):
+        answered(text, mesh="x=6")
+
+
 def test_the_command_and_a_pasted_log_give_the_same_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = worded(OF_TODAY, "{devices=[8,1]<=[8]}", "{devices=[2,4]<=[4,2]T(1,0)}", "%a = f32[2,16]{1,0} add(%b, %b)")
     log = tmp_path / "log.txt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +14,10 @@ from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
-from hlo_cli.commands.shared.shape_argument import is_hlo_text, resolve_name
+from hlo_cli.commands.shared.shape_argument import is_hlo_text, is_sharding_text, resolve_name
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import joined_by_or
+from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -121,6 +122,8 @@ def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptio
     from hlo_cli.commands.shared.load import load, what_was_read
     from hlo_cli.commands.shared.selection import Many
 
+    if any(is_sharding_text(each) and not os.path.exists(each) for each in inputs):
+        raise HloError("a sharding requires a shape or DUMP:NAME", hint=f"for example: {EXAMPLES[0]}")
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
     if isinstance(loaded, Many):
         from hlo_cli.commands.shard.each import shard_each

@@ -24,6 +24,7 @@ from hlo_cli.commands.shard.comms_tables import (
 from hlo_cli.commands.shared.chips import chosen_throughput, time_model
 from hlo_cli.commands.shared.load import input_facts, program_notes
 from hlo_cli.commands.shared.where import chosen as chosen_among
+from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.source import Diagnostic
@@ -44,6 +45,8 @@ _MAX_AXES: Final = 3
 """The number of axes in the answer before the rest is summed up."""
 _MIN_SHARE: Final = Fraction(1, 100)
 """The smallest share of the bytes that the answer names."""
+_MANUAL_AXES: Final = lazy_regex(r"#sdy<manual_axes\{([^{}]*+)\}>")
+"""The manual axes of a shard_map, in its frontend_attributes before partitioning."""
 _ALGORITHMS: Final[dict[Algorithm, str]] = {
     "ring": "sent: from one device, in a bandwidth-optimal ring; see --algorithm",
     "bidirectional": "sent: over one link in one direction, in a ring with data both ways",
@@ -146,6 +149,8 @@ def _answer(found: Sequence[Collective], pricing: Pricing) -> str:
         axes.setdefault(axis_of(each), []).append(each)
     sums = {axis: traffic_of(members, pricing).known_wire_bytes for axis, members in axes.items()}
     ranked = sorted(((axis, sent) for axis, sent in sums.items() if sent), key=lambda each: (-each[1], each[0]))
+    if total.wire_bytes is None and not total.known_wire_bytes:
+        return f"The bytes that a device sends are unknown ({format_count(len(found), 'collectives')})"
     least = "" if total.wire_bytes is not None else "at least "
     words = f"A device sends {least}{format_bytes(rounded(total.known_wire_bytes))} per execution"
     if not ranked or sums.keys() == {NO_AXES}:
@@ -171,6 +176,8 @@ def _notes(module: Module, found: Sequence[Collective], known: KnownMesh | None)
 def _remarks(module: Module, found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:
     if not is_partitioned(module):
         yield "the module is not partitioned; the partitioner adds collectives to those of the program"
+        if known is not None and _has_automatic_axes(module, known.mesh):
+            yield "bytes are upper bounds: the partitioner divides arrays along the axes that are not manual"
     if malformed := malformed_collectives(module):
         yield f"{format_count(malformed, 'collectives')} malformed and not counted"
     if not found:
@@ -188,6 +195,12 @@ def _remarks(module: Module, found: Sequence[Collective], known: KnownMesh | Non
         yield f"{format_count(in_branches, 'collectives')} {verb} of a conditional and may run less often"
     if bounds := sum(each.is_bound for each in found):
         yield f"bytes of {format_count(bounds, 'ragged exchanges')} are upper bounds; their sizes are known at run time"
+
+
+def _has_automatic_axes(module: Module, mesh: Mesh) -> bool:
+    """Whether a shard_map leaves axes of the mesh to the partitioner."""
+    axes = sum(axis.size > 1 for axis in mesh.axes)
+    return any(match[1].count(",") + 1 < axes for match in _MANUAL_AXES.finditer(module.source.text))
 
 
 def _remarks_on_mesh(found: Sequence[Collective], known: KnownMesh | None) -> Iterator[str]:

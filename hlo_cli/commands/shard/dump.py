@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.parameters import EntryArray, EntryArrays, entry_arrays
 from hlo_cli.commands.shard.array_tables import (
     Totals,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.mesh import Mesh
+    from hlo_cli.ir.module import Module
 
 
 def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns: Collection[str]) -> Report:
@@ -41,11 +43,11 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
     totals, of_results = totals_of(parameters), totals_of(results)
     return Report(
         "shard",
-        _answer(found, parameters, totals, known, is_chosen=test is not None),
+        _answer(found, parameters, totals, known, replicas=module.replica_count, is_chosen=test is not None),
         version=1,
         numbers={
             "devices": found.partitions,
-            "mesh": None if known is None else _mesh_words(known.mesh),
+            "mesh": None if known is None else mesh_text(known.mesh),
             "parameters": totals.arrays,
             "shard_bytes": totals.shard_bytes,
             "whole_bytes": totals.whole_bytes,
@@ -55,7 +57,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
         },
         parts=_parts(loaded, found, options, known, parameters, results),
         next=_next(argument, found, totals, options),
-        notes=(*_notes(found, known), *skipped, *also, *notes_of(loaded)),
+        notes=(*_notes(module, found, known), *skipped, *also, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -67,8 +69,15 @@ def devices_words(found: EntryArrays, known: KnownMesh | None) -> str:
 
 
 def _answer(
-    found: EntryArrays, parameters: Sequence[EntryArray], totals: Totals, known: KnownMesh | None, *, is_chosen: bool
+    found: EntryArrays,
+    parameters: Sequence[EntryArray],
+    totals: Totals,
+    known: KnownMesh | None,
+    *,
+    replicas: int,
+    is_chosen: bool,
 ) -> str:
+    """The bytes of a device, and what dividing the copies would save; copies in other replicas do not count."""
     count = format_count(len(parameters), "parameters")
     if is_chosen and not parameters:
         return f"No matches among {format_count(len(found.parameters), 'parameters')}"
@@ -76,8 +85,11 @@ def _answer(
         return f"No parameters: the module takes no arrays ({format_count(len(found.results), 'results')})"
     verb = "takes" if len(parameters) == 1 else "take"
     if found.partitions < 2:
-        return f"No shardings: the module runs on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
+        runs = "the module runs" if replicas < 2 else f"each of {replicas:,} replicas runs"
+        return f"No shardings: {runs} on 1 device ({count}, {format_bytes(totals.shard_bytes)})"
     devices = devices_words(found, known)
+    if replicas > 1:
+        devices = f"{replicas:,} replicas of {devices}"
     if totals.unknown == totals.arrays:
         return f"{devices}: no parameter has a sharding ({count})"
     about = "an estimated " if totals.is_estimated else ""
@@ -139,10 +151,12 @@ def _results_passage(results: Sequence[EntryArray]) -> Passage:
     return Passage("results", (f"{count} {verb} {about}{format_bytes(totals.shard_bytes)} per device.",))
 
 
-def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
+def _notes(module: Module, found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
     notes = list[str]()
     if found.partitions < 2:
         return ()
+    if module.is_truncated and not module.has_entry:
+        notes.append(f"truncated before the ENTRY computation; these are the parameters of {module.entry.name}")
     if found.has_siblings:
         notes.append("shardings are from before_optimizations; this dump has none for these arrays")
     elif not found.has_shardings:

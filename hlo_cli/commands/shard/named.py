@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.sharding.parameters import array_of_value
 from hlo_cli.commands.shard.arrays import mesh_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def named_array(named: NamedShape, given: Mesh | None = None) -> NamedArray:
 
 
 def _hint(named: NamedShape) -> str:
+    if named.instruction.opcode.removesuffix("-start") in COLLECTIVES:
+        return f"for its devices and axes: hlo parse DUMP --explain {named.instruction.name}"
     if named.loaded.module.program is None:
         return "shardings of all instructions are in the dump after sharding propagation, or give one: SHAPE SHARDING"
     return "give a sharding: hlo shard SHAPE SHARDING"

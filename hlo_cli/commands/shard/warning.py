@@ -64,10 +64,8 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
         return None
     groups = warned_reshards(warnings)
     first = groups[0]
-    if mesh is not None and first.direct is not None and first.direct.devices != mesh.device_count:
-        count = format_count(mesh.device_count, "devices")
-        raise HloError(f"--mesh is {count}, the shardings of the warning have {first.direct.devices:,}")
-    mesh = mesh or _named_mesh(first)
+    in_group = _group_note(first, mesh)
+    mesh = _named_mesh(first) if in_group or mesh is None else mesh
     detour = find_detour(first.direct, mesh) if first.direct is not None else None
     return Report(
         command,
@@ -76,9 +74,19 @@ def warning_report(text: str, name: str, *, mesh: Mesh | None = None, command: s
         numbers=_numbers(groups, len(warnings), detour),
         parts=tuple(_parts(groups, detour, mesh)),
         next=("hlo help sharding",),
-        notes=tuple(_notes(first, detour)),
+        notes=(*in_group, *_notes(first, detour)),
         input={"path": name, "line": first.warning.line},
     )
+
+
+def _group_note(first: WarnedReshard, mesh: Mesh | None) -> tuple[Diagnostic, ...]:
+    """A note if the shardings have the devices of one group of a mesh; HloError if they do not fit the mesh."""
+    if mesh is None or first.direct is None or first.direct.devices == mesh.device_count:
+        return ()
+    of_mesh, devices = format_count(mesh.device_count, "devices"), first.direct.devices
+    if not first.is_in_group or mesh.device_count % devices:
+        raise HloError(f"--mesh is {of_mesh}, the shardings of the warning have {devices:,}")
+    return (Diagnostic("note", f"--mesh does not name axes: the warning has {devices:,} of its {of_mesh}"),)
 
 
 def _parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh: Mesh | None) -> list[Part]:
@@ -93,6 +101,8 @@ def _parts(groups: Sequence[WarnedReshard], detour: Detour | None, mesh: Mesh | 
     if first.direct is not None and detour is not None and _is_better(first.direct, detour):
         steps, constraint = detour_parts(first.direct, detour, mesh)
         parts += [_known(steps, first) if isinstance(steps, Table) else steps, constraint]
+        if first.is_in_group:
+            parts.append(Passage("group", (_IN_GROUP,)))
     parts.append(Passage("advice", _advice(first, detour)))
     return parts
 
@@ -200,6 +210,10 @@ _PLACE = "One device has the whole array: place it on all devices before the cal
 _COPY = (
     "a copy may be the partitioner's own: devices then count within a group, and dimensions that both shardings divide "
     "alike are omitted"
+)
+_IN_GROUP = (
+    "If device numbers are within a group, the constraint also needs the axes that divide both shardings of the "
+    "program alike."
 )
 _FIND = (
     "To find the place, set XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=spmd|sharding' and search the dump "

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
     from hlo_cli.ir.shape import Shape, ShapeIndex
 
 _LOOKS_LIKE_HLO = lazy_regex(
@@ -88,7 +89,10 @@ def _begins_with_a_type(argument: str) -> bool:
 
 
 def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
-    """The instruction that DUMP:NAME or DUMP:NAME{1} names; None for other arguments."""
+    """The instruction that DUMP:NAME or DUMP:NAME{1} names; None for other arguments.
+
+    A parameter of the entry may also have its name in the program, such as `params['w']`.
+    """
     dump, colon, name = argument.rpartition(":")
     if not colon or not os.path.exists(dump) or os.path.exists(argument):
         return None
@@ -97,7 +101,7 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
 
     element = _ELEMENT.fullmatch(name)
     loaded = load_one((dump,), reading, about=argument)
-    instruction = loaded.module.instruction(element[1] if element else name)
+    instruction = _instruction_of(loaded.module, element[1] if element else name)
     index = tuple(int(part) for part in element[2].split(",") if part.strip()) if element else ()
     shape = subshape(instruction.shape, index)
     if shape is None:
@@ -105,3 +109,14 @@ def resolve_name(argument: str, reading: InputOptions) -> NamedShape | None:
             f"{instruction.name} has no tuple element {index_text(index)}", hint=f"its shape is {instruction.shape}"
         )
     return NamedShape(instruction, shape, loaded, index)
+
+
+def _instruction_of(module: Module, name: str) -> Instruction:
+    """The instruction of a name, else the parameter with this op_name; HloError without either."""
+    try:
+        return module.instruction(name)
+    except HloError:
+        found = next((each for each in module.entry.parameters if each.metadata.op_name == name), None)
+        if found is None:
+            raise
+        return found
