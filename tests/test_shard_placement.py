@@ -217,3 +217,9 @@ def test_a_sharding_of_a_tuple_is_that_of_each_leaf() -> None:
 def test_shards_of_no_array() -> None:
     with pytest.raises(HloError, match="is not an array"):
         shards(parse_shape("(f32[8])"), read("{replicated}"))
+
+
+@pytest.mark.parametrize("dimensions", ["[{'x'}]", "[{}]", "[{'y'}]"])
+def test_a_mesh_axis_without_devices_is_an_error(dimensions: str) -> None:
+    with pytest.raises(HloError, match="axis x of the mesh has no devices"):
+        shards(parse_shape("f32[4]"), read(f"{{mesh['x'=0,'y'=2], {dimensions}}}"))

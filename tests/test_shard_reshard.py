@@ -161,3 +161,10 @@ def test_pairs_that_cannot_be_resharded(shape: str, source: str, target: str, me
 def test_placements_are_taken_too() -> None:
     source, target = (placement_of(read(text)) for text in ("{devices=[4]<=[4]}", "{replicated}"))
     assert reshard(parse_shape("f32[8]"), source, target).collectives[0].group_size == 4
+
+
+def test_an_unknown_size_has_no_bytes() -> None:
+    source, target = map(sharding_of, ("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}"))
+    with pytest.raises(HloError, match="dimension of unknown size"):
+        reshard(parse_shape("f32[?,4]"), source, target)
+    assert reshard(parse_shape("f32[<=8,4]"), source, target).sent_bytes == 4 * 4 * 4 // 2

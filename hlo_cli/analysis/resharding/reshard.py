@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
 from hlo_cli.analysis.resharding.plan import plan_steps
 from hlo_cli.analysis.resharding.steps import (
@@ -25,7 +26,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
+
+VERSION: Final = "jaxlib 0.10.2"
+"""The release whose partitioner the steps are those of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
     try:
         plan_steps(plan, value, after)
     except PartitionerCrashError:
-        problem = "the partitioner of jaxlib 0.10.2 divides by zero on this pair of shardings"
+        problem = f"the partitioner of {VERSION} divides by zero on this pair of shardings"
         return Resharding(array, before, after, devices, (), problem=problem)
     steps = tuple(_step(array, step, devices) for step in plan.steps)
     return Resharding(array, before, after, devices, steps, bool(plan.warnings), plan.is_estimate)
@@ -175,6 +180,8 @@ def _devices(sharding: AnyPlacement) -> int | None:
 
 def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
     """Raises HloError for a pair that the partitioner does not reshard."""
+    if UNBOUNDED in array.dimensions:
+        raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
     for placement in (before, after):
         placement.shard_sizes(array.sizes)
         if placement.kind in (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.UNKNOWN):

@@ -6,6 +6,7 @@ A module runs as R replicas of P partitions; the flattened id of a device is rep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -210,5 +211,5 @@ def _check(groups: Sequence[Sequence[int]], limit: int, mode: Mode, *, repeats: 
     if wrong is not None:
         raise HloError(f"a group names device {wrong}, but the module has {limit:,} {_NOUNS.get(mode, 'replicas')}")
     if not repeats and len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
+        twice = next(id for id, times in Counter(ids).items() if times > 1)
         raise HloError(f"device {twice} is in more than one group")

@@ -136,6 +136,8 @@ def _of_named(sharding: NamedSharding) -> Placement:
         return Placement(ShardingType.MAXIMAL, devices=(mesh.device_id,))
     if sharding.whole:
         return Placement(ShardingType(sharding.whole), reduction=sharding.reduction)
+    if (empty := next((axis for axis in mesh.axes if axis.size < 1), None)) is not None:
+        raise HloError(f"axis {empty.name} of the mesh has no devices")
     cut = [axis for dimension in sharding.dim_shardings for axis in dimension.axes]
     used = [*cut, *sharding.manual_axes, *sharding.unreduced_axes]
     sizes = [prod(map(mesh.size_of, axes)) for axes in (sharding.manual_axes, sharding.unreduced_axes)]
