@@ -220,3 +220,12 @@ def test_a_repeated_device_is_found_in_one_pass() -> None:
     with pytest.raises(HloError, match=f"device {count - 1} is in more than one group"):
         device_groups(reduce, devices_of(module))
     assert process_time() - started < 3
+
+
+@pytest.mark.parametrize("groups", ["mesh['a'=0] {'a'}", "mesh['a'=2,'b'=0] {'a'}"])
+def test_a_mesh_without_devices_has_no_groups(groups: str) -> None:
+    module = parse_module(f"r = f32[2] all-reduce(f32[2] p), replica_groups={groups}")
+    root = module.entry.root
+    assert root is not None
+    with pytest.raises(HloError):
+        device_groups(root, devices_of(module))

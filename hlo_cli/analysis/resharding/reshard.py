@@ -157,6 +157,8 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
         if before.kind is ShardingType.MAXIMAL and before != after:
             raise HloError("the shardings do not list their devices", hint="give the number of devices")
         devices = 1
+    elif before != after:
+        _check_holder(before, after, devices)
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))
     try:
@@ -190,6 +192,14 @@ def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
             raise HloError("a sharding with manual or unreduced subgroups cannot be resharded alone")
     if before.is_tiled and after.is_tiled and sorted(before.devices) != sorted(after.devices):
         raise HloError("the shardings are of different devices")
+
+
+def _check_holder(before: Placement, after: Placement, devices: int) -> None:
+    """Raises HloError if the only device of a maximal sharding is none of the others."""
+    listed = next((each.devices for each in (before, after) if each.is_tiled), range(devices))
+    for each in (before, after):
+        if each.kind is ShardingType.MAXIMAL and each.devices[0] not in listed:
+            raise HloError("the shardings are of different devices")
 
 
 def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:

@@ -165,7 +165,7 @@ def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Gr
     replicas, partitions = devices.replicas, devices.partitions
     limit = {Mode.CROSS_PARTITION: partitions, Mode.FLATTENED_ID: devices.count}.get(mode, replicas)
     if not devices.is_stated:
-        limit = devices.count
+        limit = check_count(devices.count)
         return (tuple(range(limit)),) if groups is None else groups.groups(limit)
     check_count(devices.count)
     listed = (tuple(range(limit)),) if groups is None else groups.groups(limit)

@@ -13,7 +13,7 @@ from hlo_cli.analysis.sharding.axes import axes_of_groups, progressions_of
 from hlo_cli.analysis.sharding.device_groups import Pairs
 from hlo_cli.analysis.sharding.meshes import KnownMesh
 from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+from hlo_cli.ir.attributes.mesh import MAX_DEVICES, Mesh, MeshAxis
 
 
 def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count: int) -> KnownMesh | None:
@@ -26,6 +26,8 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
     >>> print(inferred_mesh([rows, columns], [], 8).mesh, inferred_mesh([((0, 3), (1, 2))], [], 4))
     mesh['axis0'=4,'axis1'=2] None
     """
+    if device_count > MAX_DEVICES:
+        return None
     distinct = [each for each in dict.fromkeys(groups) if any(len(group) > 1 for group in each)]
     borders: set[int] | None = {1, device_count}
     for each in distinct:

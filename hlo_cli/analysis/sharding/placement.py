@@ -136,15 +136,14 @@ def _of_named(sharding: NamedSharding) -> Placement:
         return Placement(ShardingType.MAXIMAL, devices=(mesh.device_id,))
     if sharding.whole:
         return Placement(ShardingType(sharding.whole), reduction=sharding.reduction)
-    if (empty := next((axis for axis in mesh.axes if axis.size < 1), None)) is not None:
-        raise HloError(f"axis {empty.name} of the mesh has no devices")
     cut = [axis for dimension in sharding.dim_shardings for axis in dimension.axes]
     used = [*cut, *sharding.manual_axes, *sharding.unreduced_axes]
+    arranged = mesh.arranged(used)
     sizes = [prod(map(mesh.size_of, axes)) for axes in (sharding.manual_axes, sharding.unreduced_axes)]
     parts = sharding.tile_counts(len(sharding.dim_shardings))
     copies = mesh.device_count // (prod(parts) * prod(sizes))
     tiles = prod(parts) * prod(sizes)
-    devices = permuted(mesh.arranged(used), (copies, tiles), (1, 0))
+    devices = permuted(arranged, (copies, tiles), (1, 0))
     listed = (bool(sharding.manual_axes), bool(sharding.unreduced_axes), copies > 1)
     sized = zip(_ORDER, (*sizes, copies), listed, strict=True)
     groups = [Subgroup(kind, size) for kind, size, is_listed in sized if is_listed]

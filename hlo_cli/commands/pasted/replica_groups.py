@@ -105,7 +105,7 @@ def _axes_of(groups: tuple[tuple[int, ...], ...], pairs: Pairs) -> tuple[str, st
     from hlo_cli.analysis.sharding.inference import inferred_mesh
     from hlo_cli.analysis.sharding.meshes import mesh_text
 
-    count = 1 + max(device for group in (*groups, *pairs) for device in group)
+    count = 1 + max((device for group in (*groups, *pairs) for device in group), default=0)
     known = inferred_mesh([groups] if groups else [], [pairs] if pairs else [], count)
     if known is None or len(known.mesh.axes) < 2:
         return None
