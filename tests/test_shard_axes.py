@@ -9,6 +9,7 @@ from time import process_time
 import pytest
 
 from hlo_cli import collectives_of, parse_module
+from hlo_cli.analysis.sharding import inference
 from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.inference import inferred_mesh
 from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
@@ -241,3 +242,21 @@ def test_a_huge_device_number_is_not_counted_up_to() -> None:
     assert found.groups is None
     assert "too many to list" in found.problem
     assert process_time() - started < 2
+
+
+def test_permutes_that_add_no_axis_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are compared with a mesh once, however many permutes would make the same mesh."""
+    compared = []
+
+    def counted(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
+        compared.append(groups)
+        return axes_of_groups(groups, mesh)
+
+    monkeypatch.setattr(inference, "axes_of_groups", counted)
+    mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 3), MeshAxis("z", 2)))
+    groups = [mesh.groups([AxisRef("x")]), mesh.groups([AxisRef("z")]), mesh.groups([AxisRef("y"), AxisRef("z")])]
+    lines = [((0, 2), (2, 4), *((1, 1),) * count) for count in range(40)]
+    found = inferred_mesh(groups, lines, 12)
+    assert found is not None
+    assert mesh_text(found.mesh) == "axis0=2,axis1=3,axis2=2"
+    assert len(compared) < 2 * len(groups) + len(lines)

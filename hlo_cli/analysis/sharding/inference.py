@@ -35,10 +35,15 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
     if borders is None or (mesh := _mesh_of(borders)) is None or not _explains(mesh, distinct):
         return None
     permutes = [rings for each in dict.fromkeys(pairs) if (rings := _rings_of(each, device_count))]
+    refused = set[frozenset[int]]()
     for rings in permutes:
         finer = _with_borders(borders, rings)
-        candidate = None if finer is None else _mesh_of(finer)
-        if finer is not None and candidate is not None and _explains(candidate, [*distinct, rings]):
+        if finer is None or finer == borders or finer in refused:
+            continue
+        candidate = _mesh_of(finer)
+        if candidate is None or not _explains(candidate, distinct):
+            refused.add(frozenset(finer))
+        elif _explains(candidate, [rings]):
             borders, mesh = finer, candidate
     number = len(distinct) + len(permutes)
     origin = f"inferred from {number} {'group' if number == 1 else 'groups'}"

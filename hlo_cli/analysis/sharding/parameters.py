@@ -223,8 +223,7 @@ class _Reader:
         if whole is not None and (whole.element_type != shape.element_type or whole.rank != shape.rank):
             whole = None
         if placement is not None and placement.is_tiled:
-            if len(placement.parts) != shape.rank:
-                problem = f"the sharding divides {len(placement.parts)} dimensions, but the array has {shape.rank}"
+            if (problem := placement.rank_problem(shape.rank)) is not None:
                 return replace(base, shard=shape, placement=None, problem=problem)
             if whole is not None and placement.shard_sizes(whole.sizes) != shape.sizes:
                 if base.origin == "before_optimizations":  # the partitioner has chosen another one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.parameters import EntryArray, EntryArrays, entry_arrays
 from hlo_cli.commands.shard.array_tables import (
     Totals,
@@ -45,7 +46,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
         version=1,
         numbers={
             "devices": found.partitions,
-            "mesh": None if known is None else _mesh_words(known.mesh),
+            "mesh": None if known is None else mesh_text(known.mesh),
             "parameters": totals.arrays,
             "shard_bytes": totals.shard_bytes,
             "whole_bytes": totals.whole_bytes,
