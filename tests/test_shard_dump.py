@@ -273,3 +273,15 @@ def test_a_large_tuple_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         placed.clear()
         assert report(f"{path}:{name}")["answer"]["shard_bytes"] == count * 64 * 4
         assert len(placed) == count
+
+
+def test_a_mesh_that_lists_too_few_devices_names_no_axes(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    header = 'xla.sdy.meshes={m = #sdy.mesh<["a"=8], device_ids=[1,0]>}'
+    text = "ENTRY e { ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]} }"
+    for parts, sharding in ((8, "{devices=[2]1,0}"), (8, "{devices=[8]<=[8]}")):
+        path.write_text(
+            f"HloModule m, num_partitions={parts}, frontend_attributes={{{header}}}\n\n"
+            + text.replace("{devices=[2]<=[2]}", sharding)
+        )
+        assert "a" not in rows(report(str(path)), "parameters")[0]["spec"]
