@@ -193,6 +193,10 @@ def test_repeated_devices_and_pairs() -> None:
     assert found.notes[0].message == "devices that receive nothing get zeros: 0"
 
 
+def test_empty_groups_have_no_mesh() -> None:
+    assert report("replica-groups", "{{}}").answer == "1 group of 0 devices, so no data moves"
+
+
 def test_parts_of_the_whole() -> None:
     tiles = placement_of(read_given_sharding("{devices=[4,1,2]<=[8] last_tile_dim_replicate}").sharding)  # type: ignore[arg-type]
     assert whole_sizes((3, 10), tiles) == (12, 10)

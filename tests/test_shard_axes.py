@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from math import prod
 from random import Random
+from time import process_time
 
 import pytest
 
-from hlo_cli import parse_module
+from hlo_cli import collectives_of, parse_module
+from hlo_cli.analysis.sharding import inference
 from hlo_cli.analysis.sharding.axes import axes_of_groups, axes_of_pairs, axes_text
 from hlo_cli.analysis.sharding.inference import inferred_mesh
 from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
@@ -227,3 +229,34 @@ def test_axes_of_pasted_groups(text: str, note: str | None) -> None:
     messages = [each.message for each in report_of(PastedText("replica-groups", "<stdin>", text)).notes]
     assert [message for message in messages if "mesh" in message] == ([] if note is None else messages[-1:])
     assert note is None or messages[-1].endswith(note)
+
+
+def test_a_huge_device_number_is_not_counted_up_to() -> None:
+    """Without a number of devices in the header, one more than the largest id; no mesh has so many."""
+    started = process_time()
+    assert inferred_mesh([], [((0, 10**9),)], 10**9 + 1) is None
+    permute = "a = f32[2] collective-permute(p), source_target_pairs={{0,999999999}}"
+    gather = "ROOT r = f32[2] all-gather(a), dimensions={0}, replica_groups={}"
+    text = f"ENTRY e {{ p = f32[2] parameter(0)  {permute}  {gather} }}"
+    _, found = collectives_of(parse_module(text))
+    assert found.groups is None
+    assert "too many to list" in found.problem
+    assert process_time() - started < 2
+
+
+def test_permutes_that_add_no_axis_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are compared with a mesh once, however many permutes would make the same mesh."""
+    compared = []
+
+    def counted(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
+        compared.append(groups)
+        return axes_of_groups(groups, mesh)
+
+    monkeypatch.setattr(inference, "axes_of_groups", counted)
+    mesh = Mesh((MeshAxis("x", 2), MeshAxis("y", 3), MeshAxis("z", 2)))
+    groups = [mesh.groups([AxisRef("x")]), mesh.groups([AxisRef("z")]), mesh.groups([AxisRef("y"), AxisRef("z")])]
+    lines = [((0, 2), (2, 4), *((1, 1),) * count) for count in range(40)]
+    found = inferred_mesh(groups, lines, 12)
+    assert found is not None
+    assert mesh_text(found.mesh) == "axis0=2,axis1=3,axis2=2"
+    assert len(compared) < 2 * len(groups) + len(lines)

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from dumps import FIXTURES
+from hlo_cli.analysis.sharding import parameters
+from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.cli import main
 from hlo_cli.commands.shard.named import named_array
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.shape_argument import resolve_name
+from hlo_cli.ir.attributes.named_sharding import NamedSharding
+from hlo_cli.ir.attributes.sharding import Sharding
 from hlo_cli.source import HloError
 
 MESHES = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=4, "model"=2]>}}'
@@ -295,3 +299,38 @@ def test_screens_fit(dump: str, width: int, monkeypatch: pytest.MonkeyPatch) -> 
         _, out, _ = run("shard", dump, *grouping, "--format", "screen")
         body = [line for line in out.splitlines() if "hlo shard" not in line]
         assert max(map(len, body)) <= width
+
+
+def test_a_large_tuple_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each leaf is placed once, though each is asked for by itself."""
+    count, placed = 200, []
+    shardings = ",".join(["{devices=[8,1]<=[8]}"] * count)
+    shape = f"({','.join(['f32[8,64]'] * count)})"
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        f"HloModule m, num_partitions=8\n\nENTRY e {{\n  p = {shape} parameter(0), sharding={{{shardings}}}\n"
+        f"  ROOT w = {shape} copy(p), sharding={{{shardings}}}\n}}\n"
+    )
+    placed_before = parameters._placement
+
+    def counted(sharding: Sharding | NamedSharding) -> tuple[Placement | None, str | None]:
+        placed.append(sharding)
+        return placed_before(sharding)
+
+    monkeypatch.setattr(parameters, "_placement", counted)
+    for name in ("p", "w"):
+        placed.clear()
+        assert report(f"{path}:{name}")["answer"]["shard_bytes"] == count * 64 * 4
+        assert len(placed) == count
+
+
+def test_a_mesh_that_lists_too_few_devices_names_no_axes(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    header = 'xla.sdy.meshes={m = #sdy.mesh<["a"=8], device_ids=[1,0]>}'
+    text = "ENTRY e { ROOT p = f32[8] parameter(0), sharding={devices=[2]<=[2]} }"
+    for parts, sharding in ((8, "{devices=[2]1,0}"), (8, "{devices=[8]<=[8]}")):
+        path.write_text(
+            f"HloModule m, num_partitions={parts}, frontend_attributes={{{header}}}\n\n"
+            + text.replace("{devices=[2]<=[2]}", sharding)
+        )
+        assert "a" not in rows(report(str(path)), "parameters")[0]["spec"]

@@ -8,6 +8,7 @@ import sys
 from itertools import pairwise
 from math import prod
 from random import Random
+from time import process_time
 
 import pytest
 
@@ -206,3 +207,25 @@ def test_groups_over_parts_of_a_shuffled_mesh() -> None:
 @pytest.mark.long
 def test_groups_over_parts_of_many_meshes() -> None:
     compare_named(seed=31, count=1500)
+
+
+def test_a_repeated_device_is_found_in_one_pass() -> None:
+    count = 30_000
+    ids = ",".join(map(str, [*range(count), count - 1]))
+    header = f"HloModule m, replica_count={count}  "
+    text = f"{header}ENTRY e {{ p = f32[2] parameter(0)  ROOT r = f32[2] all-reduce(p), replica_groups={{{{{ids}}}}} }}"
+    module = parse_module(text)
+    reduce = next(each for each in module.entry.instructions if each.name == "r")
+    started = process_time()
+    with pytest.raises(HloError, match=f"device {count - 1} is in more than one group"):
+        device_groups(reduce, devices_of(module))
+    assert process_time() - started < 3
+
+
+@pytest.mark.parametrize("groups", ["mesh['a'=0] {'a'}", "mesh['a'=2,'b'=0] {'a'}"])
+def test_a_mesh_without_devices_has_no_groups(groups: str) -> None:
+    module = parse_module(f"r = f32[2] all-reduce(f32[2] p), replica_groups={groups}")
+    root = module.entry.root
+    assert root is not None
+    with pytest.raises(HloError):
+        device_groups(root, devices_of(module))

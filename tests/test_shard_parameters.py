@@ -13,8 +13,8 @@ import pytest
 
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
-from hlo_cli import parse_module
-from hlo_cli.analysis.sharding.division import divided
+from hlo_cli import parse_module, parse_shape
+from hlo_cli.analysis.sharding.division import divided, prime_factors
 from hlo_cli.analysis.sharding.parameters import EntryArray, array_of_value, entry_arrays
 from hlo_cli.analysis.sharding.stages import is_partitioned, partitions_of
 from hlo_cli.commands.shard.arrays import mesh_of, spec_cell
@@ -262,3 +262,11 @@ def _compare(before: tuple[EntryArray, ...], after: tuple[EntryArray, ...]) -> N
         assert one.shape.sizes == other.whole.sizes
         assert one.replication == other.replication
         assert one.shard_bytes == other.shard_bytes
+
+
+def test_any_number_of_devices_is_factored() -> None:
+    """A prime with 19 digits is not searched for its factors; what has small ones is divided by them."""
+    shape = parse_shape("f32[64,6]")
+    assert divided(shape, 2**61 - 1) == shape
+    assert divided(shape, 2 * (2**61 - 1)).elements == shape.elements // 2
+    assert [prime_factors(count) for count in (1, 2, 12, 65537 * 2)] == [[], [2], [2, 2, 3], [2, 65537]]

@@ -161,3 +161,19 @@ def test_pairs_that_cannot_be_resharded(shape: str, source: str, target: str, me
 def test_placements_are_taken_too() -> None:
     source, target = (placement_of(read(text)) for text in ("{devices=[4]<=[4]}", "{replicated}"))
     assert reshard(parse_shape("f32[8]"), source, target).collectives[0].group_size == 4
+
+
+def test_an_unknown_size_has_no_bytes() -> None:
+    source, target = map(sharding_of, ("{devices=[2,1]<=[2]}", "{devices=[1,2]<=[2]}"))
+    with pytest.raises(HloError, match="dimension of unknown size"):
+        reshard(parse_shape("f32[?,4]"), source, target)
+    assert reshard(parse_shape("f32[<=8,4]"), source, target).sent_bytes == 4 * 4 * 4 // 2
+
+
+@pytest.mark.parametrize("device", [-1, 8])
+def test_the_only_device_has_to_be_one_of_the_others(device: int) -> None:
+    one, all_ = sharding_of(f"{{maximal device={device}}}"), sharding_of("{devices=[2,4]<=[8]}")
+    for source, target in ((one, all_), (all_, one)):
+        with pytest.raises(HloError, match="of different devices"):
+            reshard(parse_shape("f32[8,8]"), source, target)
+    assert not reshard(parse_shape("f32[8,8]"), one, one).steps

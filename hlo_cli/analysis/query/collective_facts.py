@@ -16,7 +16,6 @@ from hlo_cli.ir.module import Module
 if TYPE_CHECKING:
     from hlo_cli.analysis.sharding.collectives import Collective
 
-COLLECTIVE_FIELDS: Final = ("axis", "wire_bytes", "payload_bytes")
 NO_AXES: Final = "(no axes)"
 """The axis of groups that no axes of the mesh make, or of unknown groups."""
 

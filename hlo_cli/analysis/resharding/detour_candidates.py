@@ -12,6 +12,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.resharding.tile_arrays import REPLICATED, dimensions_of, tiled
+from hlo_cli.analysis.sharding.division import prime_factors
 from hlo_cli.analysis.sharding.normal_text import iota_of
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.ir.attributes.mesh import Mesh, permuted
@@ -191,7 +192,7 @@ def _placements(grid: Grid, axes: Sequence[tuple[int, ...]], sizes: Sequence[int
 def _grid(devices: tuple[int, ...], lengths: Sequence[int]) -> Grid:
     sizes, axes = list[int](), list[tuple[int, ...]]()
     for length in lengths:
-        primes = prime_parts(length)
+        primes = prime_factors(length)
         axes.append(tuple(range(len(sizes), len(sizes) + len(primes))))
         sizes += primes
     return Grid(devices, tuple(sizes), tuple(axes))
@@ -214,18 +215,3 @@ def _borders(placement: Placement) -> set[int]:
         outer, inner = inner, inner // dims[axis]
         found |= {strides[axis] * (end // inner) for end in ends if inner < end < outer and not end % inner}
     return found
-
-
-def prime_parts(number: int) -> list[int]:
-    """The prime factors of a number, ascending.
-
-    >>> prime_parts(12)
-    [2, 2, 3]
-    """
-    found, prime = list[int](), 2
-    while prime * prime <= number:
-        while number % prime == 0:
-            found.append(prime)
-            number //= prime
-        prime += 1
-    return [*found, number] if number > 1 else found

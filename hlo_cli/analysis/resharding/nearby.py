@@ -7,9 +7,10 @@ from itertools import chain, islice, permutations, product
 from math import prod
 from typing import Final
 
-from hlo_cli.analysis.resharding.detour_candidates import Grid, grid_of, prime_parts
+from hlo_cli.analysis.resharding.detour_candidates import Grid, grid_of
 from hlo_cli.analysis.resharding.reshard import Resharding, reshard
 from hlo_cli.analysis.resharding.tile_arrays import tiled
+from hlo_cli.analysis.sharding.division import prime_factors
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.spec import has_parts, partition_spec
 from hlo_cli.ir.attributes.mesh import IotaTransform, Mesh, MeshAxis, permuted
@@ -44,7 +45,7 @@ def nearest_without_collectives(direct: Resharding) -> Resharding | None:
 
 def _sliced(source: Placement, sizes: Sequence[int]) -> Iterator[Placement]:
     """The shardings whose parts are within those of a partly replicated one."""
-    primes = prime_parts(source.copies)
+    primes = prime_factors(source.copies)
     rank = len(source.parts)
     shape = [*source.parts, *primes]
     for homes in product(range(rank + 1), repeat=len(primes)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
+from typing import Final
 
 from hlo_cli.analysis.resharding.plan import plan_steps
 from hlo_cli.analysis.resharding.steps import (
@@ -25,7 +26,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.sharding import AnySharding, ShardingType, TupleSharding
 from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
+
+VERSION: Final = "jaxlib 0.10.2"
+"""The release whose partitioner the steps are those of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +157,14 @@ def reshard(shape: Shape, source: AnyPlacement, target: AnyPlacement, *, device_
         if before.kind is ShardingType.MAXIMAL and before != after:
             raise HloError("the shardings do not list their devices", hint="give the number of devices")
         devices = 1
+    elif before != after:
+        _check_holder(before, after, devices)
     plan = Plan(devices)
     value = Value(before.shard_sizes(array.sizes), array.sizes, before, tuple(range(array.rank)))
     try:
         plan_steps(plan, value, after)
     except PartitionerCrashError:
-        problem = "the partitioner of jaxlib 0.10.2 divides by zero on this pair of shardings"
+        problem = f"the partitioner of {VERSION} divides by zero on this pair of shardings"
         return Resharding(array, before, after, devices, (), problem=problem)
     steps = tuple(_step(array, step, devices) for step in plan.steps)
     return Resharding(array, before, after, devices, steps, bool(plan.warnings), plan.is_estimate)
@@ -175,6 +182,8 @@ def _devices(sharding: AnyPlacement) -> int | None:
 
 def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
     """Raises HloError for a pair that the partitioner does not reshard."""
+    if UNBOUNDED in array.dimensions:
+        raise HloError(f"{array.to_string(layout=False)} has a dimension of unknown size")
     for placement in (before, after):
         placement.shard_sizes(array.sizes)
         if placement.kind in (ShardingType.MANUAL, ShardingType.UNREDUCED, ShardingType.UNKNOWN):
@@ -183,6 +192,14 @@ def _check(array: ArrayShape, before: Placement, after: Placement) -> None:
             raise HloError("a sharding with manual or unreduced subgroups cannot be resharded alone")
     if before.is_tiled and after.is_tiled and sorted(before.devices) != sorted(after.devices):
         raise HloError("the shardings are of different devices")
+
+
+def _check_holder(before: Placement, after: Placement, devices: int) -> None:
+    """Raises HloError if the only device of a maximal sharding is none of the others."""
+    listed = next((each.devices for each in (before, after) if each.is_tiled), range(devices))
+    for each in (before, after):
+        if each.kind is ShardingType.MAXIMAL and each.devices[0] not in listed:
+            raise HloError("the shardings are of different devices")
 
 
 def _step(array: ArrayShape, step: PlannedStep, devices: int) -> ReshardStep:

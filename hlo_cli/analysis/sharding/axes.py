@@ -5,13 +5,14 @@ The answer is exact: the groups along the axes found are compared with the given
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from hlo_cli.analysis.sharding.device_groups import Pairs
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
+from hlo_cli.ir.tiling import unravel
 from hlo_cli.source import HloError
 
 
@@ -56,7 +57,7 @@ def axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[AxisRef, ...] | None:
     >>> axes_text(axes_of_groups(((0, 4), (1, 5), (2, 6), (3, 7)), mesh)), axes_of_groups(((0, 3), (1, 2)), mesh)
     ('data:(1)2', None)
     """
-    coordinates = _coordinates_of(mesh)
+    coordinates = coordinates_by_device(mesh)
     given = [frozenset(group) for group in groups]
     if sum(map(len, given)) != mesh.device_count or not all(id in coordinates for group in given for id in group):
         return None
@@ -87,7 +88,7 @@ def axes_of_pairs(pairs: Pairs, mesh: Mesh) -> tuple[AxisShift, ...] | None:
     >>> [str(each) for each in axes_of_pairs(((0, 2), (2, 4), (4, 6), (6, 0)), mesh)]
     ['stage +1']
     """
-    coordinates = _coordinates_of(mesh)
+    coordinates = coordinates_by_device(mesh)
     if not all(id in coordinates for pair in pairs for id in pair):
         return None
     moves = [(coordinates[a], coordinates[b]) for a, b in pairs if a != b]
@@ -135,16 +136,15 @@ def _joined(found: Sequence[Progression]) -> tuple[Progression, ...]:
 
 
 @lru_cache(maxsize=64)
-def _coordinates_of(mesh: Mesh) -> dict[int, tuple[int, ...]]:
-    """The place of each device in the mesh; HloError if the mesh lists another number of devices than it has places."""
+def coordinates_by_device(mesh: Mesh) -> Mapping[int, tuple[int, ...]]:
+    """The place of each device in the mesh; HloError if the mesh lists another number of devices than it has places.
+
+    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
+    >>> coordinates_by_device(Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))[5]
+    (1, 1)
+    """
     devices = mesh.devices()
     if len(devices) != mesh.device_count:
         raise HloError(f"{mesh} has {mesh.device_count} positions but {len(devices)} devices")
-    found = dict[int, tuple[int, ...]]()
-    for position, device in enumerate(devices):
-        place = list[int]()
-        for axis in reversed(mesh.axes):
-            position, digit = divmod(position, axis.size)
-            place.append(digit)
-        found[device] = tuple(reversed(place))
-    return found
+    sizes = tuple(axis.size for axis in mesh.axes)
+    return {device: unravel(position, sizes) for position, device in enumerate(devices)}

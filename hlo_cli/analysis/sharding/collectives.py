@@ -66,11 +66,6 @@ class Collective:
         return None if self.axes is None else axes_text(self.axes) or NOTHING
 
     @property
-    def is_part_of_axis(self) -> bool:
-        """Whether it communicates along part of an axis."""
-        return any(axis.size is not None for axis in self.axes or ())
-
-    @property
     def payload_bytes(self) -> int | None:
         """The bytes of one run: the operands; of an all-gather, the result. None if the groups are unknown."""
         return None if self.devices is None else payload_bytes(self.kind, self.operand_bytes, self.devices)

@@ -6,6 +6,7 @@ A module runs as R replicas of P partitions; the flattened id of a device is rep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -164,7 +165,7 @@ def _flattened(groups: ReplicaGroups | None, mode: Mode, devices: Devices) -> Gr
     replicas, partitions = devices.replicas, devices.partitions
     limit = {Mode.CROSS_PARTITION: partitions, Mode.FLATTENED_ID: devices.count}.get(mode, replicas)
     if not devices.is_stated:
-        limit = devices.count
+        limit = check_count(devices.count)
         return (tuple(range(limit)),) if groups is None else groups.groups(limit)
     check_count(devices.count)
     listed = (tuple(range(limit)),) if groups is None else groups.groups(limit)
@@ -210,5 +211,5 @@ def _check(groups: Sequence[Sequence[int]], limit: int, mode: Mode, *, repeats: 
     if wrong is not None:
         raise HloError(f"a group names device {wrong}, but the module has {limit:,} {_NOUNS.get(mode, 'replicas')}")
     if not repeats and len(set(ids)) < len(ids):
-        twice = next(id for id in ids if ids.count(id) > 1)
+        twice = next(id for id, times in Counter(ids).items() if times > 1)
         raise HloError(f"device {twice} is in more than one group")

@@ -17,6 +17,7 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 
 _LAYOUT_MODES: Final = {"argument": "arg_layout_modes", "result": "out_layout_modes"}
+_MOST_TRIED: Final = 1 << 16
 _DEFAULT: Final = ("default", "auto", "")
 
 
@@ -82,11 +83,26 @@ def divided(shape: ArrayShape, count: int) -> ArrayShape:
     >>> print(divided(parse_shape("f32[500,128]{1,0:T(8,128)}"), 8), divided(parse_shape("f32[3]"), 2))
     f32[125,64]{1,0:T(8,128)} f32[3]{0}
     """
-    for prime in _primes(count):
+    for prime in reversed(prime_factors(count)):
         made = [_with_size(shape, d, size // prime) for d, size in enumerate(shape.sizes) if size and size % prime == 0]
         if made:
             shape = min(made, key=lambda each: each.padded_bytes)
     return shape
+
+
+def prime_factors(number: int) -> list[int]:
+    """The prime factors of a number, ascending; what has no factor below 65,536 counts as prime.
+
+    >>> prime_factors(12), prime_factors(2 * (2**61 - 1)) == [2, 2**61 - 1]
+    ([2, 2, 3], True)
+    """
+    found, prime = list[int](), 2
+    while prime * prime <= number and prime < _MOST_TRIED:
+        while number % prime == 0:
+            found.append(prime)
+            number //= prime
+        prime += 1
+    return [*found, number] if number > 1 else found
 
 
 def _with_size(shape: ArrayShape, dimension: int, size: int) -> ArrayShape:
@@ -109,14 +125,3 @@ def _generation_of_tiles(shape: ArrayShape) -> str | None:
 def _bare(shape: ArrayShape) -> ArrayShape:
     """The shape in row-major order without tiles."""
     return replace(shape, layout=Layout(tuple(range(shape.rank))[::-1], memory_space=shape.memory_space))
-
-
-def _primes(number: int) -> list[int]:
-    """The prime factors, the largest first."""
-    found, prime = list[int](), 2
-    while prime * prime <= number:
-        while number % prime == 0:
-            found.append(prime)
-            number //= prime
-        prime += 1
-    return [*([number] if number > 1 else []), *reversed(found)]

@@ -13,7 +13,7 @@ from hlo_cli.analysis.sharding.axes import axes_of_groups, progressions_of
 from hlo_cli.analysis.sharding.device_groups import Pairs
 from hlo_cli.analysis.sharding.meshes import KnownMesh
 from hlo_cli.ir.attributes.devices import Groups
-from hlo_cli.ir.attributes.mesh import Mesh, MeshAxis
+from hlo_cli.ir.attributes.mesh import MAX_DEVICES, Mesh, MeshAxis
 
 
 def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count: int) -> KnownMesh | None:
@@ -26,6 +26,8 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
     >>> print(inferred_mesh([rows, columns], [], 8).mesh, inferred_mesh([((0, 3), (1, 2))], [], 4))
     mesh['axis0'=4,'axis1'=2] None
     """
+    if device_count > MAX_DEVICES:
+        return None
     distinct = [each for each in dict.fromkeys(groups) if any(len(group) > 1 for group in each)]
     borders: set[int] | None = {1, device_count}
     for each in distinct:
@@ -33,10 +35,15 @@ def inferred_mesh(groups: Iterable[Groups], pairs: Iterable[Pairs], device_count
     if borders is None or (mesh := _mesh_of(borders)) is None or not _explains(mesh, distinct):
         return None
     permutes = [rings for each in dict.fromkeys(pairs) if (rings := _rings_of(each, device_count))]
+    refused = set[frozenset[int]]()
     for rings in permutes:
         finer = _with_borders(borders, rings)
-        candidate = None if finer is None else _mesh_of(finer)
-        if finer is not None and candidate is not None and _explains(candidate, [*distinct, rings]):
+        if finer is None or finer == borders or finer in refused:
+            continue
+        candidate = _mesh_of(finer)
+        if candidate is None or not _explains(candidate, distinct):
+            refused.add(frozenset(finer))
+        elif _explains(candidate, [rings]):
             borders, mesh = finer, candidate
     number = len(distinct) + len(permutes)
     origin = f"inferred from {number} {'group' if number == 1 else 'groups'}"

@@ -6,8 +6,6 @@ Mirrors `CanonicalizeIotaDims` of xla/hlo/ir/tile_assignment.cc.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import prod
 
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.ir.attributes.mesh import IotaTransform
@@ -60,26 +58,6 @@ def iota_of(devices: Sequence[int]) -> IotaTransform | None:
             return None
         expected *= size
     return IotaTransform(tuple(size for _, size in placed) or (1,), tuple(map(placed.index, strides)) or (0,))
-
-
-def canonical_iota(transform: IotaTransform) -> IotaTransform:
-    """The same order of devices without dimensions of 1 and with those joined that stay neighbors.
-
-    >>> print(canonical_iota(IotaTransform((2, 1, 4), (2, 1, 0))), canonical_iota(IotaTransform((2, 2), (0, 1))))
-    [2,4]T(1,0) [4]
-    """
-    sizes, runs = transform.reshape_dims, list[list[int]]()
-    kept = [d for d in range(len(sizes)) if sizes[d] != 1]
-    next_of = dict(pairwise(kept))
-    for d in (d for d in transform.transpose_perm if sizes[d] != 1):
-        if runs and next_of.get(runs[-1][-1]) == d:
-            runs[-1].append(d)
-        else:
-            runs.append([d])
-    if len(runs) < 2:
-        return IotaTransform((prod(sizes),))
-    placed = sorted(runs)
-    return IotaTransform(tuple(prod(sizes[d] for d in run) for run in placed), tuple(map(placed.index, runs)))
 
 
 def strides_of(devices: Sequence[int]) -> list[tuple[int, int]] | None:

@@ -130,15 +130,7 @@ def array_of_value(module: Module, instruction: Instruction, index: ShapeIndex =
     >>> array_of_value(module, module.entry.root).shard_bytes
     16
     """
-    number, then, program = 0, None, module.program
-    if instruction in module.entry.parameters:
-        number = module.entry.parameters.index(instruction)
-        if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
-            then = program.entry.parameters[number]
-        found: Iterable[EntryArray] = _reader_of(module).arrays("argument", instruction, then, number)
-    else:
-        found = arrays_of_instruction(module, instruction)
-    return next((each for each in found if each.index == index), None)
+    return _reader_of(module).of_value(module, instruction).get(index)
 
 
 def arrays_of_instruction(module: Module, instruction: Instruction) -> tuple[EntryArray, ...]:
@@ -166,6 +158,22 @@ class _Reader:
         self._is_partitioned = is_partitioned(module)
         self._partitions = partitions_of(module)
         self._layouts = None if self._is_partitioned else own_layouts(module)
+        self._values = dict[Instruction, dict[ShapeIndex, EntryArray]]()
+
+    def of_value(self, module: Module, instruction: Instruction) -> dict[ShapeIndex, EntryArray]:
+        """The arrays of a parameter of the entry, or of another instruction with a sharding, each read once."""
+        if instruction not in self._values:
+            number, then, program = 0, None, module.program
+            found: Iterable[EntryArray] = ()
+            if instruction in module.entry.parameters:
+                number = module.entry.parameters.index(instruction)
+                if program is not None and len(program.entry.parameters) == len(module.entry.parameters):
+                    then = program.entry.parameters[number]
+                found = self.arrays("argument", instruction, then, number)
+            elif instruction.attribute("sharding") is not None:
+                found = self.arrays("result", instruction, None, 0)
+            self._values[instruction] = {each.index: each for each in found}
+        return self._values[instruction]
 
     def arrays(
         self, role: Role, instruction: Instruction, then: Instruction | None, number: int
@@ -215,8 +223,7 @@ class _Reader:
         if whole is not None and (whole.element_type != shape.element_type or whole.rank != shape.rank):
             whole = None
         if placement is not None and placement.is_tiled:
-            if len(placement.parts) != shape.rank:
-                problem = f"the sharding divides {len(placement.parts)} dimensions, but the array has {shape.rank}"
+            if (problem := placement.rank_problem(shape.rank)) is not None:
                 return replace(base, shard=shape, placement=None, problem=problem)
             if whole is not None and placement.shard_sizes(whole.sizes) != shape.sizes:
                 if base.origin == "before_optimizations":  # the partitioner has chosen another one

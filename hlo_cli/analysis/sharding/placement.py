@@ -72,6 +72,16 @@ class Placement:
         """The number of devices of the subgroup of this kind, 1 if there is none."""
         return next((group.size for group in self.subgroups if group.kind is kind), 1)
 
+    def rank_problem(self, rank: int) -> str | None:
+        """The reason why an array of this rank cannot be placed so; None if it can.
+
+        >>> Placement(ShardingType.TILED, (2,), (), (0, 1)).rank_problem(0)
+        'the sharding divides 1 dimension, but the array has 0'
+        """
+        if not self.is_tiled or len(self.parts) == rank:
+            return None
+        return f"the sharding divides {counted(len(self.parts), 'dimensions')}, but the array has {rank}"
+
     def shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """The sizes of the part that each device allocates, rounded up; HloError if the number of dimensions differs.
 
@@ -80,8 +90,8 @@ class Placement:
         """
         if not self.is_tiled:
             return tuple(sizes)
-        if len(sizes) != len(self.parts):
-            raise HloError(f"the sharding divides {len(self.parts)} dimensions, but the array has {len(sizes)}")
+        if (problem := self.rank_problem(len(sizes))) is not None:
+            raise HloError(problem)
         return tuple(-(-size // parts) for size, parts in zip(sizes, self.parts, strict=True))
 
 
@@ -138,11 +148,12 @@ def _of_named(sharding: NamedSharding) -> Placement:
         return Placement(ShardingType(sharding.whole), reduction=sharding.reduction)
     cut = [axis for dimension in sharding.dim_shardings for axis in dimension.axes]
     used = [*cut, *sharding.manual_axes, *sharding.unreduced_axes]
+    arranged = mesh.arranged(used)
     sizes = [prod(map(mesh.size_of, axes)) for axes in (sharding.manual_axes, sharding.unreduced_axes)]
     parts = sharding.tile_counts(len(sharding.dim_shardings))
     copies = mesh.device_count // (prod(parts) * prod(sizes))
     tiles = prod(parts) * prod(sizes)
-    devices = permuted(mesh.arranged(used), (copies, tiles), (1, 0))
+    devices = permuted(arranged, (copies, tiles), (1, 0))
     listed = (bool(sharding.manual_axes), bool(sharding.unreduced_axes), copies > 1)
     sized = zip(_ORDER, (*sizes, copies), listed, strict=True)
     groups = [Subgroup(kind, size) for kind, size, is_listed in sized if is_listed]

@@ -99,20 +99,3 @@ def sharded_array(
     known = mesh if mesh is not None else made
     axes = placement_axes(placement, known) if known is not None else None
     return ShardedArray(shape, placement, shard_shape(shape, placement), devices, known, axes, made is not None)
-
-
-def coordinates_of(device: int, mesh: Mesh) -> tuple[int, ...] | None:
-    """The coordinates of a device on a mesh; None if it is not on it.
-
-    >>> from hlo_cli.ir.attributes.mesh import MeshAxis
-    >>> coordinates_of(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
-    (1, 1)
-    """
-    devices = mesh.devices()
-    if device not in devices:
-        return None
-    position, found = devices.index(device), list[int]()
-    for axis in reversed(mesh.axes):
-        position, at = divmod(position, axis.size)
-        found.append(at)
-    return tuple(reversed(found))

@@ -75,7 +75,9 @@ def placement_axes(placement: Placement, mesh: Mesh) -> PlacementAxes | None:
     devices = mesh.devices()
     shared = placement.copies
     tile_of = {device: at // shared for at, device in enumerate(placement.devices)}
-    if len(placement.devices) != len(devices) or any(device not in tile_of for device in devices):
+    if not len(placement.devices) == len(devices) == mesh.device_count or any(
+        device not in tile_of for device in devices
+    ):
         return None
     tiles = [tile_of[device] for device in devices]
     groups = [group for group in placement.subgroups if group.kind is not ShardingType.REPLICATED]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
@@ -16,7 +16,6 @@ from hlo_cli.ir import opcodes
 Algorithm = Literal["ring", "bidirectional", "oneshot"]
 """`ring`: what a device sends if no byte travels more often than it must. `bidirectional`: what each link of a ring
 carries in each direction. `oneshot`: what a device reads if each takes all it needs from the others at once."""
-ALGORITHMS: Final[tuple[Algorithm, ...]] = get_args(Algorithm)
 
 Factor = Callable[[int], Fraction]
 """Bytes per byte of the operands, for n devices."""

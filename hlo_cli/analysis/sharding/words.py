@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -15,12 +15,13 @@ from hlo_cli.ir.attributes.sharding import AnySharding, Sharding, ShardingType, 
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, counted
 
-_WHOLE: Final = {
+WHOLE: Final[Mapping[str, str]] = {
     ShardingType.REPLICATED: "every device holds the whole array",
     ShardingType.MANUAL: "the program decides; the shape is already that of one device",
     ShardingType.UNKNOWN: "not decided",
     ShardingType.UNREDUCED: "every device holds a partial result of the whole array, still to be reduced",
 }
+"""What devices hold in a sharding that divides nothing, by its kind."""
 _SHARERS: Final = {
     ShardingType.REPLICATED: "hold the same part",
     ShardingType.MANUAL: "hold parts that the program decides",
@@ -44,7 +45,7 @@ def describe_sharding(sharding: AnySharding) -> str:
     if placement.kind is ShardingType.MAXIMAL:
         return f"device {placement.devices[0]} holds the whole array, the others hold nothing"
     if not placement.is_tiled:
-        return _WHOLE[placement.kind] + (f" ({counted(devices, 'devices')})" if devices else "")
+        return WHOLE[placement.kind] + (f" ({counted(devices, 'devices')})" if devices else "")
     if placement.tiles == 1:
         return f"no dimension is divided; {_holders(placement)}"
     return f"{describe_parts(placement.parts)}; {_holders(placement)}"

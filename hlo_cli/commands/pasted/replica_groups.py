@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -60,7 +61,7 @@ def _of_groups(text: str, groups: Groups, name: str) -> Report:
     answer = f"{format_count(len(groups), 'groups')} of {size}, {_arrangement(strides)}"
     notes = []
     if len(set(devices)) < len(devices):
-        twice = next(device for device in devices if devices.count(device) > 1)
+        twice = next(device for device, times in Counter(devices).items() if times > 1)
         notes.append(Diagnostic("warning", f"device {twice} is in more than one group, which XLA rejects"))
     rows = tuple((str(at), len(group), stride_of(group), _listed(group)) for at, group in enumerate(groups))
     numbers: dict[str, Cell] = {"replica_groups": text, "groups": len(groups), "devices": len(set(devices))}
@@ -104,7 +105,7 @@ def _axes_of(groups: tuple[tuple[int, ...], ...], pairs: Pairs) -> tuple[str, st
     from hlo_cli.analysis.sharding.inference import inferred_mesh
     from hlo_cli.analysis.sharding.meshes import mesh_text
 
-    count = 1 + max(device for group in (*groups, *pairs) for device in group)
+    count = 1 + max((device for group in (*groups, *pairs) for device in group), default=0)
     known = inferred_mesh([groups] if groups else [], [pairs] if pairs else [], count)
     if known is None or len(known.mesh.axes) < 2:
         return None

@@ -7,19 +7,13 @@ from typing import Final
 
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.shards import devices_of
-from hlo_cli.analysis.sharding.words import describe_parts
+from hlo_cli.analysis.sharding.words import WHOLE, describe_parts
 from hlo_cli.ir.attributes.named_sharding import NamedSharding
 from hlo_cli.ir.attributes.sharding import Sharding
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.report.anatomy import Anatomy, Break, Explanation, Segment
 from hlo_cli.report.numbers import format_count
 
-_WHOLE: Final = {
-    "replicated": "every device holds the whole array",
-    "manual": "the program decides; the shape is already that of one device",
-    "unknown": "not decided",
-    "unreduced": "every device holds a partial result of the whole array, still to be reduced",
-}
 _TOKENS: Final = lazy_regex(
     r"devices=(?P<tiles>\[[0-9,]++\])|(?P<iota><=\[[0-9,]++\](?:T\([0-9,]++\))?+)|(?P<list>[0-9]++(?:,[0-9]++)++)"
     r"|(?P<copies>last_tile_dim_replicate)|last_tile_dims=(?P<kinds>\{[^}]*+\})|(?P<mesh>mesh\[[^\]]*+\])"
@@ -66,7 +60,7 @@ def _meaning(role: str, text: str, placement: Placement | None, devices: int | N
         case "group":
             return "group", "all values of this group get the same or a similar sharding"
         case _:
-            return "kind", _WHOLE.get(text, "one device holds the whole array")
+            return "kind", WHOLE.get(text, "one device holds the whole array")
 
 
 def _tiles_meaning(text: str, placement: Placement | None) -> str:

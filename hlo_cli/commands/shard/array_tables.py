@@ -62,6 +62,19 @@ def totals_of(arrays: Iterable[EntryArray]) -> Totals:
     )
 
 
+def size_cells(totals: Totals) -> tuple[Cell, ...]:
+    """Bytes of data and in all on each device, the share of padding, and what dividing copies would save."""
+    if totals.unknown:
+        return (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+    share = 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
+    return (
+        totals.data_bytes,
+        totals.shard_bytes,
+        share,
+        UNKNOWN if totals.copies_unknown else totals.saving_bytes,
+    )
+
+
 def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, person: bool = True) -> Table:
     """One row for each whole shape and the way in which it is divided; what would save most is first, if it matters."""
     groups: dict[tuple[str, str, str, int | None], list[EntryArray]] = {}
@@ -86,7 +99,7 @@ def shapes_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | None, *, 
     cells = tuple(
         (
             totals.arrays,
-            *_size_cells(totals),
+            *size_cells(totals),
             whole or UNKNOWN,
             spec,
             shard or UNKNOWN,
@@ -121,7 +134,7 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
     )
     cells = tuple(
         (
-            *_size_cells(totals_of([each])),
+            *size_cells(totals_of([each])),
             definer_of(each)[0].name,
             each.role,
             each.number,
@@ -151,7 +164,7 @@ def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
         *key_columns(keys.by, "shard_bytes", groups, has_inferred=any(group.inferred for group in groups)),
     )
     cells = tuple(
-        (totals.arrays, *_size_cells(totals), *key_cells(group, totals.shard_bytes, inferred.shard_bytes))
+        (totals.arrays, *size_cells(totals), *key_cells(group, totals.shard_bytes, inferred.shard_bytes))
         for totals, inferred, group in rows
     )
     return Table(f"{keys.by}s" if keys.by != "pass" else "passes", columns, cells, noun="rows")
@@ -204,18 +217,6 @@ def _size_columns(*, is_estimated: bool, has_saving: bool) -> tuple[Column, ...]
         Column("shard_bytes", "est. size" if is_estimated else "size", "bytes", total="sum", group=title),
         Column("padding", "padding", "percent", role="waste", total=whole, group=title, from_width=width),
         Column("saving_bytes", "saving", "bytes", role="saving", total="sum", person=has_saving, group=title),
-    )
-
-
-def _size_cells(totals: Totals) -> tuple[Cell, ...]:
-    if totals.unknown:
-        return (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-    share = 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
-    return (
-        totals.data_bytes,
-        totals.shard_bytes,
-        share,
-        UNKNOWN if totals.copies_unknown else totals.saving_bytes,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.sharding.axes import axes_text
 from hlo_cli.analysis.sharding.meshes import KnownMesh, header_meshes, known_mesh
 from hlo_cli.analysis.sharding.spec import Spec, partition_spec
@@ -35,8 +36,12 @@ def mesh_of(module: Module, given: Mesh | None) -> KnownMesh | None:
     >>> mesh_of(module, None), mesh_of(module, Mesh((MeshAxis("x", 4),))).origin
     (None, '--mesh')
     """
+    return cached_per_module(_mesh_of, module) if given is None else known_mesh(module, given)
+
+
+def _mesh_of(module: Module) -> KnownMesh | None:
     siblings = () if module.program is None else (module.program,)
-    if (found := known_mesh(module, given, siblings)) is not None:
+    if (found := known_mesh(module, None, siblings)) is not None:
         return found
     # without num_partitions in the header, shardings tell the number of devices
     count = partitions_of(module)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.parameters import entry_arrays
-from hlo_cli.commands.shard.array_tables import Totals, totals_of
+from hlo_cli.commands.shard.array_tables import Totals, size_cells, totals_of
 from hlo_cli.commands.shard.arrays import arrays_where, mesh_of
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.where import chosen
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import UNKNOWN, Row
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_bytes, format_count
 
@@ -42,12 +43,7 @@ class _Sharded:
     totals: Totals
 
     def cells(self) -> Row:
-        totals = self.totals
-        if totals.unknown:
-            return (self.devices, self.mesh, totals.arrays, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-        share = 1 - totals.data_bytes / totals.shard_bytes if totals.shard_bytes else 0.0
-        saving = UNKNOWN if totals.copies_unknown else totals.saving_bytes
-        return (self.devices, self.mesh, totals.arrays, totals.data_bytes, totals.shard_bytes, share, saving)
+        return (self.devices, self.mesh, self.totals.arrays, *size_cells(self.totals))
 
 
 def shard_each(many: Many, reading: InputOptions, options: ShardOptions, output: OutputOptions) -> int:
@@ -70,5 +66,5 @@ def _sharded(options: ShardOptions, module: Module, _input: Input) -> _Sharded:
     found, known = entry_arrays(module), mesh_of(module, options.given_mesh)
     test = None if options.where is None else arrays_where(options.where, module)
     parameters, _ = chosen(test, found.parameters, "parameters")
-    mesh = None if known is None else ",".join(f"{axis.name}={axis.size}" for axis in known.mesh.axes)
+    mesh = None if known is None else mesh_text(known.mesh)
     return _Sharded(found.partitions, mesh, totals_of(parameters))

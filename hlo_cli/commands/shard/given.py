@@ -249,6 +249,7 @@ def _device_count(sharding: AnySharding) -> int | None:
 
 def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
     """Raises HloError if --mesh has another number of devices than a sharding."""
+    from hlo_cli.analysis.sharding.meshes import mesh_text
     from hlo_cli.analysis.sharding.shards import devices_of
 
     if (mesh := options.given_mesh) is None:
@@ -258,5 +259,5 @@ def _check_mesh(array: GivenArray, options: ShardOptions) -> None:
         for leaf in leaves:
             count = devices_of(leaf) if leaf is not None else None
             if count is not None and count != mesh.device_count:
-                axes = ",".join(f"{axis.name}={axis.size}" for axis in mesh.axes)
-                raise HloError(f"{axes} is {counted(mesh.device_count, 'devices')}, the sharding has {count}")
+                found = f"{mesh_text(mesh)} is {counted(mesh.device_count, 'devices')}"
+                raise HloError(f"{found}, the sharding has {count:,}")

@@ -185,7 +185,7 @@ def _numbers(array: ShardedArray, sharding: str) -> dict[str, Cell]:
         "total_bytes": array.shard.padded_bytes * array.holders if array.holders is not None else None,
         "logical_bytes": array.shape.logical_bytes,
         "padding": array.padding,
-        "mesh": tuple((axis.name, axis.size) for axis in mesh.axes) if mesh is not None else None,
+        "mesh": mesh_text(mesh) if mesh is not None else None,
     }
 
 

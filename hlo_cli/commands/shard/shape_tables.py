@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import USUAL_TPU
-from hlo_cli.analysis.sharding.axes import axes_text
+from hlo_cli.analysis.sharding.axes import axes_text, coordinates_by_device
 from hlo_cli.analysis.sharding.meshes import mesh_text
 from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-from hlo_cli.analysis.sharding.sharded_array import ShardedArray, coordinates_of
+from hlo_cli.analysis.sharding.sharded_array import ShardedArray
 from hlo_cli.analysis.sharding.shards import Shard
 from hlo_cli.analysis.sharding.spec import has_parts, spec_text
 from hlo_cli.commands.shared.shape_descriptions import dimension_names
@@ -89,10 +89,7 @@ def slice_table(array: ShardedArray, shard: Shard) -> Table:
 def devices_table(array: ShardedArray, shards: Sequence[Shard]) -> Table:
     """What each device holds, for machines."""
     mesh = array.mesh
-    places = dict[int, tuple[int, ...]]()
-    if mesh is not None:
-        sizes = [axis.size for axis in mesh.axes]
-        places = {device: _unravel(at, sizes) for at, device in enumerate(mesh.devices())}
+    places = {} if mesh is None else coordinates_by_device(mesh)
     rows = tuple(
         (each.device, places.get(each.device), each.tile, each.copy, each.starts, each.limits) for each in shards
     )
@@ -122,7 +119,7 @@ def coordinates_text(device: int, mesh: Mesh) -> str | None:
     >>> coordinates_text(5, Mesh((MeshAxis("x", 2), MeshAxis("y", 4))))
     'x=1, y=1'
     """
-    found = coordinates_of(device, mesh)
+    found = coordinates_by_device(mesh).get(device)
     if found is None:
         return None
     return ", ".join(f"{axis.name}={at}" for axis, at in zip(mesh.axes, found, strict=True))
@@ -204,11 +201,3 @@ def _forms(array: ShardedArray, origin: str) -> list[tuple[str, str]]:
         text = str(sharding_of_placement(array.placement))
         found.append(("sharding", text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"))
     return found
-
-
-def _unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    index = list[int]()
-    for size in reversed(sizes):
-        number, rest = divmod(number, size)
-        index.append(rest)
-    return tuple(reversed(index))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.resharding.detour import find_detour
 from hlo_cli.analysis.resharding.nearby import nearest_without_collectives
-from hlo_cli.analysis.resharding.reshard import reshard
+from hlo_cli.analysis.resharding.reshard import VERSION, reshard
+from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.shards import array_of
 from hlo_cli.commands.shard.reshard_tables import detour_parts, ends_facts, placement_text, steps_table
 from hlo_cli.commands.shard.sizes import quoted_argument
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.given import GivenArray
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.report.cell import Cell
-
-PARTITIONER = "the SPMD partitioner of jaxlib 0.10.2"
 
 
 def report_of_steps(given: GivenArray, options: ShardOptions) -> Report:
@@ -83,23 +82,18 @@ def numbers_of(direct: Resharding, detour: Detour | None) -> dict[str, Cell]:
         "wire_bytes": None if direct.problem else direct.sent_bytes,
         "full_rematerialization": direct.is_full_rematerialization,
         "is_estimate": direct.is_estimate,
-        "detour": str(sharding_text(detour)) if detour is not None else None,
+        "detour": str(sharding_of_placement(detour.by)) if detour is not None else None,
         "detour_wire_bytes": detour.sent_bytes if detour is not None else None,
     }
-
-
-def sharding_text(detour: Detour) -> str:
-    """The sharding of a detour as XLA prints it."""
-    from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-
-    return str(sharding_of_placement(detour.by))
 
 
 def notes_of(direct: Resharding, detour: Detour | None) -> list[Diagnostic]:
     """What the steps are those of, and how many shardings were compared."""
     notes = list[Diagnostic]()
     if direct.steps:
-        notes.append(Diagnostic("note", f"steps of {PARTITIONER}; later passes may merge or reorder them"))
+        notes.append(
+            Diagnostic("note", f"steps of the SPMD partitioner of {VERSION}; later passes may merge or reorder them")
+        )
     if direct.is_estimate:
         notes.append(Diagnostic("note", "est.: parts are so uneven that the steps are an estimate"))
     if detour is not None and not detour.is_complete:

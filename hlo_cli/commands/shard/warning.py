@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.resharding.detour import Detour, find_detour
+from hlo_cli.analysis.resharding.reshard import VERSION
+from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
 from hlo_cli.analysis.sharding.placement import placement_of
 from hlo_cli.commands.shard.reshard_tables import detour_parts, steps_table
 from hlo_cli.commands.shard.warned import WarnedReshard, is_maximal, warned_reshards
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.report.cell import Cell
 
-VERSION: Final = "jaxlib 0.10.2"
 _SIGNS: Final = ("nvoluntary", "\n", "{devices=", "[spmd]", "[SPMD]")
 
 
@@ -139,18 +140,12 @@ def _numbers(groups: Sequence[WarnedReshard], count: int, detour: Detour | None)
         "received_bytes": first.received_bytes,
         "wire_bytes": direct.sent_bytes if direct is not None and is_known and not direct.problem else None,
         "full_rematerialization": direct.is_full_rematerialization if direct is not None else None,
-        "detour": _sharding_text(detour) if detour is not None else None,
+        "detour": str(sharding_of_placement(detour.by)) if detour is not None else None,
         "detour_wire_bytes": detour.sent_bytes if detour is not None and is_known else None,
         "op_name": first.found.op_name or None if first.found else None,
         "source": first.found.source or None if first.found else None,
         "raised_at": first.warning.raised_at or None,
     }
-
-
-def _sharding_text(detour: Detour) -> str:
-    from hlo_cli.analysis.sharding.normal_text import sharding_of_placement
-
-    return str(sharding_of_placement(detour.by))
 
 
 def _answer(groups: Sequence[WarnedReshard], count: int) -> str:

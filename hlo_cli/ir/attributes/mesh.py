@@ -127,11 +127,13 @@ class Mesh:
     def arranged(self, axes: Sequence[AxisRef]) -> tuple[int, ...]:
         """All devices in row-major order with these axes last, in the given order; the others keep theirs.
 
-        HloError if the mesh lists another number of devices than it has positions.
+        HloError if the mesh lists another number of devices than it has positions, or has an axis of size 0.
 
         >>> Mesh((MeshAxis("x", 2), MeshAxis("y", 2))).arranged([AxisRef("x")])
         (0, 2, 1, 3)
         """
+        if (empty := next((axis for axis in self.axes if axis.size < 1), None)) is not None:
+            raise HloError(f"axis {empty.name} of the mesh has no devices")
         devices = self.devices()
         if len(devices) != self.device_count:
             raise HloError(f"{self} has {self.device_count} positions but {len(devices)} devices")

@@ -92,10 +92,11 @@ def _operands_through(value: Instruction) -> Iterable[Instruction] | None:
 def _parameters_through(body: Computation) -> set[int] | None:
     """The numbers of the parameters that an elementwise body reads, without scalars; None for other bodies."""
     found = set[int]()
+    numbers = {parameter: number for number, parameter in enumerate(body.parameters)}
     for each in body.instructions:
-        if each in body.parameters:
+        if (number := numbers.get(each)) is not None:
             if not _is_scalar(each):
-                found.add(body.parameters.index(each))
+                found.add(number)
         elif each.opcode not in _THROUGH and not _is_scalar(each):
             return None
     return found
