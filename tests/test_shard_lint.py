@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
+from hlo_cli.analysis.sharding.parameters import entry_arrays
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 
@@ -65,3 +66,21 @@ def test_groups_that_cannot_be_read_are_not_missing(tmp_path: Path) -> None:
     path.write_text(AFTER.replace("GROUPS", "torus(2,4)"))
     assert found("HLO083", path) == ["a: could not parse replica_groups=torus(2,4)"]
     assert found("HLO051", path) == found("HLO010", path) == []
+
+
+def test_copies_of_shards_of_compiled_programs() -> None:
+    """What the rule finds is what `hlo shard` finds: copies on some devices, and the bytes that a device would save."""
+    settings, count = LintSettings(select=("HLO510",), min_replicated_bytes=1), 0
+    for dump in compiled_dumps():
+        if "num_partitions=" not in dump.text:
+            continue
+        module = hlo_cli.load(dump.path)
+        arrays = entry_arrays(module)
+        expected = [
+            each.saving_bytes
+            for each in arrays.parameters
+            if each.saving_bytes and 1 < (each.replication or 0) < arrays.partitions
+        ]
+        assert sorted(each.cost_bytes or 0 for each in lint_module(module, settings)) == sorted(expected)
+        count += len(expected)
+    assert count > 0
