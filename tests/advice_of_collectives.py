@@ -135,6 +135,15 @@ def sharded(target: Target) -> tuple[Program, Program]:
     return Program(lambda x, w: x @ w, (x, whole)), Program(lambda x, w: x @ w, (x, part))
 
 
+@edit("HLO510", "cpu", "tpu", "gpu")
+def sharded_further(target: Target) -> tuple[Program, Program]:
+    """Weights that are divided along one of two axes, and along both."""
+    mesh = target.mesh(2, 2, names=("d", "one"))
+    x = target.array(64, 4096, spec=P("one", None), mesh=mesh)
+    half, quarter = (target.array(4096, 4096, spec=spec, mesh=mesh) for spec in (P("d"), P("d", "one")))
+    return Program(lambda x, w: x @ w, (x, half)), Program(lambda x, w: x @ w, (x, quarter))
+
+
 @edit("HLO402 scheduled", "tpu")
 def hidden(target: Target) -> tuple[Program, Program]:
     """A transfer that is independent of a product, without and with the scheduler that hides latency."""

@@ -36,6 +36,8 @@ PASSED: Final = "in_shardings=Format(Layout((1, 0)), sharding)"
 RETURNED: Final = "out_shardings=Format(Layout((1, 0)), sharding)"
 BARRIER: Final = "Remove what separates"
 
+HALF: Final = LintSettings(min_replicated_bytes=8 << 20)
+
 ADVICE: Final = (
     Advice("HLO101 merged", "tpu", hint="pass x with merged dimensions, such as f32[40,1600]", only="argument"),
     Advice("HLO101 passed", "tpu", hint=f"pass x in dimension order {{0,1}}: in JAX, {PASSED}", only="argument"),
@@ -98,6 +100,9 @@ ADVICE: Final = (
     Advice("HLO507", "tpu", fix="gather first, then astype"),
     Advice("HLO508", "cpu tpu", hint="concatenate the arrays and use one all-gather"),
     Advice("HLO509", "cpu tpu", fix="remove the sharding constraint in between"),
+    Advice(
+        "HLO510", "cpu tpu gpu", hint="divide it among these devices", only="argument", stage="before", settings=HALF
+    ),
     Advice("HLO601", "cpu", fix="Compute the value in the program"),
     Advice("HLO602", "cpu", fix="return them from the function that scan runs"),
     Advice("HLO603", "tpu", fix="Export for each platform", stage="before"),

@@ -304,6 +304,15 @@ COLLECTIVES = (
         ),
     ),
     Case(
+        "HLO510",
+        *entry(
+            "w = f32[8192,8192] parameter(1), sharding=«{devices=[2,1,2]<=[4] last_tile_dim_replicate}»",
+            "w = f32[8192,8192] parameter(1), sharding={devices=[2,2]<=[4]}",
+            PARTS,
+            header=", num_partitions=4",
+        ),
+    ),
+    Case(
         "HLO505",
         ROUNDS.format("", "", f"«{COLLECTED[0]}»\n  {COLLECTED[1]}", "w, y", ""),
         ROUNDS.format("", "", "\n  ".join(COLLECTED), "y, w", ""),

@@ -146,6 +146,7 @@ CONTEXTS: Mapping[str, Around] = {
     "HLO507": around(TILED, "x = bf16[8192,64] parameter(0)", header=FOUR),
     "HLO508": around("w = f32[8] parameter(0)", "x = f32[8] parameter(1)", "y = f32[8] parameter(2)", "z = f32[8] parameter(3)", computations=ADD, header=FOUR),
     "HLO509": around("x = f32[1024,64] parameter(0)", header=FOUR),
+    "HLO510": around(header=", num_partitions=4"),
     "HLO601": around("x = f32[8] parameter(0)"),
     "HLO602": around("a = f32[8] parameter(0)", "l = f32[8] while(a), condition=test, body=body", computations=NEVER.format("f32[8]")),
     "HLO603": around("x = f32[8,8] parameter(0)", header=""),

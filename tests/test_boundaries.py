@@ -184,6 +184,7 @@ BOUNDS = (
     ("HLO507", "min_transfer_bytes", 1 << 20),
     ("HLO508", "min_combinable_count", 2),
     ("HLO509", "min_transfer_bytes", 256 * 1024),
+    ("HLO510", "min_replicated_bytes", 64 << 20),
     ("HLO703", "min_accumulated_elements", 256),
     ("HLO707", "min_kernel_bytes", 1 << 20),
 )
@@ -228,6 +229,25 @@ def test_what_every_device_holds(sharding: str, is_found: bool) -> None:
     text = f"HloModule m, num_partitions=4  ENTRY e {{ ROOT p = f32[8,8] parameter(0), sharding={sharding} }}"
     found = lint_module(parse_module(text), LintSettings(select=("HLO504",), min_replicated_bytes=1))
     assert bool(found) == is_found
+
+
+@pytest.mark.parametrize(
+    ("sharding", "saved"),
+    [
+        ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 64),
+        ("{devices=[1,2,2]<=[4] last_tile_dim_replicate}", 64),
+        ("{mesh['x'=2,'y'=2], [{'y'}, {}]}", 64),
+        ("{replicated}", 0),
+        ("{devices=[2,2]<=[4]}", 0),
+        ("{devices=[2,1,2]<=[4] last_tile_dims={manual}}", 0),
+        ("{maximal device=0}", 0),
+    ],
+)
+def test_what_several_devices_hold(sharding: str, saved: int) -> None:
+    """f32[8,8] on four devices: of two halves, two copies each."""
+    text = f"HloModule m, num_partitions=4  ENTRY e {{ ROOT p = f32[8,8] parameter(0), sharding={sharding} }}"
+    found = lint_module(parse_module(text), LintSettings(select=("HLO510",), min_replicated_bytes=1))
+    assert sum(each.cost_bytes or 0 for each in found) == saved
 
 
 @pytest.mark.parametrize(("header", "is_found"), [(", is_scheduled=true", True), ("", False)])

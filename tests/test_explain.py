@@ -245,3 +245,18 @@ def test_a_pasted_instruction_may_name_computations(text: str, named: str, capsy
     printed = capsys.readouterr().out
     assert f"\t{named}\t" in printed
     assert "?" not in printed
+
+
+@pytest.mark.parametrize(
+    ("target", "answer"),
+    [
+        ("Sharding", "Sharding annotation: 8 f32 elements, 32 B"),
+        ("SPMDFullToShardShape", "Enters per-shard view (manual sharding): 8 f32 elements, 32 B"),
+        ("SPMDShardToFullShape", "Leaves per-shard view (manual sharding): 8 f32 elements, 32 B"),
+        ("my_op", "Calls external code: 8 f32 elements, 32 B"),
+    ],
+)
+def test_annotations_are_not_external_code(target: str, answer: str) -> None:
+    text = f'c = f32[8] custom-call(f32[8] p), custom_call_target="{target}", sharding={{manual}}'
+    report = explain_text(text)
+    assert report.answer.startswith(answer)

@@ -334,3 +334,21 @@ def test_a_mesh_that_lists_too_few_devices_names_no_axes(tmp_path: Path) -> None
             + text.replace("{devices=[2]<=[2]}", sharding)
         )
         assert "a" not in rows(report(str(path)), "parameters")[0]["spec"]
+
+
+def test_sources_and_scopes_of_parameters_are_those_of_their_uses(tmp_path: Path) -> None:
+    """Through copies and into loops; what is not used has none."""
+    place = 'metadata={{op_name="jit(f)/{}/op" source_file="f.py" source_line={}}}'
+    text = f"""HloModule m, num_partitions=2
+ENTRY e {{
+  p = f32[64] parameter(0), sharding={{devices=[2]<=[2]}}, metadata={{op_name="params['w']"}}
+  q = f32[32] parameter(1), sharding={{replicated}}, metadata={{op_name="params['b']"}}
+  r = f32[16] parameter(2), sharding={{replicated}}
+  c = f32[64] copy(p)
+  n = f32[64] negate(c), {place.format("first", 3)}
+  ROOT s = f32[32] sine(q), {place.format("second", 7)}
+}}"""
+    (path := tmp_path / "m.txt").write_text(text)
+    for grouping, keys in (("source", ("f.py:3", "f.py:7")), ("scope", ("first", "second"))):
+        found = rows(report(str(path), "--by", grouping), f"{grouping}s")
+        assert {row[grouping]: row["shard_bytes"] for row in found} == {keys[0]: 128, keys[1]: 128, "(arguments)": 64}

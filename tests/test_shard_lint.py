@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import hlo_cli
 from dumps import FIXTURES, compiled_dumps
+from hlo_cli.analysis.sharding.parameters import entry_arrays
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 
@@ -65,3 +68,96 @@ def test_groups_that_cannot_be_read_are_not_missing(tmp_path: Path) -> None:
     path.write_text(AFTER.replace("GROUPS", "torus(2,4)"))
     assert found("HLO083", path) == ["a: could not parse replica_groups=torus(2,4)"]
     assert found("HLO051", path) == found("HLO010", path) == []
+
+
+def test_copies_of_shards_of_compiled_programs() -> None:
+    """What the rule finds is what `hlo shard` finds: copies on some devices, and the bytes that a device would save."""
+    settings, count = LintSettings(select=("HLO510",), min_replicated_bytes=1), 0
+    for dump in compiled_dumps():
+        if "num_partitions=" not in dump.text:
+            continue
+        module = hlo_cli.load(dump.path)
+        arrays = entry_arrays(module)
+        expected = [
+            each.saving_bytes
+            for each in arrays.parameters
+            if each.saving_bytes and 1 < (each.replication or 0) < arrays.partitions
+        ]
+        assert sorted(each.cost_bytes or 0 for each in lint_module(module, settings)) == sorted(expected)
+        count += len(expected)
+    assert count > 0
+
+
+THERE, BACK = "{{0,1},{1,2},{2,3},{3,0}}", "{{1,0},{2,1},{3,2},{0,3}}"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "between", "code"),
+    [
+        (BACK, "t = f32[512,512] tanh(a)", "HLO509"),
+        (BACK, "t = f32[512,512] copy(a)", "HLO503"),
+        (THERE, "t = f32[512,512] tanh(a)", None),  # on to the next device
+        (BACK, "t = f32[512,512] add(a, x)", None),  # the other operand stays where it is
+        ("{{1,0},{2,1}}", "t = f32[512,512] tanh(a)", None),  # some of the data stays
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_permutes_there_and_back(pairs: str, between: str, code: str | None, is_async: bool) -> None:
+    def permute(name: str, operand: str, pairs: str) -> str:
+        groups = f"channel_id=1, source_target_pairs={pairs}"
+        if not is_async:
+            return f"{name} = f32[512,512] collective-permute({operand}), {groups}"
+        start = f"{name}s = (f32[512,512], f32[512,512], u32[], u32[]) collective-permute-start({operand}), {groups}"
+        return f"{start}\n  {name} = f32[512,512] collective-permute-done({name}s)"
+
+    lines = ("x = f32[512,512] parameter(0)", permute("a", "x", THERE), between, permute("b", "t", pairs))
+    ends = "\n  ".join((*lines, "ROOT r = f32[512,512] negate(b)"))
+    module = hlo_cli.parse_module(f"HloModule m, num_partitions=4\nENTRY e {{\n  {ends}\n}}")
+    found = lint_module(module, LintSettings(select=("HLO503", "HLO509")))
+    assert [each.code for each in found] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("gathered", "used", "is_found"),
+    [
+        ("all-gather(x), dimensions={0}", "f32[1024,128] dynamic-slice(g, z, i), dynamic_slice_sizes={1024,128}", True),
+        ("all-gather(x), dimensions={0}", "f32[256,512] dynamic-slice(g, i, z), dynamic_slice_sizes={256,512}", True),
+        ("all-gather(x), dimensions={0}", "f32[256,512] slice(g), slice={[0:256], [0:512]}", True),
+        ("all-gather(x), dimensions={0}", "f32[512,512] slice(g), slice={[0:512], [0:512]}", False),  # more than a part
+        ("all-gather(x), dimensions={0}", "f32[1024,512] tanh(g)", False),
+    ],
+)
+def test_a_gather_that_a_slice_undoes(gathered: str, used: str, is_found: bool) -> None:
+    module = hlo_cli.parse_module(f"""HloModule m, is_scheduled=true, num_partitions=4
+ENTRY e {{
+  x = f32[256,512] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  g = f32[1024,512] {gathered}, channel_id=1, replica_groups={{{{0,1,2,3}}}}, use_global_device_ids=true
+  y = {used}
+  ROOT n = {used.split()[0]} negate(y)
+}}""")
+    found = lint_module(module, LintSettings(select=("HLO501",), min_transfer_bytes=1))
+    assert bool(found) is is_found
+
+
+@pytest.mark.parametrize(
+    ("groups", "is_found"),
+    [("{{0},{1},{2},{3}}", True), ("[4,1]<=[4]", True), ("[2,2]<=[4]", False), ("mesh['a'=4,'one'=1] {'one'}", True)],
+)
+@pytest.mark.parametrize("opcode", ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"])
+def test_a_collective_on_an_axis_of_size_one(opcode: str, groups: str, is_found: bool) -> None:
+    reducer = "add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] add(p, q) }"
+    size = 1 if is_found else 2
+    sizes = {"all-gather": 64 * size, "reduce-scatter": 64 // size}.get(opcode, 64)
+    more = ", to_apply=add" if "reduce" in opcode else ""
+    more += "" if opcode == "all-reduce" else ", dimensions={0}"
+    module = hlo_cli.parse_module(f"""HloModule m, is_scheduled=true, num_partitions=4
+{reducer}
+ENTRY e {{
+  x = f32[64,8] parameter(0)
+  g = f32[{sizes},8] {opcode}(x), channel_id=1, replica_groups={groups}, use_global_device_ids=true{more}
+  ROOT n = f32[{sizes},8] negate(g)
+}}""")
+    found = lint_module(module, LintSettings(select=("HLO506",)))
+    assert bool(found) is is_found

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hlo_cli import parse_shape, reshard, sharding_of
 from hlo_cli.cli import main
 
 
@@ -62,6 +63,33 @@ def test_pairs_without_a_warning(
 def test_the_nearest_sharding_without_a_collective(capsys: pytest.CaptureFixture[str]) -> None:
     found = answered(capsys, "f32[8,8]", "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,8]<=[8]}")
     assert "{devices=[8,1]<=[8]}" in found["text"]["nearest"][0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "near", "sent"),
+    [
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,8]<=[8]}", "{devices=[8,1]<=[8]}", 28),
+        ("{devices=[2,2,2]<=[2,2,2]T(2,1,0) last_tile_dim_replicate}", "{devices=[4,2]<=[8]}", "[4,2]", 24),
+        ("{replicated}", "{devices=[4,2]<=[8]}", "{devices=[4,2]<=[8]}", 0),
+        ("{devices=[4,2]<=[8]}", "{replicated}", None, None),
+        ("{devices=[2,4]<=[8]}", "{devices=[4,2]<=[8]}", None, None),
+    ],
+)
+def test_what_is_nearest_is_always_said(
+    capsys: pytest.CaptureFixture[str], before: str, after: str, near: str | None, sent: int | None
+) -> None:
+    """Only copies can be sliced; what a device keeps is a part of what it has."""
+    found = answered(capsys, "f32[8,8]", before, after)
+    assert found["answer"]["nearest_wire_bytes"] == sent
+    assert near is None or near in found["answer"]["nearest"]
+    [said] = found.get("text", {}).get("nearest", [""])
+    assert bool(said) is (found["answer"]["collectives"] > 0)
+    assert ("no copies to slice" in said) is (near is None)
+    if near is not None and sent:
+        array = sharding_of(found["answer"]["nearest"])
+        first = reshard(parse_shape("f32[8,8]"), sharding_of(before), array)
+        assert not first.collectives
+        assert reshard(parse_shape("f32[8,8]"), array, sharding_of(after)).sent_bytes == sent
 
 
 def test_a_crash_of_the_partitioner_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ MEANINGS: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "min_kernel_bytes": ("bytes", "HLO301–HLO305, HLO707: smallest array between kernels to report"),
         "min_transfer_bytes": ("bytes", "HLO4xx, HLO5xx: smallest transfer to report; HLO508 reports smaller ones"),
         "min_combinable_count": ("count", "HLO508: smallest number of combinable collectives to report"),
-        "min_replicated_bytes": ("bytes", "HLO504: smallest replicated argument to report"),
+        "min_replicated_bytes": ("bytes", "HLO504: smallest replicated argument to report; HLO510: saving"),
         "min_accumulated_elements": (
             "count",
             "HLO703: smallest number of elements accumulated in a narrow type to report",

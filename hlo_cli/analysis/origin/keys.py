@@ -96,6 +96,21 @@ class Keys:
             self._known[instruction, index] = found
         return found
 
+    def of_use(self, instruction: Instruction, index: ShapeIndex = ()) -> Key:
+        """The key of a value; of an argument, the source line or scope of the nearest instruction that uses it.
+
+        >>> from hlo_cli import parse_module
+        >>> text = 'p = f32[2] parameter(0)  r = f32[2] negate(p), metadata={op_name="f/neg" source_file="a.py"'
+        >>> module = parse_module(f"HloModule m  ENTRY e {{ {text} source_line=3}} }}")
+        >>> keys_of(module, "source").of_use(module.entry.parameters[0])
+        Key(text='a.py:3', name='a.py:3', is_inferred=True)
+        """
+        key = self.of(instruction, index)
+        if key.text != ARGUMENTS_KEY:
+            return key
+        used = self._place(instruction, index, is_own=False)
+        return key if used.text == UNKNOWN_KEY else used
+
     def _key(self, instruction: Instruction, index: ShapeIndex) -> Key:
         if self.by == "pass":
             made_by = self._passes.get(instruction, UNKNOWN_KEY)

@@ -23,7 +23,8 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvw"
 def nearest_without_collectives(direct: Resharding) -> Resharding | None:
     """The way to the target from the nearest sharding that devices reach by slicing what they hold.
 
-    None if the direct way needs no collective, if devices have no copies to slice, or if slicing does not help.
+    Of several from which a device sends equally little, the one with the largest shards. None if the direct way needs
+    no collective, if devices have no copies to slice, or if a device sends more from every other sharding.
 
     >>> from hlo_cli import parse_shape, sharding_of
     >>> texts = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "{devices=[1,4]<=[4]}"
@@ -38,9 +39,16 @@ def nearest_without_collectives(direct: Resharding) -> Resharding | None:
         way = reshard(direct.shape, near, direct.target, device_count=direct.devices)
         if way.problem or way.is_full_rematerialization:
             continue
-        if way.sent_bytes < (best.sent_bytes if best is not None else direct.sent_bytes):
+        if way.sent_bytes > direct.sent_bytes:
+            continue
+        if best is None or _distance(way) < _distance(best):
             best = way
     return best
+
+
+def _distance(way: Resharding) -> tuple[int, int]:
+    """What is left to do from a sharding: the bytes to send, then those to slice off."""
+    return way.sent_bytes, -way.source_shard.logical_bytes
 
 
 def _sliced(source: Placement, sizes: Sequence[int]) -> Iterator[Placement]:

@@ -12,7 +12,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.commands.parse.collective_rows import collective_at, collective_numbers, collective_rows
 from hlo_cli.commands.parse.explain_parts import MANY, ExplainContext, attribute_parts, operand_parts, shape_parts_of
-from hlo_cli.commands.parse.opcode_descriptions import describe_opcode
+from hlo_cli.commands.parse.opcode_descriptions import describe_operation
 from hlo_cli.commands.shared.shape_parts import shape_numbers
 from hlo_cli.commands.shared.typed_shape import NAMED
 from hlo_cli.ir import opcodes
@@ -103,7 +103,7 @@ def _anatomy(
     shape_parts_of(instruction.shape, setting, segments, rows)
     part = sum(row.part is not None for row in rows)
     segments.append(Segment(instruction.opcode, part, Break.SHOULD))
-    rows.append(Explanation(part, "opcode", instruction.opcode, describe_opcode(instruction.opcode).about))
+    rows.append(Explanation(part, "opcode", instruction.opcode, describe_operation(instruction).about))
     operand_parts(instruction, setting, segments, rows)
     attribute_parts(instruction, setting, segments, rows)
     if (collective := collective_at(instruction, setting.module)) is not None:
@@ -138,8 +138,8 @@ def _does(instruction: Instruction) -> str:
             return f"Parameter {number} of {instruction.computation.name}"
         case opcodes.WHILE if (trips := trip_count(instruction)) is not None:
             return f"Loop with trip count {trips:,}"
-        case opcode:
-            return describe_opcode(opcode).does
+        case _:
+            return describe_operation(instruction).does
 
 
 def _size(shape: Shape, setting: ExplainContext) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.operations import OPERATIONS, wrapped_opcode
 
 
@@ -30,3 +32,21 @@ def describe_opcode(opcode: str) -> OpcodeDescription:
     if opcode.endswith("-update"):
         return OpcodeDescription(f"Updates an async {wrapped}", OPERATIONS["async-update"].about)
     return OpcodeDescription(f"Starts an async {wrapped}", OPERATIONS[wrapped].about)
+
+
+def describe_operation(instruction: Instruction) -> OpcodeDescription:
+    """Describes what an instruction does: its opcode, or the annotation that a custom call is.
+
+    >>> from hlo_cli import parse_module
+    >>> text = 'r = f32[4] custom-call(f32[4] p), custom_call_target="{}"'
+    >>> [describe_operation(parse_module(text.format(name)).entry.root).does for name in ("Sharding", "my_op")]
+    ['Sharding annotation', 'Calls external code']
+    """
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        from hlo_cli.analysis.custom_calls.targets import known_target
+
+        known = known_target(instruction.string("custom_call_target") or "")
+        if known.category == "annotation":
+            words = known.description
+            return OpcodeDescription(words[:1].upper() + words[1:], "for the compiler; no code runs")
+    return describe_opcode(instruction.opcode)

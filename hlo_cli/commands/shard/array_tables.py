@@ -151,10 +151,13 @@ def instructions_table(name: str, arrays: Sequence[EntryArray], mesh: Mesh | Non
 
 
 def causes_table(arrays: Sequence[EntryArray], keys: Keys) -> Table:
-    """One row for each source line, scope, argument, or pass; what saves most is first."""
+    """One row for each source line, scope, argument, or pass; what saves most is first.
+
+    Parameters have the source line and the scope of the nearest instructions that use them.
+    """
     from hlo_cli.commands.by.groups import group_by, key_cells, key_columns
 
-    groups = group_by(arrays, lambda each: keys.of(*definer_of(each)))
+    groups = group_by(arrays, lambda each: keys.of_use(*definer_of(each)))
     rows = [(totals_of(group.members), totals_of(group.inferred), group) for group in groups]
     rows.sort(key=lambda row: (-row[0].saving_bytes, -row[0].shard_bytes, row[2].key))
     is_estimated = any(row[0].is_estimated for row in rows)

@@ -50,6 +50,7 @@ EXAMPLES = (
     group="Reports",
     is_common=True,
     metavar="SHARDING",
+    shell_complete=completion.shardings,
     help="Show the collectives that take the shape from its sharding to this one.",
 )
 @option(
@@ -73,6 +74,7 @@ EXAMPLES = (
     group="Mesh",
     is_common=True,
     metavar="AXES",
+    shell_complete=completion.meshes,
     default_text="from the dump",
     help="Set the axes of the mesh with their sizes, major first, such as data=2,fsdp=4.",
 )

@@ -31,18 +31,19 @@ def report_of_steps(given: GivenArray, options: ShardOptions) -> Report:
     count = given.mesh.device_count if given.mesh is not None else None
     direct = reshard(array_of(given.shape), given.sharding, given.target, device_count=count)
     detour = find_detour(direct, given.mesh)
+    near = nearest_without_collectives(direct)
     parts: list[Part] = [ends_facts(direct, given.mesh)]
     if direct.steps:
         parts.append(steps_table(direct.steps, given.mesh))
     if detour is not None:
         parts += detour_parts(direct, detour, given.mesh)
-    elif (near := nearest_without_collectives(direct)) is not None:
+    if direct.collectives:
         parts.append(Passage("nearest", (_nearest(direct, near, given),)))
     return Report(
         "shard",
         answer_of(direct),
         version=1,
-        numbers=numbers_of(direct, detour),
+        numbers={**numbers_of(direct, detour), **_nearest_numbers(direct, near)},
         parts=tuple(parts),
         next=_next(given),
         notes=(*given.notes, *notes_of(direct, detour)),
@@ -103,7 +104,19 @@ def notes_of(direct: Resharding, detour: Detour | None) -> list[Diagnostic]:
     return notes
 
 
-def _nearest(direct: Resharding, near: Resharding, given: GivenArray) -> str:
+def _nearest_numbers(direct: Resharding, near: Resharding | None) -> dict[str, Cell]:
+    """The nearest sharding without a collective, and the bytes to send from it; none if no sharding is nearer."""
+    if not direct.collectives:
+        return {"nearest": str(sharding_of_placement(direct.target)), "nearest_wire_bytes": 0}
+    if near is None:
+        return {"nearest": None, "nearest_wire_bytes": None}
+    return {"nearest": str(sharding_of_placement(near.source)), "nearest_wire_bytes": near.sent_bytes}
+
+
+def _nearest(direct: Resharding, near: Resharding | None, given: GivenArray) -> str:
+    if near is None:
+        reason = "no slice of the copies is nearer" if direct.source.copies > 1 else "devices have no copies to slice"
+        return f"Without a collective, the sharding stays as it is: {reason}."
     text = placement_text(near.source, given.mesh, direct.shape.rank)
     rest = format_bytes(near.sent_bytes) if near.collectives else "nothing"
     return f"The nearest sharding without a collective is {text}; from it, a device sends {rest}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
@@ -28,6 +29,11 @@ Choices: TypeAlias = "Callable[[], Iterable[str | tuple[str, str]]]"
 _INSTRUCTION = lazy_regex(r"(?m)^[ \t]*(?:ROOT )?%?([\w.\-]+) = (?:\(\)|\(*+[a-z]\w*+\[)")
 _COMPUTATION = lazy_regex(r"(?m)^(?:ENTRY )?%?([\w.\-]+)(?: \(.*)? \{$")
 _COLUMN = lazy_regex(r"(?m)^- \*\*(\w+)\*\*[^:\n]*: (.*) Shown by ([\w, -]+)\.$")
+_MESH = lazy_regex(r"#sdy\.mesh<\[([^\[\]]*+)\]")
+_AXIS = lazy_regex(r'"([^"]++)"=([0-9]{1,9})')
+_SIZES = lazy_regex(r"\w++\[([0-9,]++)\]")
+_TILES = lazy_regex(r"\{devices=\[([0-9]{1,9}(?:,[0-9]{1,9})*+)\]")
+_MAXIMUM_RANK: Final = 16
 _MAXIMUM_BYTES: Final = 64 << 20
 _MAXIMUM_NAMES: Final = 1_000
 """Limits that keep a shell responsive: larger files are not read, and further names not offered."""
@@ -99,6 +105,27 @@ def modules(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
     return _matching((dump.module or "" for dump in _dumps(ctx)), incomplete)
 
 
+def meshes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The meshes that the dump on the command line names, in the stage that is read and before optimizations."""
+    found = (_names(ctx, _inputs(ctx), _mesh_names, stage=stage) for stage in (None, "before_optimizations"))
+    return _matching((name for names in found for name in names), incomplete)
+
+
+def shardings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Shardings of the array on the command line: replicated, and along one of its dimensions."""
+    shape, sharding, *_ = (*_inputs(ctx), "", "")
+    sizes, tiles = _SIZES.match(shape), _TILES.search(sharding)
+    rank = sizes[1].count(",") + 1 if sizes is not None else 0
+    found = ["{replicated}"]
+    if tiles is not None and 0 < rank <= _MAXIMUM_RANK:
+        count = prod(map(int, tiles[1].split(",")))
+        for dimension in range(rank):
+            parts = ["1"] * rank
+            parts[dimension] = str(count)
+            found.append(f"{{devices=[{','.join(parts)}]<=[{count}]}}")
+    return _matching(found, incomplete)
+
+
 def tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tables of the reports of a command."""
     from hlo_cli.report.table_meanings import table_names
@@ -142,14 +169,17 @@ def _inputs(ctx: click.Context) -> tuple[str, ...]:
     return tuple(str(each) for each in (*values, *ctx.args) if each is not None)
 
 
-def _names(ctx: click.Context, inputs: Iterable[str], names_in: Callable[[str], Iterator[str]]) -> Iterator[str]:
+def _names(
+    ctx: click.Context, inputs: Iterable[str], names_in: Callable[[str], Iterator[str]], *, stage: str | None = None
+) -> Iterator[str]:
     """The names in the first input that is a file or a directory, whose text is searched and not parsed."""
     from hlo_cli.inputs.input import read_inputs, select_module
 
     dump = next(filter(os.path.exists, inputs), None)
     if dump is None:
         return
-    stage, module = (ctx.params.get(name) for name in ("stage", "module"))
+    module = ctx.params.get("module")
+    stage = stage or ctx.params.get("stage")
     try:
         found = select_module(read_inputs([dump], stage=stage, module=module, maximum_bytes=_MAXIMUM_BYTES))
     except (HloError, OSError):
@@ -164,6 +194,11 @@ def _instruction_names(text: str) -> Iterator[str]:
 
 def _computation_names(text: str) -> Iterator[str]:
     return (match[1] for match in _COMPUTATION.finditer(text))
+
+
+def _mesh_names(text: str) -> Iterator[str]:
+    for match in _MESH.finditer(text):
+        yield ",".join(f"{name}={size}" for name, size in _AXIS.findall(match[1]))
 
 
 def _columns_of(command: str) -> Iterator[tuple[str, str]]:

@@ -66,6 +66,46 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
         )
 
 
+@rule("HLO510", "large partly replicated argument", severity="note", needs="instructions")
+def partly_replicated_argument(context: LintContext) -> Iterator[Finding]:
+    """Several devices hold the same shard of an argument, and could divide it further.
+
+    Reported if a device would save at least min_replicated_bytes. Arguments that are replicated on every device are
+    those of HLO504.
+
+    Why: Each copy needs memory on its own device. With tensor parallelism, weights are often divided along one axis of
+    the mesh and copied along the axis of the data.
+
+    Example:
+        w = f32[65536,4096] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+
+    Fix: Shard it over the other axes of the mesh too: in JAX, PartitionSpec(("model", "data")) or
+    PartitionSpec("model", "data"). Operations that need the larger shard gather it first.
+
+    Reference: https://openxla.org/shardy; `hlo shard DUMP --where 'replication > 1'`
+    """
+    devices = context.settings.num_partitions or partitions_of(context.module)
+    least = context.settings.min_replicated_bytes
+    if devices < 2 or not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
+        return
+    for array in entry_arrays(context.module).parameters:
+        copies, saved = array.replication, array.saving_bytes
+        if copies is None or saved is None or not 1 < copies < devices or saved < max(least, 1):
+            continue
+        assert array.shard is not None
+        parameter = array.instruction
+        name = context.user_name(parameter) + index_suffix(array.index)
+        held = array.shard.padded_bytes
+        yield context.finding(
+            f"{copies} devices each hold the same {format_bytes(held)} of {name}",
+            parameter,
+            attribute_span(parameter, "sharding"),
+            hint=f"divide it among these devices too, so that it needs only {format_bytes(held - saved)} on each",
+            waste=Waste(saved, None),
+            common=Common(f"{copies} devices each hold the same part of {name}"),
+        )
+
+
 @rule("HLO601", "Python callback", severity="note", needs="instructions")
 def python_callback(context: LintContext) -> Iterator[Finding]:
     """A custom call runs a function in the Python process that compiled the module.

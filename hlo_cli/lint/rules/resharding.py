@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
-from hlo_cli.analysis.sharding.device_groups import Devices, device_groups, devices_of
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs, devices_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import ELEMENTWISE, MOVES
@@ -20,14 +20,16 @@ from hlo_cli.source import HloError
 
 _PARTS: Final = frozenset((opcodes.SLICE, opcodes.CONCATENATE, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 _THROUGH: Final = MOVES | ELEMENTWISE | _PARTS
+_KINDS: Final = (opcodes.ALL_TO_ALL, opcodes.COLLECTIVE_PERMUTE)
 _MOST_STEPS: Final = 100
 
 
 @rule("HLO509", "resharding back and forth", severity="warning")
 def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
-    """Between two all-to-alls over the same devices, there are only elementwise operations.
+    """Between two all-to-alls, or a collective-permute and its inverse, there are only elementwise operations.
 
-    Reported for transfers of at least min_transfer_bytes, if the operations have no other array as operand.
+    Reported for transfers of at least min_transfer_bytes over the same devices, if the operations have no other array
+    as operand.
 
     Why: Elementwise operations have the same result in every sharding. Without the sharding in between, no
     transfer is necessary if the second one returns to the first sharding, and otherwise one is enough.
@@ -43,29 +45,32 @@ def resharding_back_and_forth(context: LintContext) -> Iterator[Finding]:
     Reference: xla/service/spmd/spmd_partitioner.cc; `hlo shard DUMP --comms`
     """
     devices = devices_of(context.module)
-    for last in context.of(opcodes.ALL_TO_ALL):
+    for last in context.of(*_KINDS, opcodes.COLLECTIVE_PERMUTE_START):
+        kind = collective_kind(last.opcode) or last.opcode
         moved = sum(last.operand_shape(at).padded_bytes for at in range(len(last.operands)))
         if moved < context.settings.min_transfer_bytes:
             continue
-        first = _only_source(last)
-        if first is None or _groups(first, devices) != _groups(last, devices):
+        first = _only_source(last, kind)
+        if first is None or not _is_return(first, last, devices):
             continue
         yield context.finding(
-            f"all-to-all of {context.user_name(last)} reshards {format_bytes(moved)} again after elementwise "
-            "operations on the result of another all-to-all",
+            f"{kind} of {context.user_name(last)} reshards {format_bytes(moved)} again after elementwise "
+            f"operations on the result of another {kind}",
             last,
             waste=Waste(2 * moved, "links", pair=synchronous_pair(last)),
         )
 
 
-def _only_source(last: Instruction) -> Instruction | None:
-    """The all-to-all from whose result alone an operand is computed elementwise; None for a direct or another use."""
+def _only_source(last: Instruction, kind: str) -> Instruction | None:
+    """The collective of a kind from whose result alone an operand is computed elementwise; None for a direct use."""
     waiting, seen, found, is_direct = list(last.operands), set(last.operands), None, True
     for _ in range(_MOST_STEPS):
         if not waiting:
             return None if is_direct else found
         value = waiting.pop()
-        if value.opcode == opcodes.ALL_TO_ALL:
+        if value.opcode == opcodes.COLLECTIVE_PERMUTE_DONE and value.operands:
+            value = value.operands[0]
+        if collective_kind(value.opcode) == kind:
             if found not in (None, value):
                 return None
             found = value
@@ -109,8 +114,16 @@ def _is_scalar(value: Instruction) -> bool:
     return isinstance(value.shape, ArrayShape) and value.shape.elements == 1
 
 
-def _groups(collective: Instruction, devices: Devices) -> frozenset[frozenset[int]] | None:
+def _is_return(first: Instruction, last: Instruction, devices: Devices) -> bool:
+    """Whether two collectives are over the same groups; of permutes, whether each device gets back what it has sent."""
     try:
-        return frozenset(map(frozenset, device_groups(collective, devices)))
-    except HloError:
-        return None
+        if collective_kind(last.opcode) == opcodes.COLLECTIVE_PERMUTE:
+            there, back = device_pairs(first, devices), device_pairs(last, devices)
+            return bool(there) and {(target, source) for source, target in there} == set(back)
+        return _groups(first, devices) == _groups(last, devices)
+    except HloError:  # reported by other rules
+        return False
+
+
+def _groups(collective: Instruction, devices: Devices) -> frozenset[frozenset[int]]:
+    return frozenset(map(frozenset, device_groups(collective, devices)))
