@@ -140,11 +140,9 @@ def _compared_attributes(instruction: Instruction) -> dict[str, str]:
     """Attributes without names of other objects, metadata, and the index of a tuple element, which can shift."""
     is_element = instruction.opcode == opcodes.GET_TUPLE_ELEMENT
     return {
-        attribute.name: attribute.value
-        for attribute in instruction.attributes
-        if attribute.name not in NAMING_ATTRIBUTES
-        and attribute.name != "metadata"
-        and not (is_element and attribute.name == "index")
+        name: value
+        for name, value in instruction.pairs
+        if name not in NAMING_ATTRIBUTES and name != "metadata" and not (is_element and name == "index")
     }
 
 
