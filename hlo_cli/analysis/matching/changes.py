@@ -80,6 +80,8 @@ def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
     >>> [str(c) for c in shape_changes(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))]
     ['layout {0,1} → {1,0}', 'tiling none → T(8,128)']
     """
+    if before == after:
+        return
     if before.to_string(layout=False) != after.to_string(layout=False):
         yield Change("shape", "", before.to_string(layout=False), after.to_string(layout=False))
         return
