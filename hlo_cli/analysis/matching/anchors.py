@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import count
 from typing import Final
 
-from hlo_cli.analysis.matching.graph import CONTENT, Node
+from hlo_cli.analysis.matching.graph import CONTENT, Key, Node
 from hlo_cli.analysis.matching.pairs import NONE, Pairs
 
 _Color = tuple[object, ...]
@@ -34,23 +35,38 @@ def anchor(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int)
     ones, twos = [a for a in ones if pairs.after[a] < 0], [b for b in twos if pairs.before[b] < 0]
     if not ones or not twos:
         return
+    common = _common_keys(pairs, ones, twos, level)
+    if not common:
+        return
     numbers: _Numbers = defaultdict[_Color, int](count().__next__).__getitem__
-    sides = _Side(pairs, is_new=False), _Side(pairs, is_new=True)
+    sides = _Side(pairs, common, is_new=False), _Side(pairs, common, is_new=True)
     up = _operand_colors(sides[0], ones, level, numbers), _operand_colors(sides[1], twos, level, numbers)
     down = _user_colors(sides[0], ones, level, numbers), _user_colors(sides[1], twos, level, numbers)
-    both = _combined(up[0], down[0], numbers), _combined(up[1], down[1], numbers)
+    both = _combined(sides[0], up[0], down[0], numbers), _combined(sides[1], up[1], down[1], numbers)
     _pair_same_color(pairs, ones, twos, both, is_certain=True)
     _pair_same_color(pairs, ones, twos, up, is_certain=False)
     _pair_same_uses(pairs, ones, twos, down)
 
 
+def _common_keys(pairs: Pairs, ones: Sequence[Node], twos: Sequence[Node], level: int) -> AbstractSet[Key]:
+    """Keys that nodes of both computations have."""
+    old, new = pairs.one.keys[level], pairs.two.keys[level]
+    return {old[a] for a in ones}.intersection([new[b] for b in twos])
+
+
 class _Side:
-    """One of the two graphs, with the partners of its nodes."""
+    """One of the two graphs, with the partners of its nodes.
 
-    __slots__ = ("graph", "is_new", "other", "pairs")
+    `alone` is the color of all nodes that differ from every node of the other graph: by a key that is not in `common`,
+    or by a neighbor of that color.
+    """
 
-    def __init__(self, pairs: Pairs, *, is_new: bool) -> None:
+    __slots__ = ("alone", "common", "graph", "is_new", "other", "pairs")
+
+    def __init__(self, pairs: Pairs, common: AbstractSet[Key], *, is_new: bool) -> None:
         self.pairs = pairs
+        self.common = common
+        self.alone = -2 - len(pairs.after) - is_new
         self.is_new = is_new
         self.graph, self.other = pairs.sides[is_new]
 
@@ -83,9 +99,15 @@ def _operand_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Nu
     """Colors that combine the key of a node with the colors of its operands."""
     graph, other, color_of = side.graph, side.other, side.paired_color
     keys, operands, indices, colors = graph.keys[level], graph.operands, graph.tuple_index, _Colors()
-    known = colors.get
+    known, common, alone = colors.get, side.common, side.alone
     for node in nodes:
+        if keys[node] not in common:
+            colors[node] = alone
+            continue
         taken = [known(o, NONE) if other[o] < 0 else color_of(o) for o in operands[node]]
+        if alone in taken:
+            colors[node] = alone
+            continue
         index = -1 if indices[node] < 0 else side.element(node)
         colors[node] = numbers((keys[node], index, *taken))
     return colors
@@ -95,8 +117,11 @@ def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbe
     """Colors that combine the key of a node with the colors of its users and their operand positions."""
     graph, other, color_of, position_at = side.graph, side.other, side.paired_color, side.position
     keys, users, roots, colors = graph.keys[level], graph.users, graph.roots, _Colors()
-    known = colors.get
+    known, common, alone = colors.get, side.common, side.alone
     for node in reversed(nodes):
+        if keys[node] not in common or (alone in [known(u) for u, _ in users[node] if other[u] < 0]):
+            colors[node] = alone
+            continue
         used = [
             (known(u, NONE), position) if other[u] < 0 else (color_of(u), position_at(u, position))
             for u, position in users[node]
@@ -107,9 +132,13 @@ def _user_colors(side: _Side, nodes: Sequence[Node], level: int, numbers: _Numbe
     return colors
 
 
-def _combined(first: _Colors, second: _Colors, numbers: _Numbers) -> _Colors:
+def _combined(side: _Side, first: _Colors, second: _Colors, numbers: _Numbers) -> _Colors:
     """Colors that agree where both given colors agree."""
-    return {node: numbers((color, second[node])) for node, color in first.items()}
+    alone = side.alone
+    return {
+        node: alone if color == alone or second[node] == alone else numbers((color, second[node]))
+        for node, color in first.items()
+    }
 
 
 def _group_free(nodes: Sequence[Node], colors: _Colors, other: Sequence[Node]) -> _Groups:

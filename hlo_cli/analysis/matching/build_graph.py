@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from hlo_cli.analysis.matching.content import content_of, essential_attributes, op_name_in
-from hlo_cli.analysis.matching.graph import FULL, TUPLE_INDEX, Graph, Key, Keys, Node, Text, Unit
+from hlo_cli.analysis.matching.graph import FULL, TUPLE_INDEX, Graph, Key, Keys, Line, Node, Text, Unit
 from hlo_cli.analysis.matching.identical_computations import IdenticalComputations
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -77,35 +77,47 @@ class _KeyBuilder:
         """Stores the keys of an instruction at every level of detail, with the content of the computations that it
         calls.
         """
+        graph, computation = self._graph, instruction.computation
+        if instruction.called_computations or computation.operand_indices:
+            line = self._line(instruction, *instruction.raw)
+        else:
+            argument, attributes = instruction.raw
+            shape, _ = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
+            written = instruction.opcode, shape, argument, attributes
+            if (known := graph.numbers.lines.get(written)) is None:
+                known = graph.numbers.lines[written] = self._line(instruction, argument, attributes)
+            line = known
+        full, content, essential, shapeless = graph.keys
+        full[node], content[node], essential[node], shapeless[node], graph.tuple_index[node], text = line
+        graph.metadata[node] = text.metadata
+        if text.is_controlled:
+            graph.controlled.add(node)
+
+    def _line(self, instruction: Instruction, argument: str, attributes: str) -> Line:
         graph, opcode, called = self._graph, instruction.written_opcode, instruction.called_computations
-        argument, attributes = instruction.raw
+        tuple_index = -1
         if opcode == opcodes.GET_TUPLE_ELEMENT and (match := TUPLE_INDEX.match(attributes)) is not None:
-            graph.tuple_index[node] = int(match[1])
+            tuple_index = int(match[1])
             attributes = f"{_NO_INDEX}{attributes}"
         texts = graph.numbers.calling if called else graph.numbers.plain
         if (text := texts.get(attributes)) is None:
             text = texts[attributes] = self._text(instruction)
-        attributes_key, essential, metadata, origin, is_controlled = text
-        graph.metadata[node] = metadata
-        if is_controlled:
-            graph.controlled.add(node)
         shape, bare_shape = self._shapes.get(id(instruction.shape)) or self._shape(instruction)
         element_indices = instruction.computation.operand_indices
         indices = element_indices.get(instruction.index) if element_indices else None
         units = [graph.unit_of[c] for c in called if c in graph.unit_of] if called else ()
-        content = tuple([unit.content for unit in units]) if units else ()
+        callees = tuple([unit.content for unit in units]) if units else ()
         number = argument.strip() if opcode == opcodes.PARAMETER else argument
-        numbers, (full_key, content_key, essential_key, shapeless_key) = graph.numbers, graph.keys
-        key = content_key[node] = numbers.of((opcode, shape, attributes_key, number, indices, content))
-        if (reduced := numbers.reduced.get(key)) is None:
-            reduced = numbers.reduced[key] = (
-                numbers.of((opcode, bare_shape, essential, number, indices)),
-                numbers.of((opcode, essential, number if opcode == opcodes.PARAMETER else "")),
+        numbers = graph.numbers
+        full = content = numbers.of((opcode, shape, text.content, number, indices, callees))
+        if (reduced := numbers.reduced.get(content)) is None:
+            reduced = numbers.reduced[content] = (
+                numbers.of((opcode, bare_shape, text.essential, number, indices)),
+                numbers.of((opcode, text.essential, number if opcode == opcodes.PARAMETER else "")),
             )
-        essential_key[node], shapeless_key[node] = reduced
-        if origin or units:
-            key = numbers.of((key, origin, *[unit.full for unit in units]))
-        full_key[node] = key
+        if text.origin or units:
+            full = numbers.of((content, text.origin, *[unit.full for unit in units]))
+        return Line(full, content, *reduced, tuple_index, text)
 
     def _shape(self, instruction: Instruction) -> tuple[Key, Key]:
         shape, of = instruction.shape, self._graph.numbers.of

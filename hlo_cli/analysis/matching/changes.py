@@ -80,6 +80,8 @@ def shape_changes(before: Shape, after: Shape) -> Iterator[Change]:
     >>> [str(c) for c in shape_changes(parse_shape("f32[8,16]{0,1}"), parse_shape("f32[8,16]{1,0:T(8,128)}"))]
     ['layout {0,1} → {1,0}', 'tiling none → T(8,128)']
     """
+    if before == after:
+        return
     if before.to_string(layout=False) != after.to_string(layout=False):
         yield Change("shape", "", before.to_string(layout=False), after.to_string(layout=False))
         return
@@ -140,11 +142,9 @@ def _compared_attributes(instruction: Instruction) -> dict[str, str]:
     """Attributes without names of other objects, metadata, and the index of a tuple element, which can shift."""
     is_element = instruction.opcode == opcodes.GET_TUPLE_ELEMENT
     return {
-        attribute.name: attribute.value
-        for attribute in instruction.attributes
-        if attribute.name not in NAMING_ATTRIBUTES
-        and attribute.name != "metadata"
-        and not (is_element and attribute.name == "index")
+        name: value
+        for name, value in instruction.pairs
+        if name not in NAMING_ATTRIBUTES and name != "metadata" and not (is_element and name == "index")
     }
 
 

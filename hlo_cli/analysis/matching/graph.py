@@ -47,20 +47,35 @@ class Text(NamedTuple):
     is_controlled: bool
 
 
+class Line(NamedTuple):
+    """Keys of an instruction that calls nothing at every level of detail, the index of a get-tuple-element (else -1),
+    and the text of its attributes.
+    """
+
+    full: Key
+    content: Key
+    essential: Key
+    shapeless: Key
+    tuple_index: int
+    text: Text
+
+
 class Keys:
     """Interning table that gives equal keys to equal content; both modules share one.
 
     `of` returns the key of a hashable object. `reduced` maps a key of level CONTENT to those of ESSENTIAL and
-    SHAPELESS. `plain` and `calling` cache attribute texts, the latter for instructions that call computations.
+    SHAPELESS. `plain` and `calling` cache attribute texts, the latter for instructions that call computations. `lines`
+    caches the keys of whole lines.
     """
 
-    __slots__ = ("calling", "of", "plain", "reduced")
+    __slots__ = ("calling", "lines", "of", "plain", "reduced")
 
     def __init__(self) -> None:
         self.of: Callable[[object], Key] = defaultdict[object, Key](count().__next__).__getitem__
         self.reduced: dict[Key, tuple[Key, Key]] = {}
         self.plain: dict[str, Text] = {}
         self.calling: dict[str, Text] = {}
+        self.lines: dict[tuple[str, Key, str, str], Line] = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -142,13 +157,12 @@ class Graph:
         """Sets the operands of a node; the operands are linked already."""
         self.operands[node] = tuple(operands)
         expression, users = self.expression, self.users
-        made = [self.keys[CONTENT][node]]
-        if (index := self.tuple_index[node]) >= 0:
-            made.append(index)
         for position, operand in enumerate(operands):
             users[operand].append((node, position))
-            made.append(expression[operand])
-        expression[node] = self.numbers.of(tuple(made))
+        made = [expression[operand] for operand in operands]
+        if (index := self.tuple_index[node]) >= 0:
+            made.append(index)
+        expression[node] = self.numbers.of((self.keys[CONTENT][node], *made))
 
     def finish(self, unit: Unit) -> None:
         """Computes the content of a computation whose nodes are all linked."""

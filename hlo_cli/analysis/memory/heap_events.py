@@ -33,11 +33,16 @@ def heap_request(
     aliases: AliasSets,
     ranges: LiveRanges,
     sharing: OperandSharing,
+    *,
+    with_groups: bool = True,
 ) -> HeapRequest:
-    """Returns the sharing groups of values; `size[value]` is the size of its buffer in bytes."""
+    """Returns the sharing groups of values; `size[value]` is the size of its buffer in bytes.
+
+    Without `with_groups`, only the values of each.
+    """
     replay = _Replay(dataflow, aliases, ranges, sharing, size)
     replay.run(values)
-    return replay.request()
+    return replay.request(with_groups=with_groups)
 
 
 @dataclass(slots=True)
@@ -83,14 +88,14 @@ class _Replay:
             for value in ending_here:
                 self._free(value)
 
-    def request(self) -> HeapRequest:
+    def request(self, *, with_groups: bool) -> HeapRequest:
         """Returns the sharing groups; groups of 0 bytes are omitted."""
         members: dict[int, list[int]] = {}
         for value in self.times:
             members.setdefault(self._leader_of(value), []).append(value)
         leaders = sorted(members, key=self.dataflow.rank.__getitem__)
         groups = []
-        for leader in leaders:
+        for leader in leaders if with_groups else ():
             largest = max(self.size[value] for value in members[leader])
             intervals = (self.times[value] for value in members[leader])
             groups.append(HeapGroup(self.size[leader], largest, tuple(intervals)))

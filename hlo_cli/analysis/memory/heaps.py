@@ -44,8 +44,8 @@ def _heap(
     buffers: tuple[Buffer, ...], inside: list[int], interference: Interference, placing: Placing | None, unit: int
 ) -> AllocationBuilder:
     """Returns the heap of buffers of one memory space, at offsets that are multiples of `unit` bytes."""
-    request, heap_of = _request(buffers, inside, interference)
-    made = Heap((0,) * len(request.groups), 0, 0)
+    request, heap_of = _request(buffers, inside, interference, with_groups=placing is not None)
+    made = Heap((0,) * len(request.values), 0, 0)
     if placing is not None:
         # Offsets beyond 2^63 fail in every compiler; FAST_MERGE still gives a size to report.
         made = (placing if is_addressable(request.groups, unit) else fast_merge)(request.groups, unit)
@@ -62,14 +62,14 @@ def _heap(
 
 
 def _request(
-    buffers: tuple[Buffer, ...], inside: Sequence[int], interference: Interference
+    buffers: tuple[Buffer, ...], inside: Sequence[int], interference: Interference, *, with_groups: bool
 ) -> tuple[HeapRequest, dict[int, int]]:
     """Returns the sharing groups of buffers, and the buffer index of each value."""
     ranges = interference.ranges
     size = {v: buffers[n].size for n in inside for v in buffers[n].values if v in ranges.start}
     heap_of = {v: n for n in inside for v in buffers[n].values}
-    sharing = interference.sharing
-    return heap_request(size, size, interference.dataflow, interference.aliases, ranges, sharing), heap_of
+    dataflow, aliases, sharing = interference.dataflow, interference.aliases, interference.sharing
+    return heap_request(size, size, dataflow, aliases, ranges, sharing, with_groups=with_groups), heap_of
 
 
 def preset(buffers: tuple[Buffer, ...], inside: list[int], space: int, interference: Interference) -> AllocationBuilder:

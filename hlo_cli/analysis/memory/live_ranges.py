@@ -27,7 +27,7 @@ _CONCATENATION: Final = "ConcatBitcast"
 
 @dataclass(frozen=True, slots=True)
 class LiveRanges:
-    """`start` and `end` positions of each value, both inclusive, and XLA's peak position.
+    """`start` and `end` positions of each value, both inclusive.
 
     `last_place` is the place (`HloPosition`) at which the live range ends; of several at that position, the first in
     the text.
@@ -36,7 +36,6 @@ class LiveRanges:
     start: Mapping[int, int]
     end: Mapping[int, int]
     last_place: Mapping[int, int]
-    peak: int
 
     def live_at(self, position: int) -> tuple[int, ...]:
         """Returns the values live at a position."""
@@ -55,7 +54,7 @@ def live_ranges(
     _extend_arguments(module, dataflow, schedule, end)
     for members in aliases.members.values():
         _normalize_aliased([value for value in members if value in start], start, end)
-    return LiveRanges(start, end, last_place, _peak(dataflow, schedule, start, end))
+    return LiveRanges(start, end, last_place)
 
 
 def concatenated_values(dataflow: Dataflow, ranges: LiveRanges) -> frozenset[int]:
@@ -220,11 +219,18 @@ def _normalize_aliased(values: list[int], start: Mapping[int, int], end: dict[in
         end[value] = min(end[value], start[later])
 
 
-def _peak(dataflow: Dataflow, schedule: FlatSchedule, start: Mapping[int, int], end: Mapping[int, int]) -> int:
-    """Returns the first position with the largest number of live bytes, by XLA's count."""
-    places, change = dataflow.places, [0] * (schedule.end + 3)
+def peak_position(dataflow: Dataflow, schedule: FlatSchedule, ranges: LiveRanges) -> int:
+    """Returns the first position with the largest number of live bytes, by XLA's count.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.memory_analysis import memory_analysis
+    >>> text = "ENTRY e { p = f32[8] parameter(0)  a = f32[8] negate(p)  b = f32[9] sine(a)  ROOT c = f32[8] slice(b) }"
+    >>> memory_analysis(parse_module(text)).peak
+    3
+    """
+    places, end, change = dataflow.places, ranges.end, [0] * (schedule.end + 3)
     bytes_of: dict[int, int] = {}
-    for value, begin in start.items():
+    for value, begin in ranges.start.items():
         instruction = places.instructions[places.owner[value]]
         # hlo_live_range.cc, ComputePeakMemoryMoment: each value counts with the bytes of its instruction's whole shape
         # and is subtracted one tick after its end, so this sum chooses a moment but is not a memory size.

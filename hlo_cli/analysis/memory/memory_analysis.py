@@ -18,7 +18,7 @@ from hlo_cli.analysis.memory.allocation_builder import AssignedAllocation
 from hlo_cli.analysis.memory.assignment import assign
 from hlo_cli.analysis.memory.buffers import Buffer
 from hlo_cli.analysis.memory.interference import Release
-from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges
+from hlo_cli.analysis.memory.live_ranges import LiveRanges, concatenated_values, live_ranges, peak_position
 from hlo_cli.analysis.memory.memory_model import (
     Allocation,
     Kind,
@@ -81,7 +81,7 @@ def memory_analysis(
         tuple(values),
         tuple(_spaces(module, values, allocations, assigned, schedule.end, sizing)),
         allocations,
-        ranges.peak,
+        peak_position(dataflow, schedule, ranges),
         assignment.strategy,
         facts.is_generation_known,
         assignment.limit,

@@ -14,6 +14,7 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.quoting import unquote
 from hlo_cli.lazy_regex import lazy_regex
 
 LAYERS: Final = 10
@@ -99,9 +100,10 @@ def _numbers_in_text(module: Module) -> frozenset[tuple[str, int]] | None:
 
     Without a difference there is no other layer, and the layer of each instruction does not matter.
     """
-    names = set(_OP_NAME.findall(module.source.text))
-    if not names or any("\\" in name for name in names):
+    written = set(_OP_NAME.findall(module.source.text))
+    if not written:
         return None
+    names = (unquote(f'"{name}"') if "\\" in name else name for name in written)
     layers = (layer_of(scope_of(name) if "/" in name else name) for name in names)
     return frozenset((layer.family, layer.number) for layer in layers if layer is not None)
 
