@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.sharding.axes import axes_of_groups
 from hlo_cli.analysis.sharding.device_groups import device_groups, devices_of
-from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.devices import Groups
 from hlo_cli.ir.instruction import Instruction
@@ -55,8 +53,12 @@ def groups_off_axes(context: LintContext) -> Iterator[Finding]:
     """
     module, devices = context.module, devices_of(context.module)
     collectives = list(context.of(*_GROUPED)) if devices.count > 1 else []
-    siblings = () if not collectives or module.program is None else (module.program,)
-    known = known_mesh(module, None, siblings) if collectives else None
+    if not collectives:
+        return
+    from hlo_cli.analysis.sharding.axes import axes_of_groups  # for the few modules that have collectives
+    from hlo_cli.analysis.sharding.meshes import known_mesh, mesh_text
+
+    known = known_mesh(module, None, () if module.program is None else (module.program,))
     if known is None:
         return
     meshes = (known.mesh, *known.others)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.fusion.kernel_backends import backend_of
 from hlo_cli.analysis.hardware.target import Target
-from hlo_cli.analysis.sharding.division import divided
-from hlo_cli.analysis.sharding.parameters import entry_arrays
-from hlo_cli.analysis.sharding.stages import partitions_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.custom_call import custom_call
 from hlo_cli.ir.attributes.sharding import ShardingType
@@ -23,6 +20,9 @@ from hlo_cli.lint.registry import rule
 from hlo_cli.lint.spans import attribute_span
 from hlo_cli.report.finding import Finding
 from hlo_cli.report.numbers import format_bytes
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.parameters import EntryArray
 
 _PLATFORMS: Final[tuple[tuple[Target, str], ...]] = (("cpu", "CPU"), ("gpu", "GPU"))
 _ACCEPTED: Final = (CustomCallApiVersion.ORIGINAL, CustomCallApiVersion.TYPED_FFI)
@@ -46,11 +46,13 @@ def replicated_argument(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/shardy
     """
-    devices = context.settings.num_partitions or partitions_of(context.module)
+    devices, arrays = _large_arguments(context)
     least = context.settings.min_replicated_bytes
-    if devices < 2 or not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
+    if not arrays:
         return
-    for array in entry_arrays(context.module).parameters:
+    from hlo_cli.analysis.sharding.division import divided
+
+    for array in arrays:
         parameter, taken = array.instruction, array.shape.padded_bytes
         if taken < least or array.placement is None or array.placement.kind is not ShardingType.REPLICATED:
             continue
@@ -84,11 +86,9 @@ def partly_replicated_argument(context: LintContext) -> Iterator[Finding]:
 
     Reference: https://openxla.org/shardy; `hlo shard DUMP --where 'replication > 1'`
     """
-    devices = context.settings.num_partitions or partitions_of(context.module)
+    devices, arrays = _large_arguments(context)
     least = context.settings.min_replicated_bytes
-    if devices < 2 or not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
-        return
-    for array in entry_arrays(context.module).parameters:
+    for array in arrays:
         copies, saved = array.replication, array.saving_bytes
         if copies is None or saved is None or not 1 < copies < devices or saved < max(least, 1):
             continue
@@ -224,3 +224,15 @@ def _loop_around(context: LintContext, instruction: Instruction) -> Instruction 
             break
         seen.add(computation)
     return None
+
+
+def _large_arguments(context: LintContext) -> tuple[int, Sequence[EntryArray]]:
+    """The number of devices, and the arguments if there are several devices and a large argument."""
+    least = context.settings.min_replicated_bytes
+    if not any(each.shape.padded_bytes >= least for each in context.module.entry.parameters):
+        return 1, ()
+    from hlo_cli.analysis.sharding.parameters import entry_arrays
+    from hlo_cli.analysis.sharding.stages import partitions_of
+
+    devices = context.settings.num_partitions or partitions_of(context.module)
+    return devices, entry_arrays(context.module).parameters if devices > 1 else ()
