@@ -131,13 +131,13 @@ def test_automatic_axes_before_partitioning(axes: str, is_bound: bool, tmp_path:
     ("grouping", "table", "keys"),
     [
         ("axis", "axes", [("model", 24576), ("data", 13824), ("data:(1)2", 4096)]),
-        ("source", "sources", [("a.py:3", 24576 + 1536 + 4096), ("a.py:7", 12288)]),
-        ("scope", "scopes", [("mlp", 24576 + 1536 + 4096), ("attention", 12288)]),
+        ("source", "sources", [("a.py:3", 24576 + 1536), ("a.py:7", 12288)]),
+        ("scope", "scopes", [("mlp", 24576 + 1536), ("attention", 12288)]),
     ],
 )
 def test_other_groupings(grouping: str, table: str, keys: list[tuple[str, int]], tmp_path: Path) -> None:
-    # The permute has no metadata; it sends what the loop takes, so it has the loop's key. The all-reduce in a branch,
-    # without metadata too, takes what the permute makes.
+    # The permute has no metadata; it sends what the loop takes, so it has the loop's key. The all-reduce in a branch
+    # shares its channel with that of the loop, but not its groups: nothing tells where it is from.
     found = rows("shard", written(KNOWN, tmp_path), "--comms", "--by", grouping, table=table)
     assert [(row[grouping], row["wire_bytes"]) for row in found][: len(keys)] == keys
 

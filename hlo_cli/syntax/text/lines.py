@@ -109,9 +109,9 @@ class LineReader:
 
     def raw(self, index: int) -> tuple[str, str]:
         """The argument and the attributes of the instruction on a line, as written."""
-        text, end = self._source.text, (self._breaks or self._line_breaks())[index + 1]
-        close = end - self._tails[index] - 1  # as in `_cut`, whose call would take as long: every line is read here
-        return text[close - self._arguments[index] : close], text[close + 1 : end].rstrip()
+        start, close, end = self._cut(index)
+        text = self._source.text
+        return text[start:close], text[close + 1 : end].rstrip()
 
     def pairs(self, index: int) -> Pairs:
         """The attributes without their spans."""
