@@ -241,12 +241,26 @@ def test_the_mesh_in_json_is_what_the_option_takes(dump: str) -> None:
     assert json.loads(out)["answer"]["mesh"] == "data=4,model=2"
 
 
-def test_a_dump_truncated_before_its_entry(tmp_path: Path) -> None:
+@pytest.mark.parametrize("view", [(), ("--comms",)])
+def test_a_dump_truncated_before_its_entry(view: tuple[str, ...], tmp_path: Path) -> None:
+    """The parameters of another computation are not those of the program, and nothing says how often it runs."""
     path = tmp_path / "m.txt"
     computation = "add { a = f32[8] parameter(0)  ROOT n = f32[8] negate(a) }"
     path.write_text(f"HloModule m, num_partitions=2\n{computation}\nbody {{\n  x = f32[4] parameter(0)\n  y = f32[")
-    _, out, err = run("shard", str(path), "--format", "md")
-    assert "truncated before the ENTRY computation; these are the parameters of body" in out + err
+    code, out, err = run("shard", str(path), *view, "--format", "md")
+    assert (code, out) == (2, "")
+    assert "truncated before the ENTRY computation; parameters and executions are unknown" in err
+
+
+@pytest.mark.parametrize(
+    ("view", "answer"), [((), "2 devices: no parameter has a sharding"), (("--comms",), "no collectives")]
+)
+def test_a_dump_truncated_in_its_entry_says_so_first(view: tuple[str, ...], answer: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.txt"
+    path.write_text("HloModule m, num_partitions=2\nENTRY e {\n  x = f32[4] parameter(0)\n  y = f32[")
+    code, out, _ = run("shard", str(path), *view, "--format", "md")
+    assert code == 2
+    assert f"The dump is truncated; {answer}" in out
 
 
 def test_a_collective_without_a_sharding(tmp_path: Path) -> None:

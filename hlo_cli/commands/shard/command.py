@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +18,7 @@ from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.shape_argument import is_hlo_text, is_sharding_text, resolve_name
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import write_report
-from hlo_cli.source import HloError, joined_by_or
+from hlo_cli.source import Diagnostic, HloError, joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
@@ -131,7 +132,10 @@ def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptio
         from hlo_cli.commands.shard.each import shard_each
 
         return shard_each(loaded, reading, options, output)
-    argument = reading.command_line(inputs)
+    module, argument = loaded.module, reading.command_line(inputs)
+    if module.is_truncated and not module.has_entry:
+        cut = Diagnostic("error", "truncated before the ENTRY computation; parameters and executions are unknown")
+        raise HloError.of((cut, *module.errors))
     if options.comms:
         from hlo_cli.commands.shard.comms import report_of_comms
 
@@ -140,4 +144,6 @@ def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptio
         from hlo_cli.commands.shard.dump import report_of_dump
 
         report = report_of_dump(loaded, options, argument, output.requested_columns)
-    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    if module.is_truncated:
+        report = replace(report, answer=f"The dump is truncated; {report.answer[:1].lower()}{report.answer[1:]}")
+    return write_report(report, output, module.errors, read=what_was_read(module))

@@ -155,8 +155,6 @@ def _notes(module: Module, found: EntryArrays, known: KnownMesh | None) -> tuple
     notes = list[str]()
     if found.partitions < 2:
         return ()
-    if module.is_truncated and not module.has_entry:
-        notes.append(f"truncated before the ENTRY computation; these are the parameters of {module.entry.name}")
     if found.has_siblings:
         notes.append("shardings are from before_optimizations; this dump has none for these arrays")
     elif not found.has_shardings:
