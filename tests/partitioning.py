@@ -53,6 +53,7 @@ def partition(devices: int, pairs: Sequence[Pair]) -> list[Partitioned] | None:
         capture_output=True,
         text=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "PYTHONPATH": str(Path(__file__).parent.parent)},
+        timeout=600,
         check=False,
     )
     if done.returncode < 0:

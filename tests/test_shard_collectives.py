@@ -256,6 +256,7 @@ def compiled(platform: str, *names: str) -> dict[str, dict[str, str]]:
         [sys.executable, str(SCRIPT), platform, *names],
         capture_output=True,
         text=True,
+        timeout=600,
         check=False,
         env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": search},
     )

@@ -188,6 +188,7 @@ def compare_named(seed: int, count: int) -> None:
         input=json.dumps([sharding for _, sharding in texts]),
         capture_output=True,
         text=True,
+        timeout=600,
         check=True,
     )
     for (text, _), answer in zip(texts, json.loads(asked.stdout), strict=True):

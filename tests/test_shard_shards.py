@@ -35,6 +35,7 @@ def ask_jax(function: str, cases: list[dict[str, Any]], devices: int) -> list[An
         input=json.dumps(cases),
         capture_output=True,
         text=True,
+        timeout=600,
         env=environment,
         check=False,
     )
