@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 from share import long_first
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for jobs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests of Ctrl-C start programs, which inherit it
 
 SLOW_SECONDS = 900
 """What a test may take that says of itself that it is slow, or that asks XLA; pyproject.toml has the limit of others."""
