@@ -30,6 +30,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "fuse": ("hlo_cli.commands.fuse.command", "List fusions, kernels, and costs; try other fusions"),
     "shard": ("hlo_cli.commands.shard.command", "Show shards, replication, and collectives by mesh axis"),
     "diff": ("hlo_cli.commands.diff.command", "Compare two modules by structure"),
+    "graph": ("hlo_cli.commands.graph.command", "Draw the dataflow of a module as a page, SVG, or DOT"),
+    "report": ("hlo_cli.commands.report.command", "Write one page with memory, time, and findings"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
 }
@@ -47,6 +49,8 @@ QUESTIONS: Final = (
     ("Which bytes travel along which mesh axis?", "hlo shard DUMP --comms"),
     ("What changed between two dumps?", "hlo diff OLD NEW"),
     ("What is wrong or wasteful here?", "hlo lint DUMP"),
+    ("How are instructions connected?", "hlo graph DUMP -o graph.html"),
+    ("How do I show all of this to others?", "hlo report DUMP -o report.html"),
 )
 
 COMPLETION_VARIABLE: Final = "_HLO_COMPLETE"

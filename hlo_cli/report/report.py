@@ -18,12 +18,14 @@ if TYPE_CHECKING:  # each part names its kind, so that kinds that a report does 
     from hlo_cli.report.facts import Facts
     from hlo_cli.report.figure import Figure
     from hlo_cli.report.findings import Findings
+    from hlo_cli.report.graph import Graph
+    from hlo_cli.report.overview import Overview
     from hlo_cli.report.table import Table
     from hlo_cli.report.text import Passage
     from hlo_cli.report.timeline import Timeline
     from hlo_cli.report.tree import Tree
 
-Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage | Timeline | Diff"
+Part: TypeAlias = "Table | Tree | Facts | Anatomy | Figure | Findings | Passage | Timeline | Diff | Overview | Graph"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _has_rows(part: Part) -> bool:
     """Whether a part can be a table; a timeline of totals alone cannot."""
     if part.kind == "timeline":
         return any(track.bands for track in part.tracks)
-    return part.kind not in ("figure", "passage")
+    return part.kind not in ("figure", "overview", "passage")
 
 
 def _is_main(part: Part) -> bool:

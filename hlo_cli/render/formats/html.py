@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator
 
 from hlo_cli.render.style import Style
+from hlo_cli.render.web.interactive import interactive_page
 from hlo_cli.render.web.markup import encoded, safe
 from hlo_cli.render.web.page import SCRIPT, page_css
 from hlo_cli.render.web.parts import part_css, part_lines
@@ -25,7 +26,15 @@ def render(report: Report, style: Style) -> Iterator[str]:
     >>> page[page.index("<h1>"):page.index("<script>")]
     '<h1>No &lt;difference&gt;</h1>\n<pre class="quiet">next: hlo parse a</pre>\n'
     """
-    for line in _page(report, Style(width=WHOLE, top=style.top)):
+    overview = next((part for part in report.parts if part.kind == "overview"), None)
+    graph = next((part for part in report.parts if part.kind == "graph"), None)
+    if overview is not None:
+        lines = interactive_page(report, "report", overview.title, overview.details)
+    elif graph is not None:
+        lines = interactive_page(report, "graph", graph.title, graph.details)
+    else:
+        lines = _page(report, Style(width=WHOLE, top=style.top))
+    for line in lines:
         yield encoded(line, ascii=style.ascii)
 
 

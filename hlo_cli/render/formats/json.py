@@ -13,6 +13,8 @@ from hlo_cli.report.diff import Diff, DiffLine
 from hlo_cli.report.facts import Facts
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.findings import Findings
+from hlo_cli.report.graph import Graph
+from hlo_cli.report.overview import Overview
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Passage, line_of, plain_text
@@ -33,7 +35,9 @@ def render(report: Report, style: Style) -> Iterator[str]:
     """
     yield f'{{"schema": {dumps(report.schema)},\n "input": {dumps(json_value(report.input))},\n'
     yield f' "answer": {dumps(json_value(report.numbers))},\n "tables": '
-    tables = [part.as_table() if isinstance(part, Tree | Timeline | Findings) else part for part in report.parts]
+    tables = [
+        part.as_table() if isinstance(part, Tree | Timeline | Findings | Graph) else part for part in report.parts
+    ]
     yield from _members((table.name, _table(table, style)) for table in tables if isinstance(table, Table))
     for key, members in _others(report).items():
         yield f",\n {dumps(key)}: "
@@ -109,6 +113,10 @@ def _others(report: Report) -> dict[str, dict[str, Json]]:
                 found.setdefault("diffs", {})[part.name] = _diff(part)
             case Timeline():
                 found.setdefault("timelines", {})[part.name] = json_value(part.data)
+            case Overview():
+                found.setdefault("overviews", {})[part.name] = json_value(part.data)
+            case Graph():
+                found.setdefault("graphs", {})[part.name] = json_value(part.data)
             case Table() | Tree() | Findings():
                 pass
     return found

@@ -1,0 +1,1 @@
+"""`hlo report`: one page with the answers of all commands on a dump."""

@@ -1,0 +1,110 @@
+"""Overviews: what a report is about, a verdict for each question, and the sections that hold the details."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
+from typing import ClassVar, Literal, TypeAlias
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.report.cell import Cell
+
+Tone: TypeAlias = Literal["good", "warning", "bad", "neutral"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """How much of a limit is used, such as of the capacity of a memory; the limit is None if it is unknown.
+
+    >>> Gauge("HBM", 3, 4).limit_bytes
+    4
+    """
+
+    name: str
+    used_bytes: int
+    limit_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one question: a headline of a few words, a sentence with details, and gauges.
+
+    `section` is the key of the section with the numbers behind it.
+
+    >>> Verdict("Memory", "good", "Fits v5e", section="memory").tone
+    'good'
+    """
+
+    title: str
+    tone: Tone
+    headline: str
+    sentence: str = ""
+    _: KW_ONLY
+    section: str
+    gauges: tuple[Gauge, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of a page: its title, one sentence, and the names of the parts of the report that belong to it.
+
+    A section without parts states in its sentence that there is nothing to show.
+
+    >>> Section("padding", "Padding", "No padding: no layout is tiled.").parts
+    ()
+    """
+
+    key: str
+    title: str
+    sentence: str
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The head of a page: a title, a line of facts, verdicts, and sections.
+
+    >>> overview = Overview("overview", "jit_step on TPU v5e", "4,619 instructions", (), ())
+    >>> overview.data["title"]
+    'jit_step on TPU v5e'
+    """
+
+    kind: ClassVar[Literal["overview"]] = "overview"
+    name: str
+    title: str
+    details: str
+    verdicts: tuple[Verdict, ...]
+    sections: tuple[Section, ...]
+
+    def as_table(self) -> None:
+        """An overview has no rows."""
+        return
+
+    @property
+    def data(self) -> Mapping[str, Cell]:
+        """Everything, for programs and for pages."""
+        return {
+            "title": self.title,
+            "details": self.details,
+            "verdicts": tuple(map(_verdict, self.verdicts)),
+            "sections": tuple(map(_section, self.sections)),
+        }
+
+
+def _verdict(verdict: Verdict) -> Mapping[str, Cell]:
+    gauges = (
+        {"name": gauge.name, "used_bytes": gauge.used_bytes, "limit_bytes": gauge.limit_bytes}
+        for gauge in verdict.gauges
+    )
+    return {
+        "title": verdict.title,
+        "tone": verdict.tone,
+        "headline": verdict.headline,
+        "sentence": verdict.sentence,
+        "section": verdict.section,
+        "gauges": tuple(gauges),
+    }
+
+
+def _section(section: Section) -> Mapping[str, Cell]:
+    return {"key": section.key, "title": section.title, "sentence": section.sentence, "parts": section.parts}
