@@ -37,7 +37,7 @@ def timeline_of(folder: Path) -> Timeline:
 
 
 def assert_rows_add_up(found: Timeline) -> None:
-    """At every step, the bytes of a memory's rows are its total, and the data is no more than that."""
+    """At every step, the bytes of a memory's rows are its total; an array has no more data than bytes."""
     table = found.as_table()
     assert table is not None or not found.tracks
     rows = (
@@ -46,8 +46,7 @@ def assert_rows_add_up(found: Timeline) -> None:
     for track in found.tracks:
         mine = [row for row in rows if row["space"] == track.name]
         assert sums(mine, "bytes", found.steps) == list(track.totals), track.name
-        logical = sums(mine, "logical_bytes", found.steps)
-        assert all(data <= total for data, total in zip(logical, track.totals, strict=True)), track.name
+        assert all(row["logical_bytes"] <= row["bytes"] for row in mine if not str(row["shape"]).startswith("("))
 
 
 def sums(rows: Sequence[Mapping[str, object]], name: str, steps: int) -> list[int]:
