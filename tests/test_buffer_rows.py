@@ -77,7 +77,7 @@ def test_rows_of_a_corpus_add_up_to_the_totals() -> None:
         assert_rows_add_up(timeline_of(folder))
 
 
-@pytest.mark.parametrize("folder", FOLDERS[::3], ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+@pytest.mark.parametrize("folder", FOLDERS[::6], ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_first_users_are_those_of_each_value(folder: Path) -> None:
     """Some hundred values of each dump; the users of one value are found in another way."""
     loaded = load_one([str(folder)], InputOptions(module=select_module(read_inputs([str(folder)])).module))
