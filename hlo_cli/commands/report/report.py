@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hlo_cli.analysis.cache import sharing
 from hlo_cli.commands.report.lines import lines_table
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.report.sections import sections_of
@@ -20,7 +21,12 @@ from hlo_cli.source import Diagnostic
 
 def report_of_module(loaded: Loaded, options: ReportOptions, argument: str) -> Report:
     """All sections on a module; their tables have the names and the rows that the other commands give them."""
-    sources = sources_of(loaded, options, argument)
+    with sharing():
+        return _report(sources_of(loaded, options, argument), options, argument)
+
+
+def _report(sources: Sources, options: ReportOptions, argument: str) -> Report:
+    loaded = sources.loaded
     lines = lines_table(sources.costs_by_line, _highest_space(sources))
     sections = sections_of(sources, lines)
     verdicts = verdicts_of(sources)
