@@ -34,7 +34,7 @@ def _of_devices(sources: Sources) -> tuple[Section, ...]:
 
 
 def _section(key: str, title: str, answer: str, report: Report, *names: str) -> Section:
-    there = {part.name for part in report.parts if _has_content(part)}
+    there = {part.name for part in report.parts if part.name in names and _has_content(part)}
     sentence = answer if answer.endswith(".") else f"{answer}."
     return Section(key, title, sentence, tuple(name for name in names if name in there))
 
