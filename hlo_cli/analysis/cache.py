@@ -42,6 +42,9 @@ def cached_per_module(analysis: Callable[[Module], Result], module: Module) -> R
 @contextmanager
 def sharing() -> Iterator[None]:
     """Within it, `computed_once` keeps every result, for a report of several analyses that need the same ones."""
+    if _KEPT.get() is not None:
+        yield
+        return
     token = _KEPT.set({})
     try:
         yield
