@@ -14,8 +14,10 @@ from hlo_cli.commands.report.subject import details_of, title_of
 from hlo_cli.commands.report.verdicts import verdicts_of
 from hlo_cli.commands.shared.load import Loaded, input_facts
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
+from hlo_cli.report.column import Column
 from hlo_cli.report.overview import Overview, Section, Verdict
 from hlo_cli.report.report import Part, Report
+from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
 
@@ -42,7 +44,7 @@ def _report(sources: Sources, options: ReportOptions, argument: str) -> Report:
         _answer(overview.title, verdicts),
         version=1,
         numbers=sources.numbers,
-        parts=(overview, *_parts(sources, sections), *([lines] if lines.rows else ())),
+        parts=(overview, _verdicts_table(verdicts), *_parts(sources, sections), *([lines] if lines.rows else ())),
         next=_next(options, argument),
         notes=tuple(_notes(sources)),
         input=input_facts(loaded),
@@ -55,7 +57,17 @@ def _highest_space(sources: Sources) -> str | None:
 
 
 def _answer(title: str, verdicts: Sequence[Verdict]) -> str:
-    return f"{title}: {'; '.join(f'{each.title.lower()}: {each.headline}' for each in verdicts)}"
+    """The title, and the headlines as one sentence."""
+    words = "; ".join(_in_sentence(each) for each in verdicts if each.headline)
+    return f"{title}: {words}"
+
+
+def _in_sentence(verdict: Verdict) -> str:
+    """A headline in lower case, unless it begins with a name; one of a word has its title too."""
+    headline = verdict.headline
+    if headline[1:2].islower() or headline[1:2] == " ":
+        headline = f"{headline[:1].lower()}{headline[1:]}"
+    return headline if " " in headline else f"{verdict.title.lower()} {headline}"
 
 
 def _parts(sources: Sources, sections: Sequence[Section]) -> Iterator[Part]:
@@ -65,7 +77,29 @@ def _parts(sources: Sources, sections: Sequence[Section]) -> Iterator[Part]:
         for part in report.parts:
             if part.kind in ("table", "timeline", "findings") and part.name in wanted:
                 wanted.discard(part.name)
-                yield replace(part, main=False, person=False) if part.kind == "table" else part
+                yield _for_machines(part)
+
+
+def _for_machines(part: Part) -> Part:
+    """A part that screens do not show; findings as rows, because lint alone writes them in formats of their own."""
+    if part.kind == "timeline":
+        return replace(part, person=False)
+    table = part.as_table()
+    assert table is not None
+    return replace(table, main=False, person=False)
+
+
+def _verdicts_table(verdicts: Sequence[Verdict]) -> Table:
+    """The verdicts as rows, for pipes."""
+    columns = (
+        Column("key", "key"),
+        Column("tone", "tone"),
+        Column("headline", "headline"),
+        Column("sentence", "sentence"),
+        Column("section", "section"),
+    )
+    rows = tuple((each.title.lower(), each.tone, each.headline, each.sentence, each.section) for each in verdicts)
+    return Table("verdicts", columns, rows, noun="verdicts", person=False)
 
 
 def _next(options: ReportOptions, argument: str) -> tuple[str, ...]:
