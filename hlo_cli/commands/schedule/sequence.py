@@ -47,12 +47,14 @@ def report_of_steps(
     where: str | None,
     throughput: ChipSpec | None = None,
     columns: Collection[str] = (),
+    memory: MemoryAnalysis | None = None,
 ) -> Report:
     """One row for each step, and the chart of live bytes; with a chip, the start time and duration of each step.
 
-    `columns` are those that the user names; they may be cost columns, and origins.
+    `columns` are those that the user names; they may be cost columns, and origins. `memory` is used if it is known
+    already.
     """
-    memory = compiler_memory(loaded)
+    memory = compiler_memory(loaded) if memory is None else memory
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)

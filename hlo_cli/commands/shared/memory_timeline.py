@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.value_uses import first_users, value_at
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
@@ -115,7 +116,7 @@ def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> I
     from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, keys_of
 
     dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
-    users = first_users(dataflow, memory.sequence, _MAX_USERS)
+    users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)
     for value, first, last, _ in occupancies:
         instruction, index = value.instruction, value.index
         at = value_at(dataflow, instruction, index)
