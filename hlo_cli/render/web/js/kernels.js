@@ -2,24 +2,18 @@
 
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
-import {chosenInstruction} from "./steps.js";
 
 const OF_FUSION = ["source", "op_name", "saved_bytes", "fused", "hero"];
 
-export function kernelsContent(store) {
-  const {kernels, fusions} = store.report.tables;
-  if (!kernels) return [];
+export function drawKernelsSection({body, key}, {report, store}) {
+  const {kernels, fusions} = report.tables;
+  if (!kernels) return;
   const rows = rowsOfKernels(kernels, fusions);
   const described = {columns: [...(fusions ? fusions.columns : []), ...kernels.columns]};
-  const own = row => ({instruction: row.instruction, value: null, source: row.source || null});
-  const choose = row => chosenInstruction(store.report, row.instruction, row.source);
+  const own = row => ({instruction: row.instruction, source: row.source || null});
   const sort = rows.some(row => typeof row.estimated_seconds === "number") ? "total_seconds" : "bytes";
-  return [
-    createTable(store, {
-      name: "kernels", section: "kernels", noun: "kernels", label: "Kernels", rows, own, choose, sort,
-      columns: columnsOf(described, wantedOfKernels(rows)),
-    }),
-  ];
+  const columns = columnsOf(described, wantedOfKernels(rows));
+  body.append(createTable(store, {name: "kernels", section: key, noun: "kernels", rows, own, sort, columns}));
 }
 
 // What a fusion is known for is merged by name; a kernel without a source line has that of its fusion.

@@ -1,24 +1,15 @@
-// What is selected on the page, `{instruction, value, source}`, and whether a row or a mark belongs to it.
+// Rows and the selection of the page: whether a row belongs to it, and its address within the page.
 
-const ELEMENT = /\{[\d,]*\}$/;
+import {isSelected} from "./store.js";
 
-// Whether something with its own instructions, value, or source line is a part of the selection. What has a name is
-// compared by it; a selected source line marks everything of that line.
-export function isOfSelection(selected, own) {
+// Whether a row that shows `{instruction, value, source}` is part of the selection; `also` are further instructions
+// of the row, such as the done of an asynchronous operation.
+export function isRowSelected(selected, own) {
   if (!selected || !own) return false;
-  const wanted = namesOf(selected);
-  const names = namesOf(own);
-  if (wanted.length && names.length) return names.some(name => wanted.includes(name));
-  if (wanted.length && own.isLine) return Boolean(own.source) && own.source === selected.source;
-  return !wanted.length && Boolean(own.source) && own.source === selected.source;
+  return isSelected(selected, own) || (own.also || []).some(each => isSelected(selected, {instruction: each}));
 }
 
-// Instructions by name: an element of a tuple, `fusion.4{1}`, belongs to `fusion.4`.
-function namesOf({instruction, value, done}) {
-  return [instruction, value && value.replace(ELEMENT, ""), done].filter(Boolean);
-}
-
-// The address of a selection within the page.
+// The address of what a row shows, as permalinks have it.
 export function addressOf(section, own) {
   const name = own.value || own.instruction;
   const part = name ? `select=${encodeURIComponent(name)}` : `q=${encodeURIComponent(own.source || "")}`;

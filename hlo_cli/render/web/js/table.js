@@ -3,7 +3,7 @@
 import {element} from "./dom.js";
 import {countOf, formatCount, isNumericUnit, writingOf} from "./units.js";
 import {matcherOf, wordsOf} from "./filter.js";
-import {addressOf, isOfSelection} from "./selection.js";
+import {addressOf, isRowSelected} from "./selection.js";
 import {cellOfRow, fallsFirst, filledColumns, sortedRows, totalOf} from "./table_rows.js";
 import {barCell, classOf, tableCell, totalCell} from "./table_cells.js";
 
@@ -20,7 +20,7 @@ const COMMON = {top: 10, noun: "rows", sort: "", own: () => null, follows: []};
 // columns leave if all cells are 0.
 // `rows` is a list, or a function of the state that is called again when a key in `follows` changes. `sort` names a
 // column, `-column` turns its order; the first `top` rows are shown. `own(row)` says what a row shows, `{instruction,
-// value, source}`; `choose(row)` are the changes of the state when it is chosen, by default its selection.
+// value, source}`, with `also`, further instructions; `choose(row)` acts when it is chosen, by default it is selected.
 // `details(row)` is an element, or null, that a chosen row opens below itself.
 export function createTable(store, options) {
   const table = new DataTable(store, {...COMMON, ...options});
@@ -47,7 +47,7 @@ class DataTable {
     if (this.options.follows.some(key => changed.has(key))) this.fill();
     else if (changed.has("query")) this.draw();
     if (changed.has("selected")) this.mark();
-    if (changed.has("reveal") && this.store.state.reveal === this.options.name) this.reveal();
+    if (changed.has("reveal") && this.store.state.reveal.table === this.options.name) this.reveal();
   }
 
   // Rows, columns, and units anew.
@@ -211,13 +211,14 @@ class DataTable {
     const {own, choose} = this.options;
     const isChosen = this.lines.get(row).classList.contains("on");
     if (isChosen) this.store.set({selected: null});
-    else this.store.set(choose ? choose(row) : {selected: own(row)});
+    else if (choose) choose(row);
+    else this.store.show(own(row));
   }
 
   mark() {
     const {selected} = this.store.state;
     for (const [row, line] of this.lines) {
-      const isOn = isOfSelection(selected, this.options.own(row));
+      const isOn = isRowSelected(selected, this.options.own(row));
       line.classList.toggle("on", isOn);
       if (isOn) line.setAttribute("aria-current", "true");
       else line.removeAttribute("aria-current");
@@ -227,7 +228,7 @@ class DataTable {
   // Shows the first row of the selection, also if it is below those in sight.
   reveal() {
     const {selected} = this.store.state;
-    const at = this.found.findIndex(row => isOfSelection(selected, this.options.own(row)));
+    const at = this.found.findIndex(row => isRowSelected(selected, this.options.own(row)));
     if (at < 0) return;
     if (at >= this.limit) {
       this.limit = at + 1;
