@@ -3,8 +3,12 @@
 
 import {drawKernelsSection} from "./kernels.js";
 import {drawMemorySection} from "./memory.js";
+import {drawScheduleSection} from "./schedule.js";
+import {drawTransfersSection} from "./transfers.js";
 
 export const SECTION_DRAWERS = {
   memory: drawMemorySection,
+  schedule: drawScheduleSection,
+  transfers: drawTransfersSection,
   kernels: drawKernelsSection,
 };
