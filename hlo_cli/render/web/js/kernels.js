@@ -2,15 +2,16 @@
 
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
+import {lineOfRow} from "./words.js";
 
-const OF_FUSION = ["source", "op_name", "saved_bytes", "fused", "hero"];
+const OF_FUSION = ["source", "op_name", "saved_bytes", "fused"];
 
 export function drawKernelsSection({body, key}, {report, store}) {
   const {kernels, fusions} = report.tables;
   if (!kernels) return;
   const rows = rowsOfKernels(kernels, fusions);
   const described = {columns: [...(fusions ? fusions.columns : []), ...kernels.columns]};
-  const own = row => ({instruction: row.instruction, source: row.source || null});
+  const own = row => ({instruction: row.instruction, source: lineOfRow(row)});
   const sort = rows.some(row => typeof row.estimated_seconds === "number") ? "total_seconds" : "bytes";
   const columns = columnsOf(described, wantedOfKernels(rows));
   body.append(createTable(store, {name: "kernels", section: key, noun: "kernels", rows, own, sort, columns}));
@@ -44,13 +45,12 @@ function wantedOfKernels(rows) {
   return [
     {name: "instruction", label: "kernel", isLink: true},
     timed && {...total, name: "total_seconds", label: "total time", unit: "seconds", value: row => row.total_seconds},
-    timed && repeats && {name: "estimated_seconds", label: "per launch", unsummed: true, low: true},
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
     {name: "bytes", label: "accessed", bar: !timed, lowBar: true},
     {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: () => "saving"},
     {name: "flops", label: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
-    {name: "source", label: "source line"},
+    {name: "source", label: "source line", value: lineOfRow, tone: row => (row.source ? null : "quiet")},
     {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 32, tone: () => "quiet"},
   ].filter(Boolean);
 }

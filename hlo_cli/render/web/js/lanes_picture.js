@@ -4,6 +4,7 @@ import {element, svgElement} from "./dom.js";
 import {LEFT, RIGHT, watchWidth} from "./axis.js";
 import {columnsOfCosts, computeOfSteps, lanesOf} from "./lanes.js";
 import {isRowSelected} from "./selection.js";
+import {lineOfRow} from "./words.js";
 
 const KERNELS_HEIGHT = 34;
 const LANE_ROOM = 96;
@@ -12,7 +13,8 @@ const LEAST_LANE = 24;
 
 // An element with the picture; `readOut(pair)` hears which operation is below the pointer, null for none.
 export function createLanes({report, store, axis}, readOut) {
-  const box = element("div", {class: "picture lanes", role: "img", "aria-label": "Schedule: kernels and async operations over steps"});
+  const label = "Schedule: kernels and async operations over steps";
+  const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
   const lanes = lanesOf(report.tables.pairs?.rows ?? []);
   const compute = computeOfSteps(report, axis.count, axis.hasTime);
   let marks = [];
@@ -91,7 +93,7 @@ function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {
     const from = axis.x(pair.start, width);
     const wide = Math.max(1.2, axis.x(pair.done + 1, width) - from);
     const place = {y: (top + row * pitch).toFixed(1), height: height.toFixed(1)};
-    const own = {instruction: pair.instruction, source: pair.source || pair.origin || null, also: [pair.done_instruction]};
+    const own = {instruction: pair.instruction, source: lineOfRow(pair), also: [pair.done_instruction]};
     const shape = svgElement("rect", {...place, x: from.toFixed(1), width: wide.toFixed(1), class: "interval mark"});
     shape.dataset.name = pair.instruction;
     shape.onclick = () => store.show({instruction: own.instruction, source: own.source});

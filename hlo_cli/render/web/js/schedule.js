@@ -61,7 +61,8 @@ function describeStep({report, store, axis}, pair) {
     pair && pair.operation ? describePair(pair) : null,
   ];
   const name = row?.instruction ? element("code", {text: row.instruction}) : null;
-  return [words[0], " ", ...(name ? [name] : []), words.slice(1).filter(Boolean).map(word => ` \u00b7 ${word}`).join("")];
+  const rest = words.slice(1).filter(Boolean).map(word => ` \u00b7 ${word}`);
+  return [words[0], " ", ...(name ? [name] : []), rest.join("")];
 }
 
 function describeRow(row) {

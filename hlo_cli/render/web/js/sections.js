@@ -1,8 +1,13 @@
 // Which function draws which section: `(section, page) => void`, see store.js. A section that is missing here shows
 // its tables one below the other.
 
+import {drawArgumentsSection} from "./arguments.js";
+import {drawCollectivesSection} from "./collectives.js";
+import {drawFindingsSection} from "./findings.js";
 import {drawKernelsSection} from "./kernels.js";
+import {drawLinesSection} from "./lines.js";
 import {drawMemorySection} from "./memory.js";
+import {drawPaddingSection} from "./padding.js";
 import {drawScheduleSection} from "./schedule.js";
 import {drawTransfersSection} from "./transfers.js";
 
@@ -11,4 +16,9 @@ export const SECTION_DRAWERS = {
   schedule: drawScheduleSection,
   transfers: drawTransfersSection,
   kernels: drawKernelsSection,
+  collectives: drawCollectivesSection,
+  arguments: drawArgumentsSection,
+  lines: drawLinesSection,
+  padding: drawPaddingSection,
+  findings: drawFindingsSection,
 };

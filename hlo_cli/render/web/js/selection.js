@@ -12,6 +12,6 @@ export function isRowSelected(selected, own) {
 // The address of what a row shows, as permalinks have it.
 export function addressOf(section, own) {
   const name = own.value || own.instruction;
-  const part = name ? `select=${encodeURIComponent(name)}` : `q=${encodeURIComponent(own.source || "")}`;
+  const part = name ? `select=${encodeURIComponent(name)}` : `line=${encodeURIComponent(own.source || "")}`;
   return `#${section}?${part}`;
 }

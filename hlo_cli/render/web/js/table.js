@@ -102,9 +102,18 @@ class DataTable {
     this.lines.clear();
     this.body.replaceChildren(...(this.shown.length ? this.shown.flatMap(row => this.line(row)) : [this.nothing()]));
     this.drawFoot();
-    this.count.textContent = matches ? `${formatCount(found.length)} of ${countOf(this.rows.length, this.options.noun)}` : "";
+    this.element.dataset.found = found.length;
+    this.tell(matches ? found.length : null);
     this.stop(this.body.querySelector("tr[tabindex]"));
     this.mark();
+  }
+
+  // How many rows the search found; the navigation adds these numbers up by section.
+  tell(found) {
+    const {noun} = this.options;
+    this.count.textContent = found === null ? "" : `${formatCount(found)} of ${countOf(this.rows.length, noun)}`;
+    if (found === null) delete this.element.dataset.found;
+    else this.element.dataset.found = found;
   }
 
   drawHeads() {
@@ -206,12 +215,12 @@ class DataTable {
     if (line) line.tabIndex = 0;
   }
 
-  // A second choice of the same row takes the selection back.
+  // A second choice of a selected row takes the selection back.
   choose(row) {
     const {own, choose} = this.options;
     const isChosen = this.lines.get(row).classList.contains("on");
-    if (isChosen) this.store.set({selected: null});
-    else if (choose) choose(row);
+    if (choose) choose(row, isChosen);
+    else if (isChosen) this.store.set({selected: null});
     else this.store.show(own(row));
   }
 

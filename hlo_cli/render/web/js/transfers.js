@@ -3,11 +3,11 @@
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 import {isExposed} from "./lanes.js";
+import {lineOfRow} from "./words.js";
 
 export function drawTransfersSection({body, key}, page) {
-  const {operations, pairs} = page.report.tables;
+  const {operations} = page.report.tables;
   if (operations) body.append(createKinds(page.store, operations, key));
-  if (pairs) body.append(createPairs(page, {name: "pairs", section: key, rows: pairs.rows}));
 }
 
 function createKinds(store, operations, section) {
@@ -26,10 +26,8 @@ function createKinds(store, operations, section) {
     {name: "execution_share", label: "of total", optional: true, low: true},
   ]);
   const sort = columns.some(column => column.name === "exposed_seconds") ? "exposed_seconds" : "bytes";
-  const own = row => ({query: row.operation});
-  const choose = row => store.set({query: store.state.query === row.operation ? "" : row.operation});
   return createTable(store, {
-    name: "operations", section, noun: "kinds", rows: operations.rows, columns, sort, top: 20, own, choose,
+    name: "operations", section, noun: "kinds", rows: operations.rows, columns, sort, top: 20,
   });
 }
 
@@ -43,17 +41,16 @@ export function createPairs({report, store}, options) {
     {name: "instruction", label: "operation", isLink: true},
     {name: "start", label: "start", low: true},
     {name: "done", label: "done", low: true},
-    repeats ? {name: "total_bytes", label: "size", bar: !hasTime, lowBar: true} : {name: "bytes", label: "size", total: true, bar: !hasTime, lowBar: true},
+    {name: "total_bytes", label: "size", bar: !hasTime, lowBar: true},
     repeats && {name: "execution_count", label: "executions", low: true},
     {name: "total_seconds", label: "duration", low: true},
     {name: "exposed_seconds", label: "exposed", tone: waste, bar: "waste", lowBar: true},
     {name: "kernels", label: "kernels", low: true, hint: "kernels between start and done"},
     {name: "link", label: "link", low: true},
-    {name: "line", label: "source line", unit: "source", value: row => row.source || row.origin || null, low: true},
+    {name: "line", label: "source line", unit: "source", value: lineOfRow, low: true},
     {name: "op_name", label: "op_name", low: true, most: 36},
   ].filter(Boolean));
-  const own = row => ({instruction: row.instruction, source: row.source || row.origin || null, also: [row.done_instruction]});
-  const choose = row => store.show({instruction: row.instruction, source: row.source || row.origin || null});
+  const own = row => ({instruction: row.instruction, source: lineOfRow(row), also: [row.done_instruction]});
   const sort = hasTime ? "exposed_seconds" : "total_bytes";
-  return createTable(store, {noun: "async operations", columns, own, choose, sort, ...options});
+  return createTable(store, {noun: "async operations", columns, own, sort, ...options});
 }

@@ -19,6 +19,11 @@ export function fileLine(source) {
   return source.slice(Math.max(source.lastIndexOf("/"), source.lastIndexOf("\\")) + 1);
 }
 
+// The source line of a row: its own, else the one that is inferred from those around it; null if both are unknown.
+export function lineOfRow(row) {
+  return row.source || row.origin || row.origin_source || null;
+}
+
 // An op_name that loses its head: the innermost scopes say most.
 export function shortenScope(scope, most) {
   return scope.length <= most ? scope : `\u2026${scope.slice(scope.length - most + 1)}`;
