@@ -3,7 +3,7 @@
 // createAxis(report, store) gives
 //   count, hasTime          steps on the axis; whether the steps have estimated times
 //   x(step, width)          left edge of a step in a picture of that width; `x(count, width)` is the right end
-//   stepAt(x, width)        the step at a place, within 0 … count - 1
+//   stepAt(x, width)        the step at a place, within 0 to count - 1
 //   secondsAt(step)         estimated begin of a step, or null
 //   drawAxis(svg, width, y) ticks and their numbers below y, 20 px high
 //   drawLoops(svg, width, top, bottom)      shades the steps of loops
