@@ -15,15 +15,16 @@ export function drawArgumentsSection({body, key}, {report, store}) {
 
 // A chosen row searches for the shape that a device holds, which is that of its buffers.
 function createArrays(store, table, name, section) {
-  const isSharded = table.rows.some(row => row.spec);
+  const isSharded = table.rows.some(row => row.shard !== row.shape);
+  const isPadded = table.rows.some(row => row.padding);
   const copies = row => (row.replication > 1 ? "waste" : null);
   const columns = columnsOf(table, [
     {name: "shape", label: "shape"},
     {name: "count", label: "arrays", low: true},
-    {name: "spec", label: "sharding", isCode: true, most: 40},
+    isSharded && {name: "spec", label: "sharding", isCode: true, most: 40},
     isSharded && {name: "shard", label: "per device", low: true},
-    {name: "replication", label: "copies", low: true, tone: copies, hint: "devices that hold the same shard"},
-    {name: "data_bytes", label: "data", low: true},
+    isSharded && {name: "replication", label: "copies", low: true, tone: copies, hint: "devices that hold the same shard"},
+    isPadded && {name: "data_bytes", label: "data", low: true},
     {name: "shard_bytes", label: "size", bar: true, lowBar: true, hint: "on a device, with padding"},
     {name: "padding", label: "padding", low: true, optional: true, tone: () => "waste"},
     {name: "saving_bytes", label: "saving", low: true, optional: true, tone: () => "saving"},

@@ -41,17 +41,18 @@ function wantedOfKernels(rows) {
   const repeats = rows.some(row => row.execution_count !== 1);
   const timed = rows.some(row => row.total_seconds !== undefined);
   const total = {total: true, bar: true, lowBar: true, hint: "estimated, in all executions"};
+  const tone = () => "quiet";
   const bound = row => (row.bottleneck === "memory" ? "waste" : null);
   return [
     {name: "instruction", label: "kernel", isLink: true},
     timed && {...total, name: "total_seconds", label: "total time", unit: "seconds", value: row => row.total_seconds},
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
-    {name: "bytes", label: "accessed", bar: !timed, lowBar: true},
+    {name: "bytes", label: "accessed", bar: !timed, lowBar: true, low: timed},
     {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: () => "saving"},
     {name: "flops", label: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
     {name: "source", label: "source line", value: lineOfRow, tone: row => (row.source ? null : "quiet")},
-    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 32, tone: () => "quiet"},
+    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 34, isList: true, tone},
   ].filter(Boolean);
 }
 

@@ -11,7 +11,7 @@ const LANE_ROOM = 96;
 const GAP = 9;
 const LEAST_LANE = 24;
 
-// An element with the picture; `readOut(pair)` hears which operation is below the pointer, null for none.
+// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which operation is below the pointer, null for none.
 export function createLanes({report, store, axis}, readOut) {
   const label = "Schedule: kernels and async operations over steps";
   const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
@@ -36,7 +36,8 @@ export function createLanes({report, store, axis}, readOut) {
     else if (changed.has("selected")) mark();
   });
   axis.track(box);
-  return box;
+  const hasSynchronous = compute.synchronous.length > 0 || lanes.some(lane => lane.intervals.some(isSynchronous));
+  return {element: box, hasSynchronous};
 }
 
 function drawLanes(parts, width) {
@@ -103,11 +104,16 @@ function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {
     shapes.append(shape);
     if (!share) continue;
     const exposed = Math.max(2, wide * share);
-    const tone = pair.is_sync === true ? "synchronous" : "exposed";
+    const tone = isSynchronous({pair}) ? "synchronous" : "exposed";
     const end = from + Math.max(wide, exposed) - exposed;
     shapes.append(svgElement("rect", {...place, x: end.toFixed(1), width: exposed.toFixed(1), class: tone}));
   }
   return Math.max(lane.rows * pitch, LEAST_LANE);
+}
+
+// A start and done that the compiler runs as one.
+function isSynchronous({pair}) {
+  return pair.is_sync === true;
 }
 
 // A name of up to two lines left of the axis.

@@ -4,6 +4,8 @@ import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 import {fileLine} from "./words.js";
 
+const IS_LINE = /:\d+$/;
+
 export function drawLinesSection({body, key}, {report, store}) {
   const {lines} = report.tables;
   if (!lines) return;
@@ -23,7 +25,7 @@ export function drawLinesSection({body, key}, {report, store}) {
     {name: "padding_bytes", label: "padding", optional: true, low: true, tone: waste},
   ]);
   const sort = has("seconds") ? "seconds" : "bytes";
-  const own = row => ({source: row.source});
+  const own = row => (IS_LINE.test(row.source) ? {source: row.source} : null);
   const choose = (row, isChosen) => {
     if (isChosen) store.set({selected: null, query: ""});
     else {

@@ -23,7 +23,8 @@ export function drawScheduleSection({body, tools, key}, page) {
     if (changed.has("hoverStep") || changed.has("step") || changed.has("isPinned")) write();
   });
   write();
-  body.append(createLegend(legendOf(pairs, axis.hasTime)), createLanes(page, readOut), readout);
+  const lanes = createLanes(page, readOut);
+  body.append(createLegend(legendOf(pairs, axis.hasTime, lanes)), lanes.element, readout);
   if (pairs.some(isExposed)) {
     const exposed = pairs.filter(isExposed);
     const title = `${formatCount(exposed.length)} exposed of ${countOf(pairs.length, "async operations")}`;
@@ -38,12 +39,12 @@ function scaleChoice(store) {
   return element("span", {}, element("span", {class: "quiet", text: "axis "}), choice.element);
 }
 
-function legendOf(pairs, hasTime) {
+function legendOf(pairs, hasTime, {hasSynchronous}) {
   return [
     ["kernels", hasTime ? "kernels, by estimated time" : "kernels, by bytes accessed"],
     pairs.length && ["interval", "async operation, overlapped by compute"],
     pairs.some(isExposed) && ["exposed", "exposed"],
-    ["synchronous", "synchronous collective"],
+    hasSynchronous && ["synchronous", "synchronous collective"],
   ].filter(Boolean);
 }
 

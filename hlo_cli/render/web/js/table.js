@@ -76,8 +76,9 @@ class DataTable {
 
   head(column) {
     const unit = this.writings.get(column).unit;
-    const text = [column.label, unit && element("span", {class: "unit", text: unit})].filter(Boolean);
-    const button = element("button", {type: "button", onclick: () => this.sortBy(column)}, ...text.flatMap(spaced));
+    const label = element("span", {class: "label", text: column.label});
+    const parts = unit ? [label, " ", element("span", {class: "unit", text: unit})] : [label];
+    const button = element("button", {type: "button", onclick: () => this.sortBy(column)}, ...parts);
     return element("th", {class: classOf(column), scope: "col", title: column.hint}, button);
   }
 
@@ -285,10 +286,6 @@ function orderOf(sort, columns) {
 
 function largestOf(column, rows) {
   return rows.reduce((most, row) => Math.max(most, Number(cellOfRow(column, row)) || 0), 0);
-}
-
-function spaced(part, at) {
-  return at ? [" ", part] : [part];
 }
 
 function barHead(column) {

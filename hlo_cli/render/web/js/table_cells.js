@@ -3,7 +3,7 @@
 import {element} from "./dom.js";
 import {isMissing, isNumericUnit, plainText} from "./units.js";
 import {cellOfRow} from "./table_rows.js";
-import {fileLine, shorten, shortenScope, shortenShape} from "./words.js";
+import {fileLine, shorten, shortenList, shortenScope, shortenShape} from "./words.js";
 
 const CODE_UNITS = new Set(["name", "shape", "op_name", "source", "opcode"]);
 const MOST = {name: 32, shape: 48, op_name: 44, source: 30};
@@ -35,6 +35,7 @@ function shortened(column, text) {
   const most = column.most || MOST[column.unit] || MOST_TEXT;
   if (column.unit === "shape") return shortenShape(text, most);
   if (column.unit === "op_name") return shortenScope(text, most);
+  if (column.isList) return shortenList(text, most);
   return shorten(column.unit === "source" ? fileLine(text) : text, most);
 }
 

@@ -19,6 +19,13 @@ export function fileLine(source) {
   return source.slice(Math.max(source.lastIndexOf("/"), source.lastIndexOf("\\")) + 1);
 }
 
+// A list whose end is left out, after a whole item where there is one.
+export function shortenList(text, most) {
+  if (text.length <= most) return text;
+  const cut = text.lastIndexOf(", ", most - 3);
+  return cut > 0 ? `${text.slice(0, cut)}, \u2026` : `${text.slice(0, most - 1)}\u2026`;
+}
+
 // The source line of a row: its own, else the one that is inferred from those around it; null if both are unknown.
 export function lineOfRow(row) {
   return row.source || row.origin || row.origin_source || null;
