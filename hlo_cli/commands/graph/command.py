@@ -8,6 +8,7 @@ import click
 
 from hlo_cli.commands.graph.options import GraphOptions
 from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.writing import write_report
@@ -50,6 +51,7 @@ EXAMPLES = (
     default=2,
     help="Include neighbors at a distance of at most N edges.",
 )
+@chip_options("Estimate times on this chip")
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:

@@ -12,4 +12,6 @@ class GraphOptions:
     computation: str | None = None
     around: str | None = None
     depth: int = 2
+    chip: str | None = None
+    chip_file: str | None = None
     open: bool = False
