@@ -5,19 +5,27 @@
 const NODE_GAP = 16;
 const POINT_GAP = 8;
 
-// The centers of all nodes; those from `count` on are points of lines.
-export function horizontal(layers, up, down, widths, count) {
+// What does not depend on sizes: of each of the four, the columns from left to right and what is next to what.
+export function columnsOf(layers, up, down, count) {
   const conflicts = conflictsOf(layers, up, count);
-  const candidates = [];
+  const found = [];
   for (const isUpward of [false, true]) {
     for (const isMirrored of [false, true]) {
       let rows = isUpward ? layers.slice().reverse() : layers;
       if (isMirrored) rows = rows.map(row => row.slice().reverse());
       const roots = aligned(rows, isUpward ? down : up, conflicts, isUpward);
-      const x = pushedTogether(rows, roots, widths, count);
-      candidates.push(isMirrored ? x.map(value => -value) : x);
+      found.push({roots, isMirrored, ...ordered(rows, roots)});
     }
   }
+  return found;
+}
+
+// The centers of all nodes; those from `count` on are points of lines.
+export function horizontal(columns, widths, count) {
+  const candidates = columns.map(each => {
+    const x = pushedTogether(each, widths, count);
+    return each.isMirrored ? x.map(value => -value) : x;
+  });
   return balanced(candidates, widths);
 }
 
@@ -77,33 +85,48 @@ function aligned(rows, near, conflicts, isUpward) {
   return roots;
 }
 
-// As far to the left as columns allow, then back to the right where there is room.
-function pushedTogether(rows, roots, widths, count) {
-  const next = roots.map(() => []);
+// The columns, each after those to its left, and for each the pairs of neighbors in a row of which it has the left one.
+function ordered(rows, roots) {
+  const pairs = roots.map(() => []);
   const pending = new Int32Array(roots.length);
   for (const row of rows) {
     for (let at = 1; at < row.length; at++) {
-      const [left, right] = [row[at - 1], row[at]];
-      const gap = left >= count && right >= count ? POINT_GAP : NODE_GAP;
-      next[roots[left]].push([roots[right], (widths[left] + widths[right]) / 2 + gap]);
-      pending[roots[right]]++;
+      pairs[roots[row[at - 1]]].push(row[at - 1], row[at]);
+      pending[roots[row[at]]]++;
     }
   }
   const order = [];
   for (let node = 0; node < roots.length; node++) if (roots[node] === node && !pending[node]) order.push(node);
-  const x = new Array(roots.length).fill(0);
   for (let at = 0; at < order.length; at++) {
-    for (const [other, distance] of next[order[at]]) {
-      x[other] = Math.max(x[other], x[order[at]] + distance);
-      if (!--pending[other]) order.push(other);
+    const own = pairs[order[at]];
+    for (let each = 1; each < own.length; each += 2) if (!--pending[roots[own[each]]]) order.push(roots[own[each]]);
+  }
+  return {order, pairs};
+}
+
+// As far to the left as columns allow, then back to the right where there is room.
+function pushedTogether({roots, order, pairs}, widths, count) {
+  const x = new Float64Array(roots.length);
+  const distance = (left, right) => {
+    const gap = left >= count && right >= count ? POINT_GAP : NODE_GAP;
+    return (widths[left] + widths[right]) / 2 + gap;
+  };
+  for (const root of order) {
+    const own = pairs[root];
+    for (let at = 0; at < own.length; at += 2) {
+      const other = roots[own[at + 1]];
+      x[other] = Math.max(x[other], x[root] + distance(own[at], own[at + 1]));
     }
   }
   for (let at = order.length - 1; at >= 0; at--) {
+    const own = pairs[order[at]];
     let room = Infinity;
-    for (const [other, distance] of next[order[at]]) room = Math.min(room, x[other] - distance);
+    for (let each = 0; each < own.length; each += 2) {
+      room = Math.min(room, x[roots[own[each + 1]]] - distance(own[each], own[each + 1]));
+    }
     if (room < Infinity) x[order[at]] = Math.max(x[order[at]], room);
   }
-  return roots.map(root => x[root]);
+  return x.map((_, node) => x[roots[node]]);
 }
 
 // The four at one place, left edges or right edges on those of the narrowest; then the mean of the two in the middle.

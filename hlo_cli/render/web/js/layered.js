@@ -4,7 +4,7 @@
 // doubles, so the same coordinates. Sums are plain loops (Python's `sum` of floats rounds otherwise), sorts are stable.
 // `arrange` knows nothing of sizes, so that opening a cluster keeps the order of all others; `place` gives coordinates.
 
-import {horizontal} from "./horizontal.js";
+import {columnsOf, horizontal} from "./horizontal.js";
 
 // Edges over more ranks are left out: the page draws a stub at each end. Training steps have many such edges (weights),
 // and a chain of points for each would make the layout quadratic.
@@ -18,7 +18,7 @@ const BASE_GAP = 22;
 const SLOPE = 0.06;
 
 // The order of `count` nodes in ranks. Edges are `[from, to]`, `from < to`, each pair once.
-// Returns `{count, ranks, layers, up, down, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,
+// Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,
 // `paths[e]` are those of edge `e` from top to bottom.
 export function arrange(count, edges) {
   const ranks = ranksOf(count, edges);
@@ -33,7 +33,7 @@ export function arrange(count, edges) {
   });
   const layers = firstLayers(ranks, up, down);
   sweep(layers, up, down);
-  return {count, ranks, layers, up, down, paths, isLong};
+  return {count, ranks, layers, up, columns: columnsOf(layers, up, down, count), paths, isLong};
 }
 
 function addPath(from, to, ranks, up, down, path) {
@@ -184,9 +184,9 @@ function crossings(layers, up, places) {
 // Coordinates of an arrangement for nodes of given sizes: `{x, y, width, height, bends}`. `x`, `y` are centers, `bends[e]`
 // the points of edge `e` between its ends: `[x, top, bottom]` for each rank that it passes.
 export function place(arrangement, widths, heights) {
-  const {count, ranks, layers, up, down, paths} = arrangement;
+  const {count, ranks, layers, up, columns, paths} = arrangement;
   const all = Array.from(ranks, (_, node) => (node < count ? widths[node] : POINT));
-  const x = horizontal(layers, up, down, all, count);
+  const x = horizontal(columns, all, count);
   const tops = topsOf(layers, up, x, heights, count);
   let left = Infinity;
   let right = -Infinity;
