@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.analysis.cost.cost import BYTES, FLOPS, RUN
+from hlo_cli.analysis.cost.cost import BYTES, FLOPS, RUN, Properties
 from hlo_cli.analysis.cost.cost import UNKNOWN as UNKNOWN_COST
 from hlo_cli.analysis.cost.cost_analysis import main_costs_among
 from hlo_cli.analysis.dataflow.trip_count import trip_count
-from hlo_cli.analysis.graphs.hidden import hidden_instructions
-from hlo_cli.analysis.graphs.kinds import kinds_of
+from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
+from hlo_cli.analysis.graphs.kinds import Kind, kinds_of
 from hlo_cli.analysis.hardware.target import target_of
-from hlo_cli.analysis.origin.origins import origins_of
+from hlo_cli.analysis.origin.origins import Origins, origins_of
+from hlo_cli.commands.graph.options import Heat
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes, operations
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.cell import UNKNOWN, Cell, Row
+from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.source import HloError
 
@@ -56,7 +58,142 @@ COLUMNS: Final = (
 )
 _MOST_LITERAL: Final = 24
 """The longest constant that is a label."""
-_EXPANDED: Final = operations.RUNNERS | {opcodes.FUSION, opcodes.CUSTOM_CALL}
+
+
+class NodeFacts:
+    """What is known of the nodes of a graph; costs, times, and live bytes are computed when a row needs them."""
+
+    def __init__(self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None) -> None:
+        """`old` is the module of removed nodes, if the graph compares two."""
+        self._loaded, self._graph, self._throughput, self._old = loaded, graph, throughput, old
+        self._target = target_of(loaded.module)
+        self._labels: dict[int, tuple[str, str, int, int]] = {}
+
+    def kind(self, node: int) -> Kind:
+        """The kind of a node, by which it is colored."""
+        return self._kinds[self._graph.instructions[node]]
+
+    def sizes(self, node: int) -> tuple[str, str, int, int]:
+        """The shape of a node in full and in short, and its bytes with and without padding."""
+        shape = self._graph.instructions[node].shape
+        if (sized := self._labels.get(id(shape))) is None:
+            sized = (str(shape), short_shape(shape, self._target), shape.padded_bytes, shape.logical_bytes)
+            self._labels[id(shape)] = sized
+        return sized
+
+    def literal(self, node: int) -> str | None:
+        """A constant as text if it is short."""
+        instruction = self._graph.instructions[node]
+        if instruction.opcode != opcodes.CONSTANT:
+            return None
+        text = instruction.raw[0].strip()
+        return text if len(text) <= _MOST_LITERAL else None
+
+    def trips(self, node: int) -> int | None:
+        """The trip count of a loop."""
+        instruction = self._graph.instructions[node]
+        return trip_count(instruction) if instruction.opcode == opcodes.WHILE else None
+
+    def heat(self, nodes: Sequence[int], heat: Heat) -> Sequence[float | None]:
+        """The number by which each node is colored; None if unknown."""
+        match heat:
+            case "bytes" | "flops":
+                costs = self._costs(nodes)
+                name = BYTES if heat == "bytes" else FLOPS
+                return [None if cost.get(UNKNOWN_COST) else round(cost[name]) for cost in costs]
+            case "padding":
+                return [padded - data for _, _, padded, data in map(self.sizes, nodes)]
+            case "live":
+                return [self._live(node) for node in nodes]
+            case "time":
+                return [self._seconds.get(self._graph.instructions[node]) for node in nodes]
+
+    def rows(self, nodes: Sequence[int]) -> tuple[Row, ...]:
+        """The rows of nodes for `COLUMNS`."""
+        return tuple([self._row(node, cost) for node, cost in zip(nodes, self._costs(nodes), strict=True)])
+
+    def _row(self, node: int, cost: Properties) -> Row:
+        graph = self._graph
+        instruction = graph.instructions[node]
+        shape, label, padded, data = self.sizes(node)
+        is_unknown = bool(cost.get(UNKNOWN_COST))
+        change = graph.changes.get(node)
+        origins = self._old_origins if change == "removed" and self._old_origins is not None else self._origins
+        origin = origins.own(instruction)
+        return (
+            instruction.name,
+            instruction.opcode,
+            self._kinds[instruction],
+            shape,
+            label,
+            graph.computation[node],
+            graph.operands[node],
+            graph.control.get(node, ()),
+            graph.calls.get(node, ()),
+            instruction.is_root and change != "removed",
+            padded,
+            data,
+            UNKNOWN if is_unknown else round(cost[BYTES]),
+            UNKNOWN if is_unknown else round(cost[FLOPS]),
+            self._live(node),
+            self._seconds.get(instruction),
+            self._schedule.steps.get(instruction),
+            self.literal(node),
+            self.trips(node),
+            origin.source or None,
+            origin.op_name or None,
+            change,
+            node in graph.hidden,
+            node in graph.transfers,
+            graph.is_expandable(node),
+        )
+
+    def _costs(self, nodes: Sequence[int]) -> Iterator[Properties]:
+        return main_costs_among([self._graph.instructions[node] for node in nodes], rules=RUN)
+
+    def _live(self, node: int) -> int | None:
+        step = self._schedule.steps.get(self._graph.instructions[node])
+        return None if step is None else self._schedule.live[step]
+
+    @cached_property
+    def _kinds(self) -> Mapping[Instruction, Kind]:
+        return kinds_of((*self._graph.computations, *(self._old.computations if self._old is not None else ())))
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return origins_of(self._loaded.module)
+
+    @cached_property
+    def _old_origins(self) -> Origins | None:
+        return None if self._old is None else origins_of(self._old)
+
+    @cached_property
+    def _schedule(self) -> _Schedule:
+        """The memory analysis, which a part of a module or an incomplete text may not have."""
+        from hlo_cli.commands.shared.compiler_memory import compiler_memory
+
+        try:
+            check_running(self._loaded.module)
+            memory = compiler_memory(self._loaded)
+        except HloError:
+            return _Schedule({}, ())
+        main = memory.space(0)
+        return _Schedule(memory.positions, main.timeline if main is not None else [0] * len(memory.sequence))
+
+    @cached_property
+    def _seconds(self) -> Mapping[Instruction, float]:
+        """The estimated time of each instruction on its own; that of a loop includes all that it runs."""
+        if self._throughput is None:
+            return {}
+        from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+        from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
+
+        try:
+            check_running(self._loaded.module)
+            overlap = analyze_overlap(self._loaded.module)
+        except HloError:
+            return {}
+        return path_seconds(estimate_time(overlap, self._throughput), overlap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,60 +202,6 @@ class _Schedule:
 
     steps: Mapping[Instruction, int]
     live: Sequence[int]
-
-
-def node_rows(loaded: Loaded, throughput: ChipSpec | None) -> tuple[tuple[Instruction, ...], tuple[Row, ...]]:
-    """The instructions of a module in the order of its text, and the row of each."""
-    module = loaded.module
-    computations = {computation: at for at, computation in enumerate(module.computations)}
-    listed = tuple(module.instructions)
-    numbers = {instruction: at for at, instruction in enumerate(listed)}
-    kinds = kinds_of(module.computations)
-    hidden = hidden_instructions(module.computations)
-    schedule = _schedule(loaded)
-    seconds = _seconds(module, throughput)
-    origins = origins_of(module)
-    target = target_of(module)
-    control = _control(module, numbers)
-    shapes: dict[int, Row] = {}
-    rows: list[Row] = []
-    for instruction, costs in zip(listed, main_costs_among(listed, rules=RUN), strict=True):
-        shape = instruction.shape
-        if (sized := shapes.get(id(shape))) is None:
-            sized = (str(shape), short_shape(shape, target), shape.padded_bytes, shape.logical_bytes)
-            shapes[id(shape)] = sized
-        origin = origins.own(instruction)
-        step = schedule.steps.get(instruction)
-        is_unknown = bool(costs.get(UNKNOWN_COST))
-        called = tuple([computations[each] for each in instruction.called_computations if each in computations])
-        rows.append(
-            (
-                instruction.name,
-                instruction.opcode,
-                kinds[instruction],
-                *sized[:2],
-                computations[instruction.computation],
-                tuple([numbers[operand] for operand in instruction.operands if operand in numbers]),
-                control.get(instruction, ()),
-                called,
-                instruction.is_root,
-                *sized[2:],
-                UNKNOWN if is_unknown else round(costs[BYTES]),
-                UNKNOWN if is_unknown else round(costs[FLOPS]),
-                None if step is None else schedule.live[step],
-                seconds.get(instruction),
-                step,
-                _literal(instruction),
-                trip_count(instruction) if instruction.opcode == opcodes.WHILE else None,
-                origin.source or None,
-                origin.op_name or None,
-                None,
-                instruction in hidden.always,
-                instruction in hidden.transfers,
-                is_expandable(instruction),
-            )
-        )
-    return listed, tuple(rows)
 
 
 def short_shape(shape: Shape, target: str | None) -> str:
@@ -138,64 +221,3 @@ def short_shape(shape: Shape, target: str | None) -> str:
         return "()"
     first = short_shape(leaves[0], target) if isinstance(leaves[0], ArrayShape) else str(leaves[0])
     return f"({first}, … {len(leaves) - 1:,} more)" if len(leaves) > 1 else first
-
-
-def is_expandable(instruction: Instruction) -> bool:
-    """Whether a cluster in place of an instruction shows more than it: a fusion, loop, call, or async wrapper."""
-    return instruction.opcode in _EXPANDED and any(
-        len(called.instructions) > 1 for called in instruction.called_computations
-    )
-
-
-def _schedule(loaded: Loaded) -> _Schedule:
-    """The memory analysis, which a part of a module or an incomplete text may not have."""
-    from hlo_cli.commands.shared.compiler_memory import compiler_memory
-
-    try:
-        check_running(loaded.module)
-        memory = compiler_memory(loaded)
-    except HloError:
-        return _Schedule({}, ())
-    main = memory.space(0)
-    return _Schedule(memory.positions, main.timeline if main is not None else [0] * len(memory.sequence))
-
-
-def _seconds(module: Module, throughput: ChipSpec | None) -> Mapping[Instruction, float]:
-    """The estimated time of each instruction on its own; that of a loop includes all that it runs."""
-    if throughput is None:
-        return {}
-    from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
-
-    overlap = analyze_overlap(module)
-    return path_seconds(estimate_time(overlap, throughput), overlap)
-
-
-def _control(module: Module, numbers: Mapping[Instruction, int]) -> Mapping[Instruction, tuple[int, ...]]:
-    """The control predecessors of the instructions that have any."""
-    from hlo_cli.analysis.dataflow.post_order import control_predecessors
-
-    found: dict[Instruction, tuple[int, ...]] = {}
-    for computation in module.computations:
-        listed = computation.instructions
-        for at, before in control_predecessors(computation).items():
-            found[listed[at]] = tuple(numbers[listed[n]] for n in before)
-    return found
-
-
-def _literal(instruction: Instruction) -> Cell:
-    """A constant as text if it is short."""
-    if instruction.opcode != opcodes.CONSTANT:
-        return None
-    text = instruction.raw[0].strip()
-    return text if len(text) <= _MOST_LITERAL else None
-
-
-def callers(computations: Sequence[Computation]) -> Mapping[Computation, Instruction]:
-    """The first instruction that calls each computation."""
-    found: dict[Computation, Instruction] = {}
-    for computation in computations:
-        for instruction in computation.instructions:
-            for called in instruction.called_computations:
-                found.setdefault(called, instruction)
-    return found
