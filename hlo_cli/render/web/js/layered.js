@@ -13,9 +13,9 @@ const RANK_LIMIT = 24; // More nodes without operands (or without users) in one 
 const SWEEPS = 10;
 const POINT = 6; // The width that a line takes where it passes a rank.
 const LEAST_GAP = 30; // Between ranks; more where lines have far to go sideways, for they would be flat.
-const MOST_GAP = 96;
-const BASE_GAP = 22;
-const SLOPE = 0.06;
+const MOST_GAP = 80;
+const BASE_GAP = 24;
+const SLOPE = 0.04;
 
 // The order of `count` nodes in ranks. Edges are `[from, to]`, `from < to`, each pair once.
 // Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,

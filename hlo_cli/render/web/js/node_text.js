@@ -2,7 +2,7 @@
 
 export const CHARACTER = 6.65; // The width of a character of 11 px monospace type, of the widest of the common fonts.
 export const NODE_HEIGHT = 34;
-const MARGIN = 16;
+const TEXT_MARGIN = 16;
 const MARK = 2; // Characters before the name of what can be opened.
 const LONGEST_NAME = 32;
 const LONGEST_LABEL = 30;
@@ -47,7 +47,7 @@ function literalsOf(model, row) {
 
 export function nodeWidth(model, row) {
   const first = lengthOf(firstLine(model, row)) + (model.expandable[row] ? MARK : 0);
-  return Math.max(first, lengthOf(secondLine(model, row))) * CHARACTER + MARGIN;
+  return Math.max(first, lengthOf(secondLine(model, row))) * CHARACTER + TEXT_MARGIN;
 }
 
 // Characters, not the units of UTF-16 that JavaScript counts.

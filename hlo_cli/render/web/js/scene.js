@@ -43,12 +43,12 @@ function arranged(nodes, edges) {
   return {nodes, edges, linked, loose: nodes.filter(row => !tied.has(row)), arrangement: arrange(linked.length, pairs)};
 }
 
-// `{nodes, edges, at, width, height}`: nodes `{row, x, y, width, height, depth, parts, up, down}` with centers, edges with
+// `{nodes, edges, at, width, height}`: nodes `{row, x, y, width, height, rank, parent, depth, parts, up, down}` with centers, edges with
 // `points` from the bottom of one to the top of the other: `[x, top, bottom]` for each rank they pass.
 export function sceneOf(folder, state, limit) {
   const scene = {nodes: [], edges: [], at: new Map(), titles: [], bands: new Map()};
   const group = groupOf(folder, state.computation, state, limit, new Set());
-  flatten(group, 0, 0, 0, scene);
+  flatten(group, 0, 0, null, scene);
   for (const node of scene.nodes) setPorts(node);
   for (const edge of scene.edges) edge.points = pointsOf(edge);
   fillBands(scene);
@@ -113,24 +113,28 @@ function placeLoose(group) {
   }
 }
 
-function flatten(group, left, top, depth, scene) {
+function flatten(group, left, top, parent, scene) {
   const made = new Map();
+  const depth = parent ? parent.depth + 1 : 0;
+  const {linked, arrangement} = group.folded;
+  const ranks = new Map(linked.map((row, at) => [row, arrangement.ranks[at]]));
   for (const row of group.folded.nodes) {
     const box = group.boxes.get(row);
-    const node = {...box, x: left + box.x, y: top + box.y, depth, up: [], down: [], ports: new Map()};
+    const spot = {x: left + box.x, y: top + box.y, rank: ranks.get(row) ?? -1};
+    const node = {...box, ...spot, parent, depth, up: [], down: [], ports: new Map()};
     made.set(row, node);
     scene.nodes.push(node);
     if (!scene.at.has(row)) scene.at.set(row, node);
     for (const part of node.parts || []) {
       const [x, y] = [node.x - node.width / 2 + part.x, node.y - node.height / 2 + part.y];
       if (part.name) scene.titles.push({name: part.name, x, y: y - 6, node});
-      flatten(part.group, x, y, depth + 1, scene);
+      flatten(part.group, x, y, node, scene);
     }
   }
   group.folded.edges.forEach((found, at) => {
     const [from, to] = [made.get(found.from), made.get(found.to)];
     const bends = group.bends[at].map(([x, start, end]) => [left + x, top + start, top + end]);
-    const edge = {...found, from, to, bends, isLong: Boolean(group.folded.arrangement.isLong[at])};
+    const edge = {...found, from, to, bends, isLong: Boolean(arrangement.isLong[at])};
     from.down.push(edge);
     to.up.push(edge);
     scene.edges.push(edge);
