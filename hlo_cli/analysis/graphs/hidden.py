@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.graphs.kinds import kind_of_opcode
+from hlo_cli.analysis.graphs.kinds import is_free_call, kind_of_opcode
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -33,7 +33,8 @@ class Hidden:
 def hidden_instructions(computations: Sequence[Computation]) -> Hidden:
     """What is seen through in a folded graph: constants, scalar parameters, tuples, their elements, and bitcasts.
 
-    Roots stay. Transfers are copies and slices from one memory to another, synchronous or asynchronous.
+    Custom calls that launch nothing are seen through too. Roots stay. Transfers are copies and slices from one memory
+    to another, synchronous or asynchronous.
 
     >>> from hlo_cli import parse_module
     >>> text = '''HloModule m  ENTRY e { p = f32[8] parameter(0)  c = f32[] constant(2)
@@ -90,6 +91,8 @@ def _is_seen_through(instruction: Instruction, users: Sequence[Instruction]) -> 
         return True
     if opcode == opcodes.PARAMETER:
         return isinstance(shape, ArrayShape) and not shape.dimensions
+    if opcode == opcodes.CUSTOM_CALL:
+        return is_free_call(instruction)
     return opcode == opcodes.TUPLE and bool(users)
 
 

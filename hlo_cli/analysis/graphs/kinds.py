@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.cost.traversal import callees_first
+from hlo_cli.analysis.fusion.kernels import NO_KERNEL_TARGETS
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -57,6 +58,8 @@ _MOVED: Final = frozenset(
         *(opcodes.DYNAMIC_UPDATE_SLICE, opcodes.COPY_START, opcodes.COPY_DONE),
     )
 )
+_TARGET: Final = "custom_call_target"
+_COLLECTIVE_TARGETS: Final = ("AsyncCollectiveStart", "AsyncCollectiveDone")
 _IN_FUSIONS: Final[tuple[Kind, ...]] = ("matmul", "collective", "custom call", "reduction")
 """The kinds of instructions that give a fusion theirs, the most important first."""
 _IGNORED: Final[frozenset[Kind]] = frozenset(("parameter", "small parameter", "constant", "scalar", "free"))
@@ -109,6 +112,16 @@ def kinds_of(computations: Iterable[Computation]) -> Mapping[Instruction, Kind]:
     return found
 
 
+def is_free_call(instruction: Instruction) -> bool:
+    """Whether an instruction is a custom call that launches nothing, such as the joining of adjacent buffers.
+
+    >>> from hlo_cli import parse_module
+    >>> is_free_call(parse_module('r = f32[8] custom-call(a, b), custom_call_target="ConcatBitcast"').entry.root)
+    True
+    """
+    return instruction.opcode == opcodes.CUSTOM_CALL and instruction.string(_TARGET) in NO_KERNEL_TARGETS
+
+
 def is_scalar(shape: Shape) -> bool:
     """Whether a shape is an array of one element (`ShapeUtil::IsEffectiveScalar`).
 
@@ -131,6 +144,9 @@ def _kind(instruction: Instruction, dominant: Mapping[Computation, Kind], *, is_
         kinds = [dominant[called] for called in start.called_computations if called in dominant]
         return kinds[0] if kinds else "other"
     kind = kind_of_opcode(opcode)
+    if kind == "custom call":
+        target = instruction.string(_TARGET)
+        return "free" if target in NO_KERNEL_TARGETS else "collective" if target in _COLLECTIVE_TARGETS else kind
     if kind == "fusion":
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else "fusion"
