@@ -13,8 +13,8 @@
 >>> [operand.name for operand in module.entry.root.operands]
 ['x', 'x']
 
-`load` reads a file or a directory of dumps. Input that cannot be read raises `HloError` with its places. Modules
-are imported on first use of a name.
+`load` reads a file or a directory of dumps, `from_jax` the program of a jitted function. Input that cannot be read
+raises `HloError` with its places. Modules are imported on first use of a name.
 """
 
 from hlo_cli._version import __version__
@@ -73,6 +73,7 @@ _HOMES = {
     "element_at": "analysis.layout.addresses",
     "estimate_time": "analysis.schedule.step_time",
     "extract": "transform.extract",
+    "from_jax": "frameworks.programs",
     "fuse": "transform.fuse",
     "fuse_pair": "transform.fuse_pair",
     "fusions_of": "analysis.fusion.fusions",
@@ -149,6 +150,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         reshard as reshard,
     )
     from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
+    from hlo_cli.frameworks.programs import from_jax as from_jax
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile

@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},
     "read_input": {"source", "ir", "syntax", "inputs", "analysis"},
+    "frameworks": {"source", "ir", "syntax", "inputs", "read_input"},
     "scan_modules": {"source", "ir", "inputs", "analysis", "read_input"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
