@@ -35,11 +35,14 @@ _HOMES = {
     "DecodedCall": "analysis.custom_calls.call",
     "Diagnostic": "source",
     "Finding": "report.finding",
+    "FindingList": "lint.run",
     "Fusion": "analysis.fusion.fusions",
+    "FusionList": "analysis.fusion.fusions",
     "FusionResult": "transform.fuse",
     "HloError": "source",
     "Instruction": "ir.instruction",
     "Kernel": "analysis.fusion.kernels",
+    "KernelList": "analysis.fusion.kernels",
     "Layout": "ir.layout",
     "LintSettings": "lint.settings",
     "LiveValue": "analysis.memory.memory_model",
@@ -116,8 +119,8 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
     from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer as CustomCallBuffer
     from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions as verify_fusions
-    from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, fusions_of as fusions_of
-    from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, kernels_of as kernels_of
+    from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of
+    from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, KernelList as KernelList, kernels_of as kernels_of
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec as ChipSpec, chip_spec as chip_spec
     from hlo_cli.analysis.layout.address_map import address_map as address_map
     from hlo_cli.analysis.layout.addresses import (
@@ -171,7 +174,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         parse_module as parse_module,
         sharding_of as sharding_of,
     )
-    from hlo_cli.lint.run import lint_module as lint_module
+    from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings
     from hlo_cli.report.finding import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan

@@ -104,8 +104,13 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "transform": {"scheduling": set(), "fusing": {"scheduling"}},
 }
 MOST_FILES = 25  # in one room, its `__init__` not counted
-FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
-LEAVES = {"_version", "dataclass", "lazy_regex"}  # import nothing, and everything may import them
+FREE = {
+    "__init__",
+    "__main__",
+    "library",
+    "notebook",
+}  # the faces of the library and of `python -m` import what they need
+LEAVES = {"_version", "dataclass", "displayed", "lazy_regex"}  # import nothing, and everything may import them
 
 HOMES = {
     "pyparsing": {"syntax"},

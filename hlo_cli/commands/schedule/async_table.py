@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
@@ -72,6 +71,8 @@ def report_of_pairs(
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
     if where is not None:
+        from hlo_cli.commands.by.columns import with_origins
+
         everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, where)
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
