@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
