@@ -67,10 +67,11 @@ def report_of_pairs(
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
+        from hlo_cli.commands.by.columns import with_origins
         from hlo_cli.commands.shared.cost_columns import with_traffic
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
-    everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
+        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
     exposed = [interval for interval in intervals if interval.is_exposed]
