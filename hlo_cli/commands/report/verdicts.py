@@ -81,10 +81,10 @@ def _of_memory(sources: Sources) -> Verdict:
         words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
         return Verdict("Memory", "warning", words, sentence, section="memory", gauges=gauges)
     if fullest.excess_bytes > 0:
-        words = f"Does not fit {chip.name}: {fullest.name} {format_bytes(fullest.excess_bytes)} over"
+        words = f"Does not fit {chip.name} ({fullest.name} {format_bytes(fullest.excess_bytes)} over)"
         return Verdict("Memory", "bad", words, sentence, section="memory", gauges=gauges)
     main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
-    words = f"Fits {chip.name}: {format_part(main.needed_bytes, main.limit_bytes)}"
+    words = f"Fits {chip.name} ({format_part(main.needed_bytes, main.limit_bytes)})"
     is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
     return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges)
@@ -136,7 +136,7 @@ def _of_padding(sources: Sources) -> Verdict:
     if padding < MUCH_PADDING * padded:
         return Verdict("Padding", "good", share, sentence, section="padding")
     if saving >= MUCH_SAVED * padded:
-        words = f"{share}; {format_bytes(saving)} avoidable"
+        words = f"{share} ({format_bytes(saving)} avoidable)"
         return Verdict("Padding", "warning", words, sentence, section="padding")
     return Verdict("Padding", "neutral", share, sentence, section="padding")
 
