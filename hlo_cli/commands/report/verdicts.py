@@ -7,6 +7,7 @@ from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.shared.chips import time_notes
 from hlo_cli.commands.shared.stage_notes import bounded
@@ -103,27 +104,22 @@ def _of_exposed(sources: Sources) -> Verdict:
 
     Synchronous transfers count as exposed. Neutral without transfers, and if nothing is known.
     """
-    numbers, sentence = sources.schedule.numbers, _sentence(sources.schedule.answer)
-    pairs, synchronous = _number(numbers, "pairs"), _number(numbers, "synchronous")
-    if not pairs and not synchronous:
+    exposed, sentence = exposed_of(sources.schedule), _sentence(sources.schedule.answer)
+    if not exposed.transfers:
         return Verdict("Exposed", "neutral", "No transfers", sentence, section="schedule")
-    total = _number(numbers, "bytes") + _number(numbers, "synchronous_bytes")
-    exposed = _number(numbers, "exposed_bytes") + _number(numbers, "synchronous_bytes")
     if sources.chip_spec is None:
-        words = f"{format_part(round(exposed), round(total))} exposed" if exposed else "All transfers overlap compute"
-        tone: Tone = "warning" if exposed and exposed >= MUCH_EXPOSED * total else "good"
+        part = format_part(exposed.bytes, exposed.total_bytes)
+        words = f"{part} exposed" if exposed.bytes else "All transfers overlap compute"
+        tone: Tone = "warning" if exposed.bytes and exposed.bytes >= MUCH_EXPOSED * exposed.total_bytes else "good"
         return Verdict("Exposed", tone, words, sentence, section="schedule")
-    names = ("exposed_seconds", "synchronous_seconds")
-    is_known = all(numbers.get(name) is not None for name in names)
-    seconds = sum(_number(numbers, name) or _number(numbers, f"known_{name}") for name in names)
-    execution, bounds = _number(numbers, "execution_seconds"), numbers.get("lower_bounds")
-    if not is_known and not seconds:
-        return Verdict("Exposed", "neutral", "Unknown", sentence, section="schedule")
-    least = "" if is_known else "at least "
-    share = seconds / execution if execution else 0.0
-    percent = f" ({format_percent(share)}%)" if is_known and execution and not bounds else ""
-    words = _first_upper(f"{least}{format_seconds(seconds)} exposed{percent}") if seconds else "Nothing exposed"
-    return Verdict("Exposed", "warning" if share >= MUCH_EXPOSED else "good", words, sentence, section="schedule")
+    if exposed.seconds is None:
+        return Verdict("Exposed", "neutral", "Exposed time unknown", sentence, section="schedule")
+    least = "" if exposed.is_known else "at least "
+    percent = f" ({format_percent(exposed.share)}%)" if exposed.share is not None else ""
+    words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "Nothing exposed"
+    execution = _number(sources.schedule.numbers, "execution_seconds")
+    tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
+    return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 
 def _of_padding(sources: Sources) -> Verdict:
@@ -171,7 +167,7 @@ def _of_time(sources: Sources) -> Verdict | None:
     execution, compute = _number(numbers, "execution_seconds"), _number(numbers, "compute_seconds")
     bounds = numbers.get("lower_bounds")
     if not execution:
-        return Verdict("Time", "neutral", "Unknown", _sentence(sources.steps.answer), section="kernels")
+        return Verdict("Time", "neutral", "Execution time unknown", _sentence(sources.steps.answer), section="kernels")
     least = "at least " if bounds else ""
     rates = ", ".join(
         note.message.partition(": ")[2] for note in time_notes(sources.chip_spec, sources.loaded.module)[:1]

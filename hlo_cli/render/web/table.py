@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import Entry, Writing, entries_of, writing_of
@@ -138,6 +139,8 @@ def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> li
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
+    if column.unit == "page" and entry.text != "-":
+        return f'<a href="./{safe(quote(entry.text))}">{text}</a>'
     return text if entry.role == "plain" or column.unit == "name" else f'<span class="{entry.role}">{text}</span>'
 
 
