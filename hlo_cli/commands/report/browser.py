@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.writing import is_page_file
 from hlo_cli.source import HloError
 
 _NAME: Final = "report.html"
@@ -25,10 +26,10 @@ def page_to_open(output: OutputOptions) -> OutputOptions:
     hlo_cli.source.HloError: error: --open requires an HTML page
     """
     is_default = output.format == "table" and not output.is_format_given and output.path is None
-    if not is_default and (not output.is_page or output.is_standard_output):
-        raise HloError("--open requires an HTML page", hint="use -o FILE.html, or neither -o nor --format")
-    if output.path is not None:
+    if is_page_file(output):
         return output
+    if not is_default:
+        raise HloError("--open requires an HTML page", hint="use -o FILE.html, or remove -o and --format")
     return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-report-"), _NAME))
 
 

@@ -55,7 +55,7 @@ be read. Use memspace and lint to check limits in scripts.
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
-@chip_options("Judge memory and estimate times for this chip")
+@chip_options("Estimate times and check memory for this chip")
 @each_options_of(
     "Write one row and one page per module (the default for several).",
     "Use N processes with --each; 0 uses all CPU cores.",

@@ -22,7 +22,7 @@ from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 from hlo_cli.commands.shared.load import Loaded, check_running
 from hlo_cli.commands.shared.per_module import Rows, finish_each, map_inputs
 from hlo_cli.commands.shared.selection import Many
-from hlo_cli.commands.shared.writing import write_page
+from hlo_cli.commands.shared.writing import is_page_file, write_page
 from hlo_cli.dataclass import dataclass
 from hlo_cli.inputs.input import Input
 from hlo_cli.ir.module import Module
@@ -104,11 +104,11 @@ def _without_directories(found: Sequence[ScanResult[ModuleSummary]]) -> list[Sca
 @contextmanager
 def _unfinished_pages(output: OutputOptions) -> Iterator[str | None]:
     """A folder next to the index for pages without a final name, removed at the end; None if no pages are written."""
-    if not output.is_page:
+    if output.path is None or not is_page_file(output):
+        if output.format == "html":
+            raise HloError("pages of several modules require a file", hint="use -o FILE.html")
         yield None
         return
-    if output.path is None or output.is_standard_output:
-        raise HloError("pages of several modules require a file", hint="use -o FILE.html")
     try:
         folder = tempfile.mkdtemp(prefix=".hlo-report-", dir=os.path.dirname(os.path.abspath(output.path)))
     except OSError as error:

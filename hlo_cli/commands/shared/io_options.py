@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., object])
 
 COLOR_CHOICES: Final = ("auto", "always", "never")
-STANDARD_OUTPUT: Final = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-"""The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +62,6 @@ class OutputOptions:
         (True, False)
         """
         return self.format == "hlo"
-
-    @property
-    def is_page(self) -> bool:
-        """Whether the output is a page for web browsers, which other pages can be next to.
-
-        >>> OutputOptions(format="html", path="report.html").is_page
-        True
-        """
-        return self.format == "html"
-
-    @property
-    def is_standard_output(self) -> bool:
-        """Whether `-o` names standard output, which has no place for other files next to it."""
-        return self.path in STANDARD_OUTPUT
 
     def style(self, stream: int) -> Style:
         """The style of a standard stream: 1 is output, 2 is errors, which are wrapped only on a terminal."""

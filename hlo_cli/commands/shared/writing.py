@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_cli.commands.shared.io_options import STANDARD_OUTPUT, OutputOptions, is_terminal
+from hlo_cli.commands.shared.io_options import OutputOptions, is_terminal
 from hlo_cli.commands.shared.tables import check_table_options, other_tables, with_table, writes_rows
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.report.report import Report
 
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""The values of `-o` for standard output, which is appended to: reopening a redirected file would truncate it."""
 _TEXT_EXTENSIONS = ("log", "out", "report", "screen", "table", "text", "txt")
 """Extensions of files in which a table is expected."""
 
@@ -35,6 +37,15 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     write(render(arranged, output.style(1)), output.path)
     notes = (*other_tables(whole, output), *_extension_note(output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
+
+
+def is_page_file(output: OutputOptions) -> bool:
+    """Whether the output is a file that a web browser shows, next to which other pages can be.
+
+    >>> is_page_file(OutputOptions("html", "report.html")), is_page_file(OutputOptions("html", "-"))
+    (True, False)
+    """
+    return output.format == "html" and output.path is not None and output.path not in _STANDARD_OUTPUT
 
 
 def write_page(report: Report, path: str, *, ascii: bool) -> None:
@@ -78,7 +89,7 @@ def print_diagnostics(
 
 def write(chunks: Iterable[str], path: str | None) -> None:
     """Writes text to standard output or to a file: to a regular file atomically, to a device in parts."""
-    if path is None or path in STANDARD_OUTPUT:
+    if path is None or path in _STANDARD_OUTPUT:
         for chunk in _blocks(chunks) if sys.stdout is not None else ():
             sys.stdout.write(chunk)
         return
@@ -87,7 +98,7 @@ def write(chunks: Iterable[str], path: str | None) -> None:
 
 def write_bytes(chunks: Iterable[bytes], path: str | None) -> None:
     """Writes bytes in the same way, but never to a terminal."""
-    if path is not None and path not in STANDARD_OUTPUT:
+    if path is not None and path not in _STANDARD_OUTPUT:
         _to_file(chunks, path)
     elif is_terminal(1):
         raise HloError("refusing to write binary output to a terminal", hint="use -o FILE")

@@ -139,7 +139,7 @@ def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> li
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
-    if column.unit == "page" and entry.text != "-":
+    if column.unit == "page" and entry.text not in ("-", "?"):
         return f'<a href="./{safe(quote(entry.text))}">{text}</a>'
     return text if entry.role == "plain" or column.unit == "name" else f'<span class="{entry.role}">{text}</span>'
 
