@@ -75,7 +75,7 @@ def _of_memory(sources: Sources) -> Verdict:
     if peak is None:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:
-        words = f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}"
+        words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
         return Verdict("Memory", "neutral", words, sentence, section="memory", gauges=gauges)
     fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if fullest.excess_bytes > 0 and sources.stage != "optimized":
