@@ -37,7 +37,7 @@ def timeline_of(folder: Path) -> Timeline:
 
 
 def assert_rows_add_up(found: Timeline) -> None:
-    """At every step, the bytes of a memory's rows are its total, and the data is no more than that."""
+    """At every step, the bytes of a memory's rows are its total; an array has no more data than bytes."""
     table = found.as_table()
     assert table is not None or not found.tracks
     rows = (
@@ -46,20 +46,21 @@ def assert_rows_add_up(found: Timeline) -> None:
     for track in found.tracks:
         mine = [row for row in rows if row["space"] == track.name]
         assert sums(mine, "bytes", found.steps) == list(track.totals), track.name
-        logical = sums(mine, "logical_bytes", found.steps)
-        assert all(data <= total for data, total in zip(logical, track.totals, strict=True)), track.name
+        arrays = [row for row in mine if not str(row["shape"]).startswith("(")]
+        assert all(number(row["logical_bytes"]) <= number(row["bytes"]) for row in arrays)
 
 
 def sums(rows: Sequence[Mapping[str, object]], name: str, steps: int) -> list[int]:
     change = [0] * (steps + 1)
     for row in rows:
-        start, end, size = row["start"], row["end"], row[name]
-        assert isinstance(start, int)
-        assert isinstance(end, int)
-        assert isinstance(size, int)
-        change[start] += size
-        change[end + 1] -= size
+        change[number(row["start"])] += number(row[name])
+        change[number(row["end"]) + 1] -= number(row[name])
     return list(accumulate(change[:-1]))
+
+
+def number(cell: object) -> int:
+    assert isinstance(cell, int)
+    return cell
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
@@ -76,7 +77,7 @@ def test_rows_of_a_corpus_add_up_to_the_totals() -> None:
         assert_rows_add_up(timeline_of(folder))
 
 
-@pytest.mark.parametrize("folder", FOLDERS[::3], ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+@pytest.mark.parametrize("folder", FOLDERS[::6], ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_first_users_are_those_of_each_value(folder: Path) -> None:
     """Some hundred values of each dump; the users of one value are found in another way."""
     loaded = load_one([str(folder)], InputOptions(module=select_module(read_inputs([str(folder)])).module))
@@ -86,8 +87,8 @@ def test_first_users_are_those_of_each_value(folder: Path) -> None:
     for value in dataflow.values[:: max(len(dataflow.values) // 100, 1)]:
         uses = [use for use in uses_of_value(dataflow, value) if use in memory.positions]
         uses.sort(key=memory.positions.__getitem__)
-        number, first = found.get(value, (0, ()))
-        assert (number, list(first)) == (len(uses), uses[:3])
+        count, first = found.get(value, (0, ()))
+        assert (count, list(first)) == (len(uses), uses[:3])
 
 
 PROGRAM = """HloModule m, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias) }

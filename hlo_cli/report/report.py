@@ -77,6 +77,11 @@ class Report:
         return any(part.kind == "findings" for part in self.parts)
 
     @property
+    def has_graph(self) -> bool:
+        """Whether it has a graph, which has its own formats."""
+        return any(part.kind == "graph" for part in self.parts)
+
+    @property
     def main_table(self) -> Table:
         """The table for row formats: the first main one, else the rows of the first part that has rows."""
         part = self._main_part

@@ -10,6 +10,7 @@ from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Results
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -61,7 +62,11 @@ class Fusion:
         return self.unfused_bytes - round(self.cost.bytes_accessed)
 
 
-def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> tuple[Fusion, ...]:
+class FusionList(Results[Fusion, Module]):
+    """Fusions of a module, as a tuple that notebooks show as a table; `context` is the module."""
+
+
+def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> FusionList:
     """Fusions of a module in the order of the text, without nested ones.
 
     `costs` are the costs of all instructions, if already computed.
@@ -78,10 +83,10 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
 
 
 @no_garbage_collection()
-def _fusions(module: Module, costs: Mapping[Instruction, Cost]) -> tuple[Fusion, ...]:
+def _fusions(module: Module, costs: Mapping[Instruction, Cost]) -> FusionList:
     bodies = {c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == opcodes.FUSION)
-    return tuple(_fusion(fusion, costs) for fusion in outer if fusion.called_computations)
+    return FusionList.of((_fusion(fusion, costs) for fusion in outer if fusion.called_computations), module)
 
 
 def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:

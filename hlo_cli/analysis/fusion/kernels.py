@@ -10,6 +10,7 @@ from hlo_cli.analysis.dataflow.executions import Executions, sequential_executio
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Results
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -40,7 +41,11 @@ class Kernel:
         return self.backend.kind == "transfer"
 
 
-def kernels_of(module: Module) -> tuple[Kernel, ...]:
+class KernelList(Results[Kernel, Module]):
+    """Kernels of a module, as a tuple that notebooks show as a table; `context` is the module."""
+
+
+def kernels_of(module: Module) -> KernelList:
     """Kernels and transfers of a module in the order of the text; a loop body counts once.
 
     >>> from hlo_cli import parse_module
@@ -56,12 +61,13 @@ def _kernels(module: Module) -> tuple[Kernel, ...]:
     async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
     }
-    return tuple(
+    found = (
         Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in async_bodies), executions)
         for computation, executions in sequential_executions(module).items()
         for instruction in computation.instructions
         if is_launched(instruction)
     )
+    return KernelList.of(found, module)
 
 
 def is_launched(instruction: Instruction) -> bool:

@@ -31,6 +31,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
@@ -84,7 +85,7 @@ class AsyncInterval:
 
 
 @dataclass(frozen=True)
-class OverlapAnalysis:
+class OverlapAnalysis(Tabular):
     """The async intervals of a module in the order of their starts, and its flattened schedule.
 
     `unexecuted` are pairs in computations that are never executed. `synchronous` maps synchronous collectives,

@@ -50,7 +50,8 @@ def page_data(report: Report) -> dict[str, Json]:
     >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
     (['b'], [[0], [4]])
     """
-    tables = {part.name: (part, table) for part in report.parts if (table := _table_of(part)) is not None}
+    parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
+    tables = {part.name: (part, table) for part in parts if (table := _table_of(part)) is not None}
     page = _Page(path_shortener(report, [table for _, table in tables.values()]))
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     graph = next((part for part in report.parts if isinstance(part, Graph)), None)
@@ -74,7 +75,9 @@ def page_data(report: Report) -> dict[str, Json]:
 
 
 def _table_of(part: Part) -> Table | None:
-    return part.as_table() if isinstance(part, Table | Tree | Timeline | Findings | Graph) else None
+    if isinstance(part, Graph):
+        return part.nodes
+    return part.as_table() if isinstance(part, Table | Tree | Timeline | Findings) else None
 
 
 @dataclass(frozen=True, slots=True)
