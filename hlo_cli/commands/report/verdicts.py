@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.shared.chips import time_notes
+from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.stage_notes import bounded
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell, number_of
@@ -76,6 +77,7 @@ def _of_memory(sources: Sources) -> Verdict:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:
         words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
+        sentence = bounded(_peak(memory, peak), sources.stage)
         return Verdict("Memory", "neutral", words, sentence, section="memory", gauges=gauges)
     fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if fullest.excess_bytes > 0 and sources.stage != "optimized":
@@ -89,6 +91,12 @@ def _of_memory(sources: Sources) -> Verdict:
     is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
     return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges)
+
+
+def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+    """Where the peak of a memory is, and how to check it against a limit."""
+    place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
+    return f"{place}. Use --chip NAME to check the limits of a chip."
 
 
 def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gauge]:
@@ -151,12 +159,9 @@ def _of_findings(sources: Sources) -> Verdict:
     if seconds and sources.chip_spec is not None:
         estimate = f"an estimated {format_seconds(sum(seconds))} per execution on {sources.chip_spec.chip}"
         cost = f"{estimate} ({cost})" if cost else estimate
-    lead = f"{format_count(len(found.groups), 'groups')} {_verb(len(found.groups), 'cost')} {cost}. " if cost else ""
-    return Verdict("Findings", tone, words, f"{lead}{sentence}", section="findings")
-
-
-def _verb(number: int, plural: str) -> str:
-    return f"{plural}s" if number == 1 else plural
+    groups, rules = len(found.groups), sentence.partition(": ")[2]
+    lead = f"{format_count(groups, 'groups')} {'costs' if groups == 1 else 'cost'} {cost}"
+    return Verdict("Findings", tone, words, f"{lead}: {rules}" if cost and rules else sentence, section="findings")
 
 
 def _of_time(sources: Sources) -> Verdict | None:

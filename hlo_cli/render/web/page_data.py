@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -34,8 +34,19 @@ def encoded_data(report: Report) -> str:
     >>> encoded_data(Report("report", "")) == encoded_data(Report("report", ""))
     True
     """
-    text = json.dumps(page_data(report), allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return encoded_page(report)[0]
+
+
+def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
+    """The same data, and the function that removes directories from the other texts of the page.
+
+    >>> encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
+    'found in step/'
+    """
+    tables = _tables_of(report)
+    shorten = path_shortener(report, [table for _, table in tables.values()])
+    text = json.dumps(_data(report, tables, _Page(shorten)), allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode(), shorten
 
 
 def page_data(report: Report) -> dict[str, Json]:
@@ -50,9 +61,17 @@ def page_data(report: Report) -> dict[str, Json]:
     >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
     (['b'], [[0], [4]])
     """
+    tables = _tables_of(report)
+    return _data(report, tables, _Page(path_shortener(report, [table for _, table in tables.values()])))
+
+
+def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
+    """The parts with rows and their tables, by the name of the part; each table is made once, as its rows take time."""
     parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
-    tables = {part.name: (part, table) for part in parts if (table := _table_of(part)) is not None}
-    page = _Page(path_shortener(report, [table for _, table in tables.values()]))
+    return {part.name: (part, table) for part in parts if (table := _table_of(part)) is not None}
+
+
+def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page) -> dict[str, Json]:
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     graph = next((part for part in report.parts if isinstance(part, Graph)), None)
     timelines = [part for part in report.parts if isinstance(part, Timeline)]

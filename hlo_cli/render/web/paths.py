@@ -42,10 +42,10 @@ def path_shortener(report: Report, tables: Iterable[Table]) -> Callable[[str], s
 
 
 def _dump_paths(report: Report) -> Iterator[str]:
-    """The paths of what was read, unless they are in the working directory."""
+    """The paths of what was read, unless it is in the working directory, or in a directory there."""
     paths = report.input.get("paths", (report.input.get("path"),))
     for path in paths if isinstance(paths, tuple) else ():
-        if isinstance(path, str) and (_ABSOLUTE.match(path) or path.startswith("..")):
+        if isinstance(path, str) and (_ABSOLUTE.match(path) or len(_SEPARATOR.split(path)) > 2):
             yield path
 
 
