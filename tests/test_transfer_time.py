@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from dumps import compiled_dumps
 from hlo_cli import parse_module
-from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
-from hlo_cli.analysis.schedule.async_overlap import synchronous_pair
+from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate, chip_spec
+from hlo_cli.analysis.schedule.async_overlap import analyze_overlap, synchronous_pair
 from hlo_cli.analysis.schedule.async_pairs import async_pairs
+from hlo_cli.analysis.schedule.step_time import estimate_time
 from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
+from hlo_cli.analysis.sharding.collectives import collectives_of
+from hlo_cli.analysis.sharding.link_time import collective_time
 
 CHIP = ChipSpec("chip", {}, Rate(1.0, ""), Rate(10.0, ""), Rate(100.0, ""))
 BLIND = ChipSpec("blind", {}, Rate(1.0, ""))
@@ -94,3 +98,25 @@ def test_operations_that_also_compute_have_no_time() -> None:
     text = """p = f32[30] parameter(0) s = ((f32[30]), f32[30], u32[]) negate-start(p)
       ROOT d = f32[30] negate-done(s)"""
     assert of_pair(text) == TransferTime(None, 120.0, None, None)
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v5p", "h100"])
+def test_schedules_estimate_collectives_as_communication_does(chip: str) -> None:
+    """Every collective of every dump, async or not; the bounds that findings use stay below on equal bytes."""
+    spec, compared = chip_spec(chip), 0
+    for dump in compiled_dumps():
+        module = parse_module(dump.text)
+        overlap = analyze_overlap(module)
+        found = estimate_time(overlap, spec)
+        times = {
+            each.pair.start: time.transfer.seconds
+            for each, time in zip(overlap.intervals, found.intervals, strict=True)
+        }
+        times |= {each: transfer.seconds for each, transfer in found.synchronous.items()}
+        for collective in collectives_of(module):
+            expected = collective_time(collective, spec)
+            if expected is not None and collective.caller in times:
+                assert times[collective.caller] == expected.seconds, (str(dump), collective.caller.name)
+                assert expected.seconds >= expected.at_least_seconds
+                compared += 1
+    assert compared > 50

@@ -18,7 +18,7 @@ from hlo_cli.analysis.dataflow.flat_schedule import Run
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis, synchronous_pair
 from hlo_cli.analysis.schedule.simulation import Events, ScheduleSimulation, simulate
-from hlo_cli.analysis.schedule.transfer_time import TransferTime, transfer_time
+from hlo_cli.analysis.schedule.transfer_time import TransferTime, estimated_transfer_time
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 
@@ -172,7 +172,7 @@ def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
     found = executions_of(module)
     executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}
     kernels, unknown = _kernels(overlap, throughput)
-    seconds_of = partial(transfer_time, chip=throughput, module=module)
+    seconds_of = partial(estimated_transfer_time, chip=throughput, module=module)
     transfers = [seconds_of(interval.pair, interval.moved_bytes) for interval in overlap.intervals]
     synchronous = {
         each: seconds_of(synchronous_pair(each), size // (executions[each.computation].count or 1))

@@ -1,26 +1,33 @@
 """Duration of a transfer: its bytes divided by the bandwidth of the link that carries them.
 
 Collectives and device sends use the interconnect of the chip as rings over all links in one direction. Transfers on
-the chip use main memory. Transfers with one end in host memory use the host link. The durations are lower bounds.
+the chip use main memory. Transfers with one end in host memory use the host link. These durations are lower bounds.
+Estimates of collectives know more: the links along their mesh axes, and latencies that were measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
 
+from hlo_cli.analysis.cache import cached_per_module
 from hlo_cli.analysis.hardware.chip_specs import ChipSpec, Rate
 from hlo_cli.analysis.schedule.async_bytes import UPDATE_AT, endpoints_of
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair
 from hlo_cli.analysis.shapes.replica_groups import subgroup_size
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import BLOCK_MOVES, CHANNEL_STARTS, COLLECTIVES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.sharding.collectives import Collective
 
 Link = Literal["links", "memory", "host"]
 
@@ -91,6 +98,30 @@ def transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Mod
     return TransferTime(link, link_bytes, devices, None if rate is None else link_bytes / rate.per_second)
 
 
+def estimated_transfer_time(pair: AsyncPair, moved_bytes: int, chip: ChipSpec, module: Module) -> TransferTime:
+    """Returns the bound of `transfer_time`, for a collective with the estimate of `collective_time`, if there is one.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.schedule.async_pairs import async_pairs
+    >>> from hlo_cli.analysis.hardware.chip_specs import chip_spec
+    >>> module = parse_module('''HloModule m, replica_count=4
+    ... ENTRY e { p = f32[256] parameter(0)
+    ...   s = (f32[256], f32[1024]) all-gather-start(p), dimensions={0}, replica_groups={{0,1,2,3}}
+    ...   ROOT d = f32[1024] all-gather-done(s) }''')
+    >>> pair, v5e = async_pairs(module).pairs[0], chip_spec("v5e")
+    >>> [f"{found(pair, 4096, v5e, module).seconds:.2e}" for found in (transfer_time, estimated_transfer_time)]
+    ['1.54e-08', '3.07e-08']
+    """
+    bound = transfer_time(pair, moved_bytes, chip, module)
+    if bound.seconds is None or pair.operation not in COLLECTIVES:
+        return bound
+    from hlo_cli.analysis.sharding.link_time import collective_time  # large imports that only collectives need
+
+    collective = cached_per_module(_collectives_by_caller, module).get(pair.start)
+    found = None if collective is None else collective_time(collective, chip)
+    return bound if found is None else replace(bound, seconds=found.seconds)
+
+
 def bandwidth_of(link: Link | None, chip: ChipSpec) -> Rate | None:
     """Returns the bandwidth of a link of a chip, None if unknown.
 
@@ -106,6 +137,12 @@ def bandwidth_of(link: Link | None, chip: ChipSpec) -> Rate | None:
         case "host":
             return chip.host
     return None
+
+
+def _collectives_by_caller(module: Module) -> Mapping[Instruction, Collective]:
+    from hlo_cli.analysis.sharding.collectives import collectives_of
+
+    return {each.caller: each for each in collectives_of(module)}
 
 
 def _link(pair: AsyncPair) -> Link | None:
