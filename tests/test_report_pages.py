@@ -12,9 +12,9 @@ import sys
 import webbrowser
 from pathlib import Path
 
-import in_process
 import pytest
 
+import in_process
 from hlo_cli.commands.report.dump_facts import chip_of_dump
 from hlo_cli.commands.report.subject import title_of
 from hlo_cli.commands.shared.io_options import InputOptions
@@ -124,7 +124,12 @@ def test_pages_of_several_modules_need_a_file(dumps: Path) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that a web browser shows."""
     addresses = list[str]()
-    monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
+
+    def show(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
     return addresses
 
 
