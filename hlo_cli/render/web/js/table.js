@@ -141,7 +141,7 @@ class DataTable {
     const shows = own(row);
     const isActive = Boolean(shows || details);
     const line = element("tr", isActive ? {tabindex: -1} : {});
-    const link = shows && {address: addressOf(section, shows), choose: () => this.choose(row)};
+    const link = shows && {address: addressOf(section, shows), choose: () => this.follow(row)};
     for (const column of this.columns) {
       const writing = this.writings.get(column);
       const cell = tableCell(column, row, {writing, words: this.words, link: column.isLink ? link : null});
@@ -188,6 +188,14 @@ class DataTable {
     if (event.target.closest("button, a, tr.details") || String(window.getSelection())) return;
     this.stop(this.lines.get(row));
     this.act(row);
+  }
+
+  // A link acts as its row does, and leaves the focus there.
+  follow(row) {
+    const line = this.lines.get(row);
+    this.stop(line);
+    line.focus({preventScroll: true});
+    this.choose(row);
   }
 
   act(row) {
