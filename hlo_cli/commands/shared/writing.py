@@ -33,7 +33,7 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     check_table_options(output, has_findings=whole.has_findings)
     arranged = with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
     lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
-    render = renderer(output.format, person=output.is_for_person, findings=lists_findings)
+    render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
     notes = (*other_tables(whole, output), *_extension_note(output), *notes)
     return print_diagnostics(notes, errors, output, read=read)

@@ -12,4 +12,4 @@ from hlo_cli.report.text import Line
 
 def lines(graph: Graph, style: Style) -> Iterator[Line]:
     """The lines of a graph."""
-    yield from table_lines(graph.nodes, style)
+    yield from table_lines(graph.as_table(), style)

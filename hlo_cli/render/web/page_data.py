@@ -57,7 +57,11 @@ def page_data(report: Report) -> dict[str, Json]:
             graph = _clean(json_value(part.data))
         if isinstance(part, Timeline):
             timelines[part.name] = _clean(json_value(part.data))
-        table = part.as_table() if isinstance(part, Table | Tree | Timeline | Findings | Graph) else None
+        table = part.as_table() if isinstance(part, Table | Tree | Timeline | Findings) else None
+        if isinstance(part, Graph):
+            table = part.nodes
+        elif report.has_graph:
+            continue  # the page folds by itself
         if table is not None:
             tables[table.name] = _table(table, strings)
     return {

@@ -1,0 +1,67 @@
+// Which part of the graph is seen: `{scale, x, y}`, where a point of the scene is at `scale * point + (x, y)`.
+
+export const LEAST_SCALE = 0.02;
+export const MOST_SCALE = 4;
+export const READABLE = 0.42; // Texts are drawn from this scale on.
+const COMFORTABLE = 0.85;
+const VIEW_MARGIN = 24;
+
+export function createView() {
+  return {scale: 1, x: 0, y: 0, width: 0, height: 0};
+}
+
+// The part of the scene that is seen.
+export function seenPart({scale, x, y, width, height}) {
+  return {left: -x / scale, top: -y / scale, right: (width - x) / scale, bottom: (height - y) / scale};
+}
+
+// The point of the scene under a point of the canvas.
+export function pointUnder(view, x, y) {
+  return [(x - view.x) / view.scale, (y - view.y) / view.scale];
+}
+
+export function zoomBy(view, factor, x = view.width / 2, y = view.height / 2) {
+  const scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, view.scale * factor));
+  view.x = x - (x - view.x) * scale / view.scale;
+  view.y = y - (y - view.y) * scale / view.scale;
+  view.scale = scale;
+}
+
+// All of the scene, no larger than its own size.
+export function fitScene(view, scene) {
+  const across = (view.width - 2 * VIEW_MARGIN) / Math.max(1, scene.width);
+  const down = (view.height - 2 * VIEW_MARGIN) / Math.max(1, scene.height);
+  view.scale = Math.max(LEAST_SCALE, Math.min(1, across, down));
+  view.x = (view.width - scene.width * view.scale) / 2;
+  view.y = (view.height - scene.height * view.scale) / 2;
+}
+
+// Whether all of the scene can be seen and read.
+export function isFitReadable(view, scene) {
+  return scene.width * READABLE < view.width && scene.height * READABLE < view.height;
+}
+
+// A node in the middle; of a large cluster the upper edge.
+export function centerOn(view, node, scale = Math.max(view.scale, COMFORTABLE)) {
+  view.scale = scale;
+  const half = Math.min(node.height / 2, view.height / 2 / scale - VIEW_MARGIN);
+  view.x = view.width / 2 - node.x * scale;
+  view.y = view.height / 2 - (node.y - node.height / 2 + half) * scale;
+}
+
+// Moves a node into view, as little as possible.
+export function reveal(view, node) {
+  const {scale} = view;
+  const across = Math.min(node.width * scale, view.width - 2 * VIEW_MARGIN);
+  const down = Math.min(node.height * scale, view.height - 2 * VIEW_MARGIN);
+  const left = (node.x - node.width / 2) * scale + view.x;
+  const top = (node.y - node.height / 2) * scale + view.y;
+  view.x += Math.max(0, VIEW_MARGIN - left) - Math.max(0, left + across + VIEW_MARGIN - view.width);
+  view.y += Math.max(0, VIEW_MARGIN - top) - Math.max(0, top + down + VIEW_MARGIN - view.height);
+}
+
+// The same corner of a node at the same place as before.
+export function keepInPlace(view, before, after) {
+  view.x -= ((after.x - after.width / 2) - (before.x - before.width / 2)) * view.scale;
+  view.y -= ((after.y - after.height / 2) - (before.y - before.height / 2)) * view.scale;
+}
