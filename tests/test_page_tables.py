@@ -258,7 +258,7 @@ def test_a_lane_selects_its_row_and_pins_its_step(report: Page) -> None:
     assert "step " in report.locator(".readout").last.inner_text()
     row.focus()
     report.keyboard.press("Enter")
-    report.wait_for_function("document.querySelectorAll('tr.on').length === 0")
+    report.wait_for_selector("tr.on", state="detached")
 
 
 @cache

@@ -71,7 +71,7 @@ function detailsOf(group, findings, section, store) {
     group.hint ? element("p", {}, element("b", {text: "fix: "}), group.hint) : null,
     element("ul", {}, ...listed),
     left > 0 ? element("p", {class: "quiet", text: countOf(left, "more findings")}) : null,
-    element("p", {class: "quiet"}, "More about the rule: ", element("code", {text: `hlo lint --explain ${group.code}`})),
+    element("p", {class: "quiet"}, "More: ", element("code", {text: `hlo lint --explain ${group.code}`})),
   );
 }
 

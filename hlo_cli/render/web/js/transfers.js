@@ -48,7 +48,7 @@ export function createPairs({report, store}, options) {
     {name: "kernels", label: "kernels", low: true, hint: "kernels between start and done"},
     {name: "link", label: "link", low: true},
     {name: "line", label: "source line", unit: "source", value: lineOfRow, low: true},
-    {name: "op_name", label: "op_name", low: true, most: 36},
+    {name: "op_name", label: "op_name", low: true, most: 26},
   ].filter(Boolean));
   const own = row => ({instruction: row.instruction, source: lineOfRow(row), also: [row.done_instruction]});
   const sort = hasTime ? "exposed_seconds" : "total_bytes";
