@@ -86,6 +86,6 @@ function findingLine(row, section, store) {
   const place = [row.source ? fileLine(row.source) : null, line];
   return element(
     "li", {}, ...(row.instruction ? [element("a", link), " "] : []), row.message,
-    element("span", {class: "quiet", text: ` ${place.filter(Boolean).join(", ")}`}),
+    element("span", {class: "quiet", text: ` \u00b7 ${place.filter(Boolean).join(", ")}`}),
   );
 }

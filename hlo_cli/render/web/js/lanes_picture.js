@@ -14,10 +14,10 @@ const LEAST_LANE = 24;
 
 // `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which
 // operation is below the pointer, null for none.
-export function createLanes({report, store, axis}, readOut) {
+export function createLanes({report, store, axis}, pairs, readOut) {
   const label = "Schedule: kernels and async operations over steps";
   const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
-  const lanes = lanesOf(report.tables.pairs?.rows ?? []);
+  const lanes = lanesOf(pairs);
   const compute = computeOfSteps(report, axis.count, axis.hasTime);
   let marks = [];
   let width = 0;
@@ -58,6 +58,7 @@ function drawLanes(parts, width) {
   axis.drawAxis(svg, width, y);
   axis.addCrosshair("lanes", svg, width, 0, y);
   svg.setAttribute("height", y + 22);
+  svg.setAttribute("viewBox", `0 0 ${width} ${y + 22}`);
   return {svg, marks};
 }
 
@@ -79,7 +80,9 @@ function drawKernels({compute, axis}, shapes, width, top) {
 
 // A lane of the collectives during which the device computes nothing.
 function drawSynchronous({compute, store, axis, readOut}, shapes, width, top, marks) {
-  shapes.append(laneLabel(["synchronous"], top + SYNCHRONOUS_HEIGHT));
+  const label = laneLabel(["sync"], top + SYNCHRONOUS_HEIGHT - 1);
+  label.append(svgElement("title", {text: `synchronous collectives: ${compute.synchronous.length}`}));
+  shapes.append(label);
   for (const row of compute.synchronous) {
     const [from, to] = [axis.x(row.step, width), axis.x(row.step + 1, width)];
     const place = {x: from.toFixed(1), y: top, width: Math.max(1.5, to - from).toFixed(1), height: SYNCHRONOUS_HEIGHT};

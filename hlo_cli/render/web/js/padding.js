@@ -12,7 +12,6 @@ export function drawPaddingSection({body, key}, {report, store}) {
     {name: "shape", label: "shape", most: 40, isLink: true},
     {name: "space_name", label: "memory", low: true},
     {name: "count", label: "values", low: true},
-    {name: "padded_bytes", label: "padded", low: true},
     {name: "padding_bytes", label: "padding", bar: "waste", lowBar: true, tone: waste},
     {name: "padding", label: "padding", total: {part: "padding_bytes", whole: "padded_bytes"}},
     {name: "best_order", label: "best order", isCode: true, most: 30},

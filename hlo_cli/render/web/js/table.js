@@ -154,7 +154,7 @@ class DataTable {
   }
 
   detailLine(row) {
-    return element("tr", {class: "details"}, element("td", {colspan: this.width}, this.options.details(row)));
+    return element("tr", {class: "expanded"}, element("td", {colspan: this.width}, this.options.details(row)));
   }
 
   // Opens or closes the details of a row in place.
@@ -170,7 +170,7 @@ class DataTable {
 
   // A click that ends the selection of text is not a choice.
   click(event, row) {
-    if (event.target.closest("button, a, tr.details") || String(window.getSelection())) return;
+    if (event.target.closest("button, a, tr.expanded") || String(window.getSelection())) return;
     this.stop(this.lines.get(row));
     this.act(row);
   }
