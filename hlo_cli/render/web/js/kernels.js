@@ -52,7 +52,7 @@ function wantedOfKernels(rows) {
     {name: "flops", label: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
     {name: "source", label: "source line", value: lineOfRow, tone: inferredTone},
-    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 27, isList: true, tone},
+    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 38, isList: true, tone},
   ].filter(Boolean);
 }
 
