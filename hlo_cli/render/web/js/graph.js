@@ -49,18 +49,28 @@ function createPage() {
   return {canvas, minimap, path, legend, viewport, aside, spoken};
 }
 
-// What the address names, what the command chose, or the start.
+// What the address names; else what the command chose.
 function showFirst(app, heats) {
-  const {focus, shown, heat} = app.model.graph;
-  if (heats.includes(heat)) app.state.heat = heat;
+  const {graph} = app.model;
+  if (heats.includes(graph.heat)) app.state.heat = app.state.firstHeat = graph.heat;
   const isNamed = readLink(app, location.hash, heats);
+  if (!isNamed) rebuild(app, chosenByCommand(app.model));
   const {state} = app;
-  if (!isNamed && shown && shown.length) {
-    rebuild(app, {shown: new Set(shown), computation: app.model.computation[shown[0]]});
-  }
-  const selected = state.selected ?? (isNamed || !focus || !focus.length ? null : focus[0]);
+  const selected = state.selected ?? (isNamed || !graph.focus.length ? null : graph.focus[0]);
   showStart(app, selected ?? state.around);
   if (selected !== null) goTo(app, selected);
+}
+
+function chosenByCommand({computation, graph}) {
+  const open = new Set(graph.opened || []);
+  const changes = {computation: graph.entry, open, transfers: Boolean(graph.transfers)};
+  if (!graph.is_limited) return changes;
+  const [first, second] = graph.focus;
+  const isFlat = !graph.links && graph.shown.every(row => computation[row] === graph.entry);
+  if (isFlat && graph.depth !== null && second === undefined) return {...changes, around: first, depth: graph.depth};
+  if (isFlat && graph.focus.length === 2) return {...changes, between: [first, second]};
+  const links = graph.links && graph.links.map(([from, to, bytes, kind]) => ({from, to, bytes, kind}));
+  return {...changes, shown: [new Set(graph.shown), links], kept: new Set(graph.shown)};
 }
 
 function listen(app, heats) {

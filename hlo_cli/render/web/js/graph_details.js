@@ -140,7 +140,7 @@ function factsOf(app, row) {
   const change = CHANGES[model.change[row]] && `${CHANGES[model.change[row]][0]} ${model.change[row]}`;
   const facts = [
     ["opcode", operationOf(model, row)], ["change", change], ["shape", model.shape[row], true], ["value", model.literal[row], true],
-    ["source", model.source[row], true], ["op_name", model.op_name[row], true],
+    ["source", withoutFolders(model.source[row]), true], ["op_name", model.op_name[row], true],
     ["result", has(bytes, formatBytes)], ["padding", share],
     ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", model.flops[row] ? formatFlops(model.flops[row]) : null],
     ["est. time", has(model.seconds[row] || null, formatSeconds)],
@@ -151,6 +151,11 @@ function factsOf(app, row) {
   return element("dl", {class: "facts"}, ...shown.flatMap(([title, text, isCode]) => [
     element("dt", {text: title}), element("dd", {class: isCode ? "code" : null, text}),
   ]));
+}
+
+// A page that is sent on shows no directory of the sender.
+function withoutFolders(source) {
+  return source ? source.slice(source.lastIndexOf("/") + 1) : source;
 }
 
 function commandFor({model}, row) {

@@ -66,7 +66,7 @@ export function showPath(app, box) {
   const crumbs = [link(model.computations[entry], () => (state.computation === entry ? goToAll(app) : showComputation(app, entry)))];
   if (state.computation !== entry) crumbs.push(link(model.computations[state.computation], () => showComputation(app, state.computation)));
   for (const row of inner) crumbs.push(link(model.name[row], () => goTo(app, row)));
-  const part = partOf(app);
+  const part = partInWords(app);
   const size = `${countOf(scene.nodes.length, "nodes")}, ${countOf(scene.edges.length, "edges")} for ${countOf(model.count, "instructions")}`;
   box.replaceChildren(
     ...crumbs.flatMap((crumb, at) => (at ? [element("span", {class: "quiet", text: " \u203a "}), crumb] : [crumb])),
@@ -79,7 +79,7 @@ function goToAll(app) {
   return app.refresh({view: true});
 }
 
-function partOf({model, state}) {
+function partInWords({model, state}) {
   if (state.around !== null) return `within ${countOf(state.depth, "edges")} of ${model.name[state.around]}`;
   if (state.between !== null) return `paths from ${model.name[state.between[0]]} to ${model.name[state.between[1]]}`;
   return state.shown !== null ? "part" : "";
@@ -91,8 +91,9 @@ export function showLegend(app, box) {
   const parts = HEATS[state.heat] ? heatLegend(app) : state.heat === "change" ? changeLegend(app) : kindLegend(app);
   const has = test => scene.edges.some(test);
   const lines = ["edge width: log of bytes"];
-  if (has(edge => edge.isTransfer)) lines.push("dashed: transfer between memories");
-  if (has(edge => edge.isControl)) lines.push("dotted: control");
+  if (has(edge => edge.kind === "transfer")) lines.push("dashed: transfer between memories");
+  if (has(edge => edge.kind === "control")) lines.push("dotted: control");
+  if (has(edge => edge.kind === "indirect")) lines.push("dash-dot: through what is not shown");
   if (has(edge => edge.isLong)) lines.push("stub: far, select to draw");
   box.replaceChildren(...parts, element("span", {class: "lines", text: lines.join(" \u00b7 ")}));
   box.hidden = !scene.nodes.length || !model.count;

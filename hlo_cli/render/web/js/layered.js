@@ -130,16 +130,18 @@ function firstLayers(ranks, up, down) {
 
 // Sorts each layer by the mean place of its neighbors above, then below, in turn; keeps the order with the fewest crossings.
 function sweep(layers, up, down) {
-  const places = new Array(up.length).fill(0);
+  const places = new Int32Array(up.length);
+  const means = new Float64Array(up.length);
   const number = layer => layer.forEach((node, at) => { places[node] = at; });
   layers.forEach(number);
   let best = layers.map(layer => layer.slice());
   let fewest = crossings(layers, up, places);
   for (let round = 0; round < SWEEPS && fewest > 0; round++) {
-    const near = round % 2 ? down : up;
+    const isDownward = round % 2 === 0;
     for (let at = 0; at < layers.length; at++) {
-      const layer = layers[round % 2 ? layers.length - 1 - at : at];
-      sortByMean(layer, near, places);
+      const layer = layers[isDownward ? at : layers.length - 1 - at];
+      for (const node of layer) means[node] = meanPlace(isDownward ? up[node] : down[node], places, places[node]);
+      layer.sort((a, b) => means[a] - means[b]);
       number(layer);
     }
     const found = crossings(layers, up, places);
@@ -150,14 +152,11 @@ function sweep(layers, up, down) {
   best.forEach((layer, at) => { layers[at] = layer; });
 }
 
-function sortByMean(layer, near, places) {
-  const keyed = layer.map(node => {
-    let total = 0;
-    for (const other of near[node]) total += places[other];
-    return [near[node].length ? total / near[node].length : places[node], node];
-  });
-  keyed.sort((a, b) => a[0] - b[0]);
-  keyed.forEach(([, node], at) => { layer[at] = node; });
+function meanPlace(neighbors, places, own) {
+  if (!neighbors.length) return own;
+  let total = 0;
+  for (const other of neighbors) total += places[other];
+  return total / neighbors.length;
 }
 
 // Crossings of lines between neighboring layers, as inversions counted in a Fenwick tree.
@@ -168,14 +167,13 @@ function crossings(layers, up, places) {
     const tree = new Int32Array(size + 1);
     let count = 0;
     for (const node of layers[rank]) {
-      const ends = up[node].map(other => places[other]);
-      for (const end of ends) {
+      for (const other of up[node]) {
         let below = 0;
-        for (let at = end + 1; at > 0; at -= at & -at) below += tree[at];
+        for (let at = places[other] + 1; at > 0; at -= at & -at) below += tree[at];
         total += count - below;
       }
-      for (const end of ends) for (let at = end + 1; at <= size; at += at & -at) tree[at]++;
-      count += ends.length;
+      for (const other of up[node]) for (let at = places[other] + 1; at <= size; at += at & -at) tree[at]++;
+      count += up[node].length;
     }
   }
   return total;
@@ -196,7 +194,8 @@ export function place(arrangement, widths, heights) {
   }
   if (!all.length) left = right = 0;
   const y = Array.from({length: count}, (_, node) => tops[ranks[node]][0] + heights[node] / 2);
-  const bends = paths.map(path => path.map(point => [x[point] - left, ...tops[ranks[point]]]));
+  const bendOf = point => [x[point] - left, tops[ranks[point]][0], tops[ranks[point]][1]];
+  const bends = paths.map(path => (path.length ? path.map(bendOf) : path));
   return {
     x: Array.from({length: count}, (_, node) => x[node] - left), y, bends,
     width: right - left, height: layers.length ? tops[layers.length - 1][1] : 0,

@@ -52,14 +52,18 @@ function drawNodes(app, canvas, nodes, map) {
   }
 }
 
+// The map is away while all of the scene is seen.
 function drawFrame(app, canvas, nodes, map) {
-  if (!nodes.width || !nodes.height) return;
+  const {left, top, right, bottom} = seenPart(app.view);
+  const {scene} = app;
+  const isAllSeen = left <= 0 && top <= 0 && right >= scene.width && bottom >= scene.height;
+  canvas.style.visibility = isAllSeen ? "hidden" : "";
+  if (!nodes.width || !nodes.height || isAllSeen) return;
   const context = canvas.getContext("2d");
   const ratio = window.devicePixelRatio || 1;
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.drawImage(nodes, 0, 0);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const {left, top, right, bottom} = seenPart(app.view);
   context.strokeStyle = app.palette.alarm;
   context.lineWidth = 1.5;
   const [x, y] = [map.x + left * map.across, map.y + top * map.down];

@@ -1,5 +1,7 @@
 // The two lines of a node, and the size of its box, which must not depend on the reader's fonts: Python draws the same.
 
+import {CHANGES} from "./kinds.js";
+
 export const CHARACTER = 6.65; // The width of a character of 11 px monospace type, of the widest of the common fonts.
 export const NODE_HEIGHT = 34;
 const TEXT_MARGIN = 16;
@@ -14,8 +16,10 @@ export function withoutMiddle(text, most) {
   return text.slice(0, Math.ceil(most / 2) - 1) + "\u2026" + text.slice(text.length - Math.floor(most / 2));
 }
 
+// The name, with the sign of its change.
 export function firstLine(model, row) {
-  return withoutMiddle(model.name[row], LONGEST_NAME);
+  const change = CHANGES[model.change[row]];
+  return (change ? `${change[0]} ` : "") + withoutMiddle(model.name[row], LONGEST_NAME);
 }
 
 // Such as `matmul fusion  bf16[8,128] S1`, `while x 12  (4 values)`, `add  f32[8]  1`.
