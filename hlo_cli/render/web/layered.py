@@ -54,8 +54,8 @@ class Placement:
     height: float
 
 
-def arrange(count: int, edges: Sequence[tuple[int, int]]) -> Arrangement:
-    """Arranges nodes; edges lead from a smaller to a larger node, each pair once.
+def arrange(count: int, edges: Sequence[tuple[int, int]], *, longest: int = LONG_EDGE) -> Arrangement:
+    """Arranges nodes; edges lead from a smaller to a larger node, each pair once; those over more ranks are long.
 
     >>> arrange(3, [(0, 1), (1, 2), (0, 2)]).ranks
     [0, 1, 2, 1]
@@ -64,7 +64,7 @@ def arrange(count: int, edges: Sequence[tuple[int, int]]) -> Arrangement:
     up: list[list[int]] = [[] for _ in range(count)]
     down: list[list[int]] = [[] for _ in range(count)]
     paths: list[list[int]] = [[] for _ in edges]
-    is_long = [ranks[target] - ranks[source] > LONG_EDGE for source, target in edges]
+    is_long = [ranks[target] - ranks[source] > longest for source, target in edges]
     for (source, target), path, is_cut in zip(edges, paths, is_long, strict=True):
         if not is_cut:
             _add_path(source, target, ranks, up, down, path)
