@@ -11,6 +11,7 @@ const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const STUB = 9;
 const FAR_NAME = 26;
 const HEAD_LENGTH = 1.6;
+const THINNEST = 0.6; // On the screen, however small the scene is drawn.
 const DASHES = {control: [1.5, 3], transfer: [6, 4], indirect: [8, 3, 1.5, 3]};
 
 // Draws onto a canvas of the size of the view; a canvas of no size stays empty.
@@ -81,7 +82,7 @@ function drawEdges(app, context, edges) {
   }
   context.strokeStyle = palette.other;
   for (const {width, edge, edges: alike} of looks.values()) {
-    setLine(context, width, edge);
+    setLine(context, Math.max(width, THINNEST / view.scale), edge);
     context.beginPath();
     for (const each of alike) tracePath(context, each, view);
     context.stroke();

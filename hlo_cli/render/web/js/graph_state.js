@@ -2,7 +2,7 @@
 
 import {isSeenThrough, neighborhood, nodesBetween} from "./folding.js";
 import {callersOf} from "./graph_model.js";
-import {centerOn, fitScene, isFitReadable, keepInPlace, reveal} from "./graph_view.js";
+import {centerAmong, centerOn, fitScene, isFitReadable, keepInPlace, reveal} from "./graph_view.js";
 import {largestOf, HEATS} from "./heat.js";
 import {createFolder, foldedOf, limitTo, sceneOf} from "./scene.js";
 
@@ -163,7 +163,7 @@ export function showStart(app, row = null) {
     const weight = node => (node.parts ? 0 : model.bytes_accessed[node.row] || 0);
     const heaviest = scene.nodes.reduce((best, node) => (weight(node) > weight(best) ? node : best), scene.nodes[0]);
     const node = scene.at.get(row) || heaviest;
-    if (node) centerOn(view, node);
+    if (node) centerAmong(view, node, scene.nodes);
   }
   app.refresh({view: true});
 }

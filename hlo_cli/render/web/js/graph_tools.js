@@ -18,8 +18,7 @@ export function createTools(app, heats, searchBox) {
   return element("div", {class: "tools", role: "toolbar", "aria-label": "Graph"},
     element("div", {class: "segmented", role: "group", "aria-label": "Color by"},
       element("span", {class: "label", text: "color by"}), ...heats.map(heatButton)),
-    app.model.is_transfer.some(Boolean) && toolButton("transfers", () => setTransfers(app, !app.state.transfers),
-      {id: "transfers", title: "Draw copies and slices between memories as nodes"}),
+    app.model.is_transfer.some(Boolean) ? transfersButton(app) : null,
     toolButton("neighborhood", () => toggleNeighborhood(app), {id: "neighborhood", title: "Only what is near the selected node (N)"}),
     element("div", {class: "segmented", id: "depths", role: "group", "aria-label": "Steps of the neighborhood"}, ...DEPTHS.map(depthButton)),
     searchBox);
@@ -27,6 +26,11 @@ export function createTools(app, heats, searchBox) {
 
 function toolButton(text, onclick, attributes) {
   return element("button", {type: "button", text, onclick, ...attributes});
+}
+
+function transfersButton(app) {
+  const title = "Draw copies and slices between memories as nodes";
+  return toolButton("transfers", () => setTransfers(app, !app.state.transfers), {id: "transfers", title});
 }
 
 function toggleNeighborhood(app) {
