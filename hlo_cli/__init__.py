@@ -13,8 +13,8 @@
 >>> [operand.name for operand in module.entry.root.operands]
 ['x', 'x']
 
-`load` reads a file or a directory of dumps. Input that cannot be read raises `HloError` with its places. Modules
-are imported on first use of a name.
+`load` reads a file or a directory of dumps, `from_jax` the program of a jitted function. Input that cannot be read
+raises `HloError` with its places. Modules are imported on first use of a name.
 """
 
 from hlo_cli._version import __version__
@@ -35,11 +35,14 @@ _HOMES = {
     "DecodedCall": "analysis.custom_calls.call",
     "Diagnostic": "source",
     "Finding": "report.finding",
+    "FindingList": "lint.run",
     "Fusion": "analysis.fusion.fusions",
+    "FusionList": "analysis.fusion.fusions",
     "FusionResult": "transform.fuse",
     "HloError": "source",
     "Instruction": "ir.instruction",
     "Kernel": "analysis.fusion.kernels",
+    "KernelList": "analysis.fusion.kernels",
     "Layout": "ir.layout",
     "LintSettings": "lint.settings",
     "LiveValue": "analysis.memory.memory_model",
@@ -73,6 +76,7 @@ _HOMES = {
     "element_at": "analysis.layout.addresses",
     "estimate_time": "analysis.schedule.step_time",
     "extract": "transform.extract",
+    "from_jax": "frameworks.programs",
     "fuse": "transform.fuse",
     "fuse_pair": "transform.fuse_pair",
     "fusions_of": "analysis.fusion.fusions",
@@ -115,8 +119,8 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
     from hlo_cli.analysis.custom_calls.call import DecodedCall as DecodedCall, custom_calls_of as custom_calls_of
     from hlo_cli.analysis.custom_calls.calling_convention import CustomCallBuffer as CustomCallBuffer
     from hlo_cli.analysis.fusion.fusion_verifier import verify_fusions as verify_fusions
-    from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, fusions_of as fusions_of
-    from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, kernels_of as kernels_of
+    from hlo_cli.analysis.fusion.fusions import Fusion as Fusion, FusionList as FusionList, fusions_of as fusions_of
+    from hlo_cli.analysis.fusion.kernels import Kernel as Kernel, KernelList as KernelList, kernels_of as kernels_of
     from hlo_cli.analysis.hardware.chip_specs import ChipSpec as ChipSpec, chip_spec as chip_spec
     from hlo_cli.analysis.layout.address_map import address_map as address_map
     from hlo_cli.analysis.layout.addresses import (
@@ -149,6 +153,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         reshard as reshard,
     )
     from hlo_cli.analysis.sharding.shards import Shard as Shard, shards as shards
+    from hlo_cli.frameworks.programs import from_jax as from_jax
     from hlo_cli.ir.instruction import Computation as Computation
     from hlo_cli.ir.instruction import Instruction as Instruction
     from hlo_cli.ir.layout import Layout as Layout, Tile as Tile
@@ -169,7 +174,7 @@ if TYPE_CHECKING:  # the same for type checkers, which need imports; a test comp
         parse_module as parse_module,
         sharding_of as sharding_of,
     )
-    from hlo_cli.lint.run import lint_module as lint_module
+    from hlo_cli.lint.run import FindingList as FindingList, lint_module as lint_module
     from hlo_cli.lint.settings import LintSettings as LintSettings
     from hlo_cli.report.finding import Finding as Finding
     from hlo_cli.scan_modules import ScanRecord as ScanRecord, scan as scan

@@ -1,4 +1,4 @@
-"""`load`, `parse_module`, `module_from_bytes`, `sharding_of`: from a path, a text, or a proto to values in one call."""
+"""`load`, `parse_module`, `module_from_bytes`, `sharding_of`: from paths, texts, or protos to values in one call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.shapes.omitted_shape import omitted_shape
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
-from hlo_cli.source import Source
+from hlo_cli.source import HloError, Source
 from hlo_cli.syntax.read import read_module
 from hlo_cli.syntax.text import parser
 
@@ -17,21 +17,56 @@ if TYPE_CHECKING:
     from hlo_cli.ir.attributes.sharding import AnySharding
 
 
-def load(path: str | os.PathLike[str], *, stage: str | None = None, module: str | None = None) -> Module:
+def load(path: object, *, stage: str | None = None, module: str | None = None) -> Module:
     """The module in a file, in a directory that `--xla_dump_to` wrote, or on standard input, which is `-`.
 
     By default, the latest of several stages and the largest of several modules; `stage` and `module` select by name, or
     by a part of it. Raises HloError if the input cannot be read.
 
+    Instead of a path, it takes a module, the HLO text of modules, the bytes of a text or a proto, and what `from_jax`
+    takes without arguments, such as a `Compiled`; for these, `stage` is "optimized" or "lowered".
+
     >>> load("/no/such/dump")
     Traceback (most recent call last):
         ...
     hlo_cli.source.HloError: error: directory '/no/such' not found
+    >>> load("HloModule m\\n\\nENTRY e { ROOT p = f32[2] parameter(0) }\\n").name
+    'm'
     """
-    from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
+    if isinstance(path, Module):
+        return path
+    if isinstance(path, bytes) or (isinstance(path, str) and _is_text(path)):
+        from hlo_cli.inputs.content import read_content
 
-    chosen = select_module(read_inputs([os.fspath(path)], stage=stage, module=module))
-    return read_input(chosen)
+        return read_input(read_content(path, stage=stage, module=module))
+    if isinstance(path, str | os.PathLike):
+        from hlo_cli.inputs.input import read_inputs, select_module  # not needed by callers that already have the text
+
+        return read_input(select_module(read_inputs([os.fsdecode(path)], stage=stage, module=module)))
+    return _of_object(path, stage, module)
+
+
+def _is_text(given: str) -> bool:
+    """Whether a string is HLO rather than a path: several lines, a module, or an instruction; a file is a path."""
+    is_hlo = "\n" in given or "HloModule " in given or "ENTRY " in given or (" = " in given and "(" in given)
+    return is_hlo and not os.path.lexists(given)
+
+
+def _of_object(x: object, stage: str | None, module: str | None) -> Module:
+    """The module of an object of a framework."""
+    from hlo_cli.frameworks.programs import from_jax
+
+    if module is not None:
+        hint = "pass one of compiled.runtime_executable().hlo_modules()"
+        raise HloError(f"module= selects a module of a dump, not of a value of type {type(x).__qualname__}", hint=hint)
+    if isinstance(x, list | tuple | set | frozenset | dict):
+        raise HloError("one input is expected", hint="use hlo_cli.scan(paths) for several, or load each")
+    match stage:
+        case None | "optimized":
+            return from_jax(x)
+        case "lowered":
+            return from_jax(x, stage="lowered")
+    raise HloError(f"unknown stage '{stage}'", hint="available for a program: optimized, lowered")
 
 
 def parse_module(text: str | Source, *, strict: bool = False) -> Module:

@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "transform": {"source", "alignment", "ir", "analysis"},
     "lint": {"source", "ir", "analysis", "report"},
     "read_input": {"source", "ir", "syntax", "inputs", "analysis"},
+    "frameworks": {"source", "ir", "syntax", "inputs", "read_input"},
     "scan_modules": {"source", "ir", "inputs", "analysis", "read_input"},
     "report": {"source", "alignment"},
     "render": {"source", "report"},
@@ -103,8 +104,13 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "transform": {"scheduling": set(), "fusing": {"scheduling"}},
 }
 MOST_FILES = 25  # in one room, its `__init__` not counted
-FREE = {"__init__", "__main__", "library"}  # the faces of the library and of `python -m` import what they need
-LEAVES = {"_version", "dataclass", "lazy_regex"}  # import nothing, and everything may import them
+FREE = {
+    "__init__",
+    "__main__",
+    "library",
+    "notebook",
+}  # the faces of the library and of `python -m` import what they need
+LEAVES = {"_version", "dataclass", "displayed", "lazy_regex"}  # import nothing, and everything may import them
 
 HOMES = {
     "pyparsing": {"syntax"},

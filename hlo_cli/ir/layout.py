@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Displayed
 from hlo_cli.source import counted
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SplitConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Displayed):
     """The layout of an array in memory; every field is one that XLA prints between the braces.
 
     `minor_to_major` lists logical dimensions, the most minor first. `element_size_in_bits` is 0

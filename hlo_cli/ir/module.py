@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.attributes.metadata import SourceLocation, StackFrames
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.instruction_text import Attribute
@@ -36,7 +37,7 @@ class Findings:
 
 
 @dataclass(eq=False, repr=False)
-class Module:
+class Module(Tabular):
     """A parsed module: header, computations, and the findings of the reader.
 
     `header` has every header attribute as text in order, and `header_value` returns the value of one; those that

@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape_text import UNBOUNDED, annotate_indices, array_text
@@ -20,7 +21,7 @@ ShapeIndex = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayShape:
+class ArrayShape(Tabular):
     """An array: element type, sizes, which of them are dynamic (then the size is the bound), and layout.
 
     >>> from hlo_cli.ir.primitive import PRIMITIVE_TYPES
@@ -128,7 +129,7 @@ class ArrayShape:
 
 
 @dataclass(frozen=True, slots=True)
-class TupleShape:
+class TupleShape(Tabular):
     """A tuple of shapes. Its bytes are those of its leaves; the table of pointers depends on the backend.
 
     >>> str(TupleShape((TokenShape(), TupleShape(()))))
@@ -193,7 +194,7 @@ class TupleShape:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferShape:
+class BufferShape(Tabular):
     """A buffer that is modified in place, such as `b(f32[4]{0})`."""
 
     array: ArrayShape

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.hardware.rates import ChipSpec
+from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Results
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.module import Module
 from hlo_cli.lint.catalog import selected_rules
@@ -19,6 +21,20 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was checked: the path and the name of a module, the number of its instructions, and the settings."""
+
+    path: str
+    name: str
+    instructions: int
+    settings: LintSettings
+
+
+class FindingList(Results[Finding, Checked]):
+    """Findings, as a tuple that notebooks show by cause; it does not hold the module, so it can outlive it."""
+
+
 def lint_module(
     module: Module,
     settings: LintSettings | None = None,
@@ -26,7 +42,7 @@ def lint_module(
     rejections: Sequence[Diagnostic] = (),
     verdicts: Sequence[AssertionResult] = (),
     chip: ChipSpec | None = None,
-) -> tuple[Finding, ...]:
+) -> FindingList:
     """The findings of the rules, in the order of the text, without duplicates.
 
     `rejections` are errors of XLA's own parser; `verdicts` are results of assertions. With `chip`, findings about
@@ -45,7 +61,8 @@ def lint_module(
         for rule in selected_rules(settings):
             if rule.needs in satisfied and _is_shown(rule.severity_under(settings), settings):
                 found |= dict.fromkeys(rule.findings(context))
-    return tuple(sorted(found, key=_order))
+    checked = Checked(module.source.name or "-", module.name, module.instruction_count, settings)
+    return FindingList.of(sorted(found, key=_order), checked)
 
 
 def _satisfied(context: LintContext) -> tuple[Needs, ...]:

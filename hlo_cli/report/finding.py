@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Displayed
 from hlo_cli.source import Diagnostic
 
 _LENGTH: Final = 16
@@ -29,7 +30,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(Diagnostic):
+class Finding(Diagnostic, Displayed):
     """A diagnostic of a rule, with facts about its instruction or computation.
 
     Names and metadata are read once, when a rule makes it: with an excerpt of its text, it outlives the module and can

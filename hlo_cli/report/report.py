@@ -58,7 +58,7 @@ class Report:
 
     @property
     def seen_parts(self) -> tuple[Part, ...]:
-        """The parts shown to people: no tables for machines, and no parts without rows, changes, or findings."""
+        """The parts shown to people: none for machines alone, and none without rows, changes, or findings."""
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property
@@ -161,4 +161,6 @@ def _is_seen(part: Part) -> bool:
         return bool(part.hunks)
     if part.kind == "findings":
         return bool(part.found)
+    if part.kind == "timeline":
+        return part.person
     return part.kind != "table" or bool(part.person and part.rows)

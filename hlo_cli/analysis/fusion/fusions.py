@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import EXACT, Cost, CostOptions
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.fusion.heroes import all_fused, heroes_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Results
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -60,8 +62,11 @@ class Fusion:
         return self.unfused_bytes - round(self.cost.bytes_accessed)
 
 
-@no_garbage_collection()
-def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> tuple[Fusion, ...]:
+class FusionList(Results[Fusion, Module]):
+    """Fusions of a module, as a tuple that notebooks show as a table; `context` is the module."""
+
+
+def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> FusionList:
     """Fusions of a module in the order of the text, without nested ones.
 
     `costs` are the costs of all instructions, if already computed.
@@ -74,10 +79,14 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
     >>> [operation.opcode for operation in found.operations], found.read_bytes, found.written_bytes, found.saved_bytes
     (['negate', 'tanh'], 400, 400, 800)
     """
-    known = cost_analysis(module) if costs is None else costs
+    return computed_once(_fusions, module, cost_analysis(module) if costs is None else costs)
+
+
+@no_garbage_collection()
+def _fusions(module: Module, costs: Mapping[Instruction, Cost]) -> FusionList:
     bodies = {c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == opcodes.FUSION)
-    return tuple(_fusion(fusion, known) for fusion in outer if fusion.called_computations)
+    return FusionList.of((_fusion(fusion, costs) for fusion in outer if fusion.called_computations), module)
 
 
 def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Results
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -39,7 +41,11 @@ class Kernel:
         return self.backend.kind == "transfer"
 
 
-def kernels_of(module: Module) -> tuple[Kernel, ...]:
+class KernelList(Results[Kernel, Module]):
+    """Kernels of a module, as a tuple that notebooks show as a table; `context` is the module."""
+
+
+def kernels_of(module: Module) -> KernelList:
     """Kernels and transfers of a module in the order of the text; a loop body counts once.
 
     >>> from hlo_cli import parse_module
@@ -47,16 +53,21 @@ def kernels_of(module: Module) -> tuple[Kernel, ...]:
     >>> [kernel.instruction.name for kernel in kernels_of(parse_module(text))]
     ['a']
     """
+    return computed_once(_kernels, module)
+
+
+def _kernels(module: Module) -> tuple[Kernel, ...]:
     target = target_of(module)
     async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations
     }
-    return tuple(
+    found = (
         Kernel(instruction, backend_of(instruction, target, is_asynchronous=computation in async_bodies), executions)
         for computation, executions in sequential_executions(module).items()
         for instruction in computation.instructions
         if is_launched(instruction)
     )
+    return KernelList.of(found, module)
 
 
 def is_launched(instruction: Instruction) -> bool:

@@ -16,6 +16,7 @@ from hlo_cli.analysis.matching.instruction_diff import is_inlined_parameter
 from hlo_cli.analysis.matching.local_search import improve_matching
 from hlo_cli.analysis.matching.matching import Matching, match
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
@@ -40,7 +41,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleDiff:
+class ModuleDiff(Tabular):
     """Differences of two modules; `matched` counts the instructions of both, changed or not.
 
     `pairs` and `computations` map old to new. `moved` is empty unless both modules are scheduled, and does not count as

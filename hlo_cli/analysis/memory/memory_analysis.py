@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
@@ -37,7 +38,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
 
 
-@no_garbage_collection()
 def memory_analysis(
     module: Module,
     *,
@@ -59,6 +59,11 @@ def memory_analysis(
     >>> memory.spaces[0].totals.temporaries
     32
     """
+    return computed_once(_memory_analysis, module, target, generation, release)
+
+
+@no_garbage_collection()
+def _memory_analysis(module: Module, target: Target | None, generation: str | None, release: Release) -> MemoryAnalysis:
     facts = order_independent_facts(module, target, generation)
     target, generation, dataflow = facts.target, facts.generation, facts.dataflow
     schedule = flat_schedule(facts.places, module.entry, facts.chains)

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Literal
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.index_text import index_suffix
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -154,7 +155,7 @@ class MemorySpaceUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryAnalysis:
+class MemoryAnalysis(Tabular):
     """The result of memory analysis.
 
     `sequence` lists the instructions by position; `positions` is its inverse. `peak` is the position that XLA's

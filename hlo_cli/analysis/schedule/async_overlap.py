@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
@@ -30,6 +31,7 @@ from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_bytes import moved_bytes
 from hlo_cli.analysis.schedule.async_pairs import AsyncPair, AsyncPairs, async_pairs
 from hlo_cli.dataclass import dataclass
+from hlo_cli.displayed import Tabular
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES, HOST_FEEDS
@@ -83,7 +85,7 @@ class AsyncInterval:
 
 
 @dataclass(frozen=True)
-class OverlapAnalysis:
+class OverlapAnalysis(Tabular):
     """The async intervals of a module in the order of their starts, and its flattened schedule.
 
     `unexecuted` are pairs in computations that are never executed. `synchronous` maps synchronous collectives,
@@ -129,6 +131,10 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     >>> interval.start_step, interval.done_step, interval.between, interval.is_exposed
     (1, 3, KernelCost(kernels=1, flops=4, bytes=32), False)
     """
+    return computed_once(_overlap, module)
+
+
+def _overlap(module: Module) -> OverlapAnalysis:
     places = places_of(module)
     chains = async_chains(places.instructions)
     schedule = flat_schedule(places, module.entry, chains)

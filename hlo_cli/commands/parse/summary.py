@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hlo_cli.analysis.dataflow.call_tree import Kind, computation_kinds
+from hlo_cli.analysis.dataflow.values import Value
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.layout.padding import data_values
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
@@ -16,9 +17,10 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.opcodes import FUSION, PARAMETER
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.ir.shape import ArrayShape, Shape
-from hlo_cli.report.cell import UNKNOWN
+from hlo_cli.report.cell import UNKNOWN, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.facts import Amount, Fact, Facts
+from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -169,22 +171,23 @@ def _largest_values(module: Module) -> Table:
         Column("op_name", "op_name", "op_name", from_width=120, rank=2),
         Column("source", "source", "source", rank=3),
     )
-    rows = []
-    for value in sorted(data_values(module), key=lambda v: (-v.shape.padded_bytes, str(v))):
-        instruction = value.instruction
-        location = module.location(instruction)
-        rows.append(
-            (
-                value.shape.padded_bytes,
-                value.shape.logical_bytes,
-                str(value),
-                instruction.opcode,
-                str(value.shape),
-                instruction.metadata.op_name or None,
-                str(location) if location else None,
-            )
-        )
-    return Table("values", columns, tuple(rows), noun="values", sorted_by="padded_bytes", limit=_LARGEST)
+    values = sorted(data_values(module), key=lambda v: (-v.shape.padded_bytes, str(v)))
+    rows = LazyRows(len(values), lambda: (_value_row(module, value) for value in values))
+    return Table("values", columns, rows, noun="values", sorted_by="padded_bytes", limit=_LARGEST)
+
+
+def _value_row(module: Module, value: Value) -> Row:
+    instruction = value.instruction
+    location = module.location(instruction)
+    return (
+        value.shape.padded_bytes,
+        value.shape.logical_bytes,
+        str(value),
+        instruction.opcode,
+        str(value.shape),
+        instruction.metadata.op_name or None,
+        str(location) if location else None,
+    )
 
 
 def _signature(module: Module) -> Table:

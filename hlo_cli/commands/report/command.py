@@ -40,10 +40,12 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""
     output, reading = io_of(given)
     options = ReportOptions(**given)
+    from hlo_cli.analysis.cache import sharing
     from hlo_cli.commands.report.report import report_of_module
     from hlo_cli.commands.shared.load import check_running, load_one, what_was_read
 
     loaded = load_one(inputs, reading)
     check_running(loaded.module)
-    report = report_of_module(loaded, options, reading.command_line(inputs))
-    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    with sharing():  # tables are computed when they are written
+        report = report_of_module(loaded, options, reading.command_line(inputs))
+        return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))

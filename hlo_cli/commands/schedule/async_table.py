@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
-from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.messages import describe_overlap, is_or_are
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.loop_brackets import loops_of
@@ -61,18 +60,18 @@ def report_of_pairs(
 ) -> Report:
     """A table of the pairs in the order of their starts, with totals by operation; `selected` are those in `within`.
 
-    `columns` are those that the user names; they may be those of collectives.
+    `columns` are those that the user names; they may be those of collectives, and origins.
     """
     selected = selected or transfers_of(overlap, within, throughput)
     intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
+        from hlo_cli.commands.by.columns import with_origins
         from hlo_cli.commands.shared.cost_columns import with_traffic
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
-    if where is not None:
-        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, where)
+        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
     exposed = [interval for interval in intervals if interval.is_exposed]

@@ -175,8 +175,8 @@ export function plainText(cell) {
   if (cell === null || cell === undefined) return NOT_APPLICABLE;
   if (typeof cell === "boolean") return cell ? "yes" : "no";
   if (Array.isArray(cell)) return `(${cell.map(plainText).join(",")})`;
-  if (typeof cell === "object") return Object.entries(cell).map(([key, value]) => `${key} ${plainText(value)}`).join(" ");
-  return String(cell);
+  if (typeof cell !== "object") return String(cell);
+  return Object.entries(cell).map(([key, value]) => `${key} ${plainText(value)}`).join(" ");
 }
 
 // One number with its unit, for use outside of tables.

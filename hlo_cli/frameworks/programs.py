@@ -1,0 +1,205 @@
+"""`from_jax`: the module of a JAX function, or of any object that JAX, TensorFlow, or PyTorch/XLA makes from one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MethodType
+from typing import Final, Literal, TypeAlias, cast
+
+from hlo_cli.frameworks.methods import (
+    HasCompilerIr,
+    HasModules,
+    HasTensorFlowIr,
+    Lowerable,
+    buffer_assignment_proto,
+    executable_of,
+    has_compiler_ir,
+    has_modules,
+    has_proto,
+    has_tensorflow_ir,
+    has_text,
+    is_lowerable,
+)
+from hlo_cli.inputs.content import read_content
+from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_input
+from hlo_cli.source import HloError, Source
+from hlo_cli.syntax.read import read_module
+
+Stage: TypeAlias = Literal["optimized", "lowered"]
+
+_STAGES: Final = ("optimized", "lowered")
+_TENSORFLOW_STAGES: Final = {"optimized": "optimized_hlo_serialized", "lowered": "hlo_serialized"}
+_GENERATOR: Final = "compiler_ir_generator"
+"""The name of the function that `experimental_get_compiler_ir` returns."""
+_ACCEPTED: Final = (
+    "pass a jitted function with its arguments, a Traced, Lowered, or Compiled, an HLO text, or the bytes of a proto"
+)
+_Arguments: TypeAlias = tuple[tuple[object, ...], Mapping[str, object]]
+
+
+def from_jax(x: object, /, *args: object, stage: Stage = "optimized", **kwargs: object) -> Module:
+    """The module of a jitted function that is called with these arguments, or of what JAX makes from it.
+
+    `x` is one of:
+
+    - a function of `jax.jit`, with its arguments or with `jax.ShapeDtypeStruct`s; nothing is executed
+    - a `Traced`, `Lowered`, or `Compiled` of `jax.stages`
+    - an `HloModule`, `XlaComputation`, or `LoadedExecutable` of jaxlib
+    - a `tf.function` of TensorFlow, compiled with `jit_compile=True`, with its arguments
+    - HLO text or the bytes of a proto, such as `torch_xla._XLAC._get_xla_tensors_hlo([tensor])` returns
+
+    `stage` selects the module that the compiler executes, `optimized`, or the one it starts from, `lowered`. Of several
+    modules in one executable, it is the largest; pass another of its `hlo_modules()` to select that one. Modules are
+    read from protos where the framework has them, so that large constants are complete and the compiler's own buffer
+    assignment is used.
+
+    HloError for other objects, for arguments that do not fit the function, for text that is not HLO, and for a
+    `Compiled` with `stage="lowered"`. Errors of the framework are raised unchanged.
+
+    >>> text = "HloModule m  ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }"
+    >>> from_jax(text).entry.root
+    <negate n>
+    >>> from_jax(text.encode()).name
+    'm'
+    >>> from_jax(42)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: a value of type int is not a program
+    """
+    if stage not in _STAGES:
+        raise HloError(f"unknown stage '{stage}'", hint=f"available: {', '.join(_STAGES)}")
+    if isinstance(x, partial):
+        return from_jax(x.func, *x.args, *args, stage=stage, **{**x.keywords, **kwargs})
+    if isinstance(x, MethodType) and is_lowerable(x.__func__):
+        return from_jax(x.__func__, x.__self__, *args, stage=stage, **kwargs)
+    given = (args, kwargs)
+    if is_lowerable(x):
+        return _of_lowered(_lowered(x, given), stage)
+    if has_tensorflow_ir(x):
+        return _of_tensorflow(x, given, stage)
+    if args or kwargs:
+        raise HloError(
+            f"arguments were given for {_described(x)}, which is not a jitted function",
+            hint="pass jax.jit(f) with the arguments of f" if callable(x) else "pass it alone",
+        )
+    return _of_program(x, stage)
+
+
+def _of_program(x: object, stage: Stage) -> Module:
+    """The module of an object that has its arguments already."""
+    match x:
+        case Module():
+            return x
+        case str() | bytes():
+            return read_input(read_content(x))
+        case bytearray() | memoryview():
+            return read_input(read_content(bytes(x)))
+    if has_compiler_ir(x):
+        return _of_lowered(x, stage)
+    if has_proto(x):
+        return _of_proto(x.as_serialized_hlo_module_proto())
+    if has_modules(x) or has_text(x):
+        return _of_compiled(x, stage)
+    if callable(x) and getattr(x, "__name__", "") == _GENERATOR:
+        return _of_answer(cast("Callable[..., object]", x)(stage=_TENSORFLOW_STAGES[stage]))
+    for text in _mlir_of(x):
+        read_content(text)  # raises the error that names the language
+    if callable(x) and not isinstance(x, type):
+        raise HloError(f"{_described(x)} is not a jitted function", hint="pass jax.jit(f) with the arguments of f")
+    raise HloError(f"{_described(x)} is not a program", hint=_ACCEPTED)
+
+
+def _mlir_of(x: object) -> Iterator[str]:
+    """The text of a module of MLIR, or of a function that `jax.export` made, which holds one."""
+    if "mlir" in type(x).__module__:
+        yield str(x)
+    module = getattr(x, "mlir_module", None)
+    if callable(module) and not isinstance(x, type):
+        yield str(module())
+
+
+def _described(x: object) -> str:
+    named = getattr(x, "__name__", "") if callable(x) else ""
+    if isinstance(x, type):
+        return f"class {named}"
+    return f"function {named}" if isinstance(named, str) and named else f"a value of type {type(x).__qualname__}"
+
+
+def _lowered(x: Lowerable, given: _Arguments) -> object:
+    args, kwargs = given
+    if callable(x):
+        try:
+            signature = inspect.signature(x)
+        except (TypeError, ValueError):  # a callable without one
+            signature = None
+        try:
+            if signature is not None:
+                signature.bind(*args, **kwargs)
+        except TypeError as error:
+            hint = "pass the arguments after the function, such as from_jax(f, x)"
+            raise HloError(f"the arguments do not fit {_described(x)}: {error}", hint=hint) from None
+    return x.lower(*args, **kwargs)
+
+
+def _of_lowered(x: object, stage: Stage) -> Module:
+    """The module of a `Lowered`, which is compiled for the optimized one."""
+    if not has_compiler_ir(x):
+        raise HloError(f"{_described(x)} has no HLO", hint=_ACCEPTED)
+    return _of_answer(x.compiler_ir("hlo")) if stage == "lowered" else _of_compiled(_compiled(x), stage)
+
+
+def _compiled(x: HasCompilerIr) -> object:
+    try:
+        return x.compile()
+    except Exception as error:
+        error.add_note('help: hlo_cli.from_jax(…, stage="lowered") reads the module before compilation')
+        raise
+
+
+def _of_compiled(x: object, stage: Stage) -> Module:
+    """The largest module of a `Compiled` or of an executable; from its text if the runtime has no protos."""
+    if stage == "lowered":
+        hint = "pass the Lowered that it was compiled from, or the jitted function with its arguments"
+        raise HloError(f"{_described(x)} has only the optimized module", hint=hint)
+    executable = x if has_modules(x) else executable_of(x)
+    protos = _protos(executable) if has_modules(executable) else []
+    if not protos:
+        text = x.as_text() if has_text(x) else None
+        if not text:
+            raise HloError(f"the runtime does not keep the HLO of {_described(x)}", hint='use stage="lowered"')
+        return read_input(read_content(text))
+    assignment = buffer_assignment_proto(executable) if len(protos) == 1 else b""
+    return _of_proto(max(protos, key=len), assignment)
+
+
+def _protos(executable: HasModules) -> list[bytes]:
+    try:
+        return [each.as_serialized_hlo_module_proto() for each in executable.hlo_modules()]
+    except RuntimeError:  # a runtime that does not implement it
+        return []
+
+
+def _of_proto(proto: bytes, assignment: bytes = b"") -> Module:
+    module = read_module(Source("", ""), proto)
+    if assignment:
+        from hlo_cli.syntax.proto.buffers import buffer_assignment_of
+
+        module.read_buffer_assignment = partial(buffer_assignment_of, assignment)
+    return module
+
+
+def _of_tensorflow(x: HasTensorFlowIr, given: _Arguments, stage: Stage) -> Module:
+    args, kwargs = given
+    return _of_answer(x.experimental_get_compiler_ir(*args, **kwargs)(stage=_TENSORFLOW_STAGES[stage]))
+
+
+def _of_answer(answer: object) -> Module:
+    """The module in what a framework returned: an `XlaComputation`, a text, or the bytes of a proto."""
+    if isinstance(answer, str | bytes):
+        return read_input(read_content(answer))
+    if has_proto(answer):
+        return _of_proto(answer.as_serialized_hlo_module_proto())
+    raise HloError(f"{_described(answer)} is not HLO", hint=_ACCEPTED)
