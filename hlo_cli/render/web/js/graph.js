@@ -15,6 +15,7 @@ import {createTools, createZoom, showLegend, showPath, showTools} from "./graph_
 import {createView} from "./graph_view.js";
 import {presentHeats} from "./heat.js";
 import {createMinimap} from "./minimap.js";
+import {themeButton} from "./theme.js";
 
 const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, N shows the neighborhood, "
   + "F fits, plus and minus zoom, slash searches, Escape goes back.";
@@ -97,8 +98,8 @@ function listen(app, heats) {
     app.palette = readPalette();
     app.refresh({colors: true});
   };
-  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", recolor);
-  new MutationObserver(recolor).observe(document.documentElement, {attributeFilter: ["data-theme", "class"]});
+  document.querySelector(".tools").append(themeButton(recolor));
+  matchMedia("(forced-colors: active)").addEventListener("change", recolor);
   matchMedia("print").addEventListener("change", () => {
     app.palette = readPalette();
     drawScene(app);
