@@ -18,8 +18,8 @@ LOOSE_GAP: Final = 16.0
 LOOSE_WIDTH: Final = 1200.0
 """Nodes without edges are in rows of this width at least."""
 PORT_GAP: Final = 14.0
-_FEW: Final = 150
-"""Pictures of at most this many nodes have no stubs, which only a page can complete."""
+_FEW: Final = 60
+"""Computations of at most this many nodes have no stubs."""
 
 
 class Box(NamedTuple):
@@ -153,7 +153,7 @@ def _group(
     arrangement = arrange(
         len(linked),
         [(min(pair), max(pair)) for pair in pairs],
-        longest=len(linked) if len(sizes) <= _FEW else LONG_EDGE,
+        longest=len(linked) if len(linked) <= _FEW else LONG_EDGE,
     )
     placed = place(arrangement, [sizes[node][0] for node in linked], [sizes[node][1] for node in linked])
     places = {node: (placed.x[at], placed.y[at]) for at, node in enumerate(linked)}
