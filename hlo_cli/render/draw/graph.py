@@ -21,12 +21,13 @@ from hlo_cli.report.text import Line
 
 _NAMES_FROM: Final = 160
 """The width from which on the operands of each node are named."""
-_CELLS_A_LANE: Final = 8
+_CELLS_A_LANE: Final = 10
 _SIGNS: Final = {"added": "+ ", "removed": "- ", "changed": "~ ", "moved": "> "}
 _COLUMNS: Final = (
+    Column("rails", "", "range"),
     Column("name", "instruction", "name"),
     Column("operation", "operation", "opcode", rank=5),
-    Column("shape", "shape", "shape"),
+    Column("shape", "shape"),
     Column("reads", "reads"),
 )
 
@@ -51,10 +52,10 @@ def rail_lines(drawing: Drawing, style: Style) -> Iterator[Line]:
     >>> nodes = (GraphNode(0, "p", "parameter", "parameter", "f32[8]", "f32[8]{0}", 32),
     ...     GraphNode(1, "n", "negate", "elementwise", "f32[8]", "f32[8]{0}", 32))
     >>> for line in rail_lines(Drawing(nodes, (GraphEdge(0, 1, 32, "data"),)), Style()): print(plain_text(line))
-    instruction  operation  shape   reads
-    ───────────  ─────────  ──────  ─────
-    ● p          parameter  f32[8]
-    ● n          negate     f32[8]  32 B
+       instruction  operation  shape   reads
+    ─  ───────────  ─────────  ──────  ─────
+    ●  p            parameter  f32[8]
+    ●  n            negate     f32[8]  32 B
     """
     groups: dict[tuple[int | None, int], list[int]] = {}
     for at, node in enumerate(drawing.nodes):
@@ -79,7 +80,8 @@ def _group(
     drawn = rails(order, operands, max(3, style.room // _CELLS_A_LANE))
     shown = [drawing.nodes[at] for at in order]
     texts = (
-        _names(shown, drawn, style),
+        [Entry(style.show(rail.text), "quiet") for rail in drawn],
+        [Entry(style.show(_SIGNS.get(node.change or "", "") + node.name), "name") for node in shown],
         [Entry(style.show(node.operation)) for node in shown],
         [Entry(style.show(_shape(node))) for node in shown],
         [Entry(style.show(_reads(drawing, at, rail, incoming, style))) for at, rail in zip(order, drawn, strict=True)],
@@ -116,15 +118,14 @@ def _close_to_users(nodes: Sequence[int], operands: Mapping[int, Sequence[int]])
     return order
 
 
-def _names(nodes: Sequence[GraphNode], drawn: Sequence[Rail], style: Style) -> list[Entry]:
-    leads = [style.show(rail.text) + " " for rail in drawn]
-    texts = [style.show(_SIGNS.get(node.change or "", "") + node.name) for node in nodes]
-    return [Entry(text, "name", lead) for text, lead in zip(texts, leads, strict=True)]
-
-
 def _shape(node: GraphNode) -> str:
+    """The shape in short, of a tuple the number of its arrays first, as the end may be cut; and small constants."""
     literals = ", ".join(node.literals)
-    return f"{node.label}  {literals}" if literals else node.label
+    first, found, more = node.label.rpartition(", … ")
+    label = node.label
+    if found and more.endswith(" more)"):
+        label = f"{int(more.removesuffix(' more)').replace(',', '')) + 1:,} arrays: {first[1:]}, …"
+    return f"{label}  {literals}" if literals else label
 
 
 def _reads(drawing: Drawing, at: int, rail: Rail, incoming: Mapping[int, Sequence[GraphEdge]], style: Style) -> str:
