@@ -45,10 +45,16 @@ def second_line(node: GraphNode) -> str:
     literals = sanitize(", ".join(node.literals))
     parts = (
         node.operation,
-        without_middle(sanitize(node.label), _LABEL),
+        without_middle(_short(sanitize(node.label)), _LABEL),
         literals if len(literals) <= _LITERALS else "",
     )
     return "  ".join(part for part in parts if part)
+
+
+def _short(label: str) -> str:
+    """The first of a tuple and how many more: `f32[8] +2` for `(f32[8], … 2 more)`."""
+    first, found, more = label.rpartition(", … ")
+    return f"{first[1:]} +{more.removesuffix(' more)')}" if found and label.endswith(" more)") else label
 
 
 def node_width(node: GraphNode) -> float:

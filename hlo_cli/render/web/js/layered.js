@@ -6,7 +6,7 @@
 
 import {columnsOf, horizontal} from "./horizontal.js";
 
-// Edges over more ranks are left out: the page draws a stub at each end. Training steps have many such edges (weights),
+// Edges over more ranks are left out in large graphs: the page draws a stub at each end. Training steps have many such edges (weights),
 // and a chain of points for each would make the layout quadratic.
 export const LONG_EDGE = 8;
 const RANK_LIMIT = 24; // More nodes without operands (or without users) in one rank go to further ranks.
@@ -20,7 +20,7 @@ const SLOPE = 0.04;
 // The order of `count` nodes in ranks. Edges are `[from, to]`, `from < to`, each pair once.
 // Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,
 // `paths[e]` are those of edge `e` from top to bottom.
-export function arrange(count, edges) {
+export function arrange(count, edges, longest = LONG_EDGE) {
   const ranks = ranksOf(count, edges);
   const up = Array.from({length: count}, () => []);
   const down = Array.from({length: count}, () => []);
@@ -28,7 +28,7 @@ export function arrange(count, edges) {
   const isLong = new Uint8Array(edges.length);
   edges.forEach(([from, to], at) => {
     paths[at] = [];
-    if (ranks[to] - ranks[from] > LONG_EDGE) isLong[at] = 1;
+    if (ranks[to] - ranks[from] > longest) isLong[at] = 1;
     else addPath(from, to, ranks, up, down, paths[at]);
   });
   const layers = firstLayers(ranks, up, down);

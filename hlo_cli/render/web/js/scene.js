@@ -1,7 +1,7 @@
 // What is drawn, with coordinates: folded computations, open clusters as boxes within them.
 
 import {fold, partOf} from "./folding.js";
-import {arrange, place} from "./layered.js";
+import {LONG_EDGE, arrange, place} from "./layered.js";
 import {NODE_HEIGHT, nodeWidth} from "./node_text.js";
 
 const TITLE_HEIGHT = 36; // The two lines of an open cluster.
@@ -10,6 +10,7 @@ const PADDING = 14;
 const LOOSE_GAP = 16;
 const LOOSE_WIDTH = 1200; // Nodes without edges stand in rows of this width at least.
 const PORT_GAP = 14;
+const FEW = 60; // Computations of at most this many nodes have no stubs.
 const PORTS_WIDTH = 360;
 const BAND = 600; // Nodes and edges are found by bands of this height.
 
@@ -55,7 +56,7 @@ function arranged(nodes, edges) {
   const linked = nodes.filter(row => tied.has(row));
   const places = new Map(linked.map((row, at) => [row, at]));
   const pairs = edges.map(({from, to}) => pairOf(places.get(from), places.get(to)));
-  const arrangement = arrange(linked.length, pairs);
+  const arrangement = arrange(linked.length, pairs, linked.length <= FEW ? linked.length : LONG_EDGE);
   const ranks = new Map(linked.map((row, at) => [row, arrangement.ranks[at]]));
   return {nodes, edges, linked, loose: nodes.filter(row => !tied.has(row)), arrangement, ranks};
 }
