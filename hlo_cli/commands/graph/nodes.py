@@ -63,7 +63,9 @@ _MOST_LITERAL: Final = 24
 class NodeFacts:
     """What is known of the nodes of a graph; costs, times, and live bytes are computed when a row needs them."""
 
-    def __init__(self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None) -> None:
+    def __init__(
+        self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None = None
+    ) -> None:
         """`old` is the module of removed nodes, if the graph compares two."""
         self._loaded, self._graph, self._throughput, self._old = loaded, graph, throughput, old
         self._target = target_of(loaded.module)

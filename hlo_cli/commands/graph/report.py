@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph, dataflow_graph
@@ -37,11 +38,21 @@ def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Rep
     """The selected part of a module: nodes with their costs, and edges with their bytes."""
     graph = dataflow_graph(loaded.module)
     throughput = chosen_throughput(options.chip, options.chip_file)
-    facts = NodeFacts(loaded, graph, throughput, None)
+    facts = NodeFacts(loaded, graph, throughput)
     view, notes = view_of(graph, options)
-    drawing = drawing_of(graph, view, facts, options.heat)
-    part = graph_part(loaded, graph, view, drawing, facts, options)
     times = time_notes(throughput, loaded.module) if throughput is not None else ()
+    report = report_of_view(loaded, graph, view, facts, options)
+    return replace(
+        report,
+        numbers={**report.numbers, **({"model": time_model(throughput)} if throughput is not None else {})},
+        next=_next(view, options, argument),
+        notes=(*notes, *program_notes(loaded), *times),
+    )
+
+
+def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: NodeFacts, options: GraphOptions) -> Report:
+    """The report on a view, without notes and next commands."""
+    drawing = drawing_of(graph, view, facts, options.heat)
     return Report(
         "graph",
         answer_of(graph, view, options),
@@ -51,11 +62,8 @@ def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Rep
             "nodes": len(drawing.nodes),
             "edges": len(drawing.edges),
             "instructions": len(graph.instructions),
-            **({"model": time_model(throughput)} if throughput is not None else {}),
         },
-        parts=(part, *_tables(view, drawing)),
-        next=_next(view, options, argument),
-        notes=(*notes, *program_notes(loaded), *times),
+        parts=(graph_part(loaded, graph, view, drawing, facts, options), *_tables(view, drawing)),
         input=input_facts(loaded),
     )
 
