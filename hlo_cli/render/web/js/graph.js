@@ -36,6 +36,7 @@ async function startGraph() {
   fitCanvas(app);
   showFirst(app, heats);
   document.documentElement.dataset.ready = Math.round(performance.now());
+  return app;
 }
 
 function createPage() {

@@ -85,8 +85,7 @@ function groupOf(folder, computation, state, limit, outer) {
   const within = new Set(outer).add(computation);
   const boxes = new Map();
   for (const row of folded.nodes) {
-    const isOpen = state.open.has(row) && model.expandable[row];
-    const parts = isOpen ? model.calls[row].filter(called => !within.has(called) && model.inside[called].length) : [];
+    const parts = state.open.has(row) && model.expandable[row] ? partsOf(model, row, limit, within) : [];
     boxes.set(row, boxOf(folder, row, parts, part => groupOf(folder, part, state, limit, within)));
   }
   const sizes = folded.linked.map(row => boxes.get(row));
@@ -98,6 +97,13 @@ function groupOf(folder, computation, state, limit, outer) {
   const group = {computation, folded, boxes, bends: placed.bends, width: placed.width, height: placed.height};
   placeLoose(group);
   return group;
+}
+
+// The computations to show in a row; of those that the command has chosen parts of, no others.
+function partsOf(model, row, limit, within) {
+  const called = model.calls[row].filter(each => !within.has(each) && model.inside[each].length);
+  const chosen = called.filter(each => limit?.computations.has(each));
+  return chosen.length ? chosen : called;
 }
 
 function boxOf({model, widths}, row, parts, build) {
