@@ -51,7 +51,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, argume
             "matched": comparison.matched,
             **{name: counts[name] for name in ("changed", "added", "removed", "moved")},
         },
-        parts=(*report.parts, table) if not view.is_limited else report.parts,
+        parts=(table, *report.parts) if not view.is_limited else report.parts,
         notes=(*notes, *program_notes(old), *program_notes(new)),
         next=(f"hlo graph {' '.join(arguments)} --depth 1 -o graph.html",) if table.rows else (),
         input={"before": input_facts(old), "after": input_facts(new)},

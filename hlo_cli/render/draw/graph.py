@@ -35,7 +35,7 @@ _COLUMNS: Final = (
 def lines(graph: Graph, style: Style) -> Iterator[Line]:
     """The lines of a graph."""
     if not graph.is_limited:
-        yield from table_lines(graph.as_table(), style)
+        yield from table_lines(graph.as_table().sort("bytes_accessed"), style)
         return
     yield from rail_lines(graph.drawing, style)
 
