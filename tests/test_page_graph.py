@@ -223,7 +223,7 @@ def test_folds_as_pictures(chromium: Browser, folder: Path, dump: str) -> None:
             near = found.page.evaluate(
                 "center => [...neighborhood(foldedOf(app.folder, app.state.computation, app.state), center, 2)]", center
             )
-            assert set(near) == neighborhood(folded.edges, center, 2)
+            assert set(near) == neighborhood(folded.edges, (center,), 2)
         for source, target in [chance.sample(folded.nodes, 2) for _ in range(6)]:
             between = found.page.evaluate(
                 """([source, target]) => {

@@ -67,10 +67,10 @@ function chosenByCommand({computation, graph}) {
   const open = new Set(graph.opened || []);
   const changes = {computation: graph.entry, open, transfers: Boolean(graph.transfers)};
   if (!graph.is_limited) return changes;
-  const [first, second] = graph.focus;
   const isFlat = !graph.links && graph.shown.every(row => computation[row] === graph.entry);
-  if (isFlat && graph.depth !== null && second === undefined) return {...changes, around: first, depth: graph.depth};
-  if (isFlat && graph.focus.length === 2) return {...changes, between: [first, second]};
+  const isAround = graph.depth !== null;
+  if (isFlat && isAround && graph.focus.length === 1) return {...changes, around: graph.focus[0], depth: graph.depth};
+  if (isFlat && !isAround && graph.focus.length === 2) return {...changes, between: graph.focus};
   const links = graph.links && graph.links.map(([from, to, bytes, kind]) => ({from, to, bytes, kind}));
   return {...changes, shown: [new Set(graph.shown), links], kept: new Set(graph.shown)};
 }

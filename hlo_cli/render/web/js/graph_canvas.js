@@ -30,7 +30,10 @@ export function drawScene(app) {
   for (const node of nodes) if (node.parts) drawCluster(app, context, node);
   drawEdges(app, context, found.edges.filter(edge => isEdgeSeen(edge, part)));
   for (const node of nodes) if (!node.parts) drawBox(app, context, node);
-  if (view.scale >= READABLE) for (const node of nodes) drawText(app, context, node);
+  if (view.scale >= READABLE) {
+    for (const node of nodes) drawText(app, context, node);
+    drawTitles(context, palette, scene.titles);
+  }
   drawSelection(app, context, nodes);
 }
 
@@ -186,6 +189,13 @@ function drawText(app, context, node) {
   context.fillText(underline(app, row, node.width - 16), x, y + 27);
   context.globalAlpha = 1;
   if (state.selected !== row) drawFarNames(app, context, node);
+}
+
+// The names of computations in a cluster of several.
+function drawTitles(context, palette, titles) {
+  context.fillStyle = palette.quiet;
+  context.font = `10px ${MONO}`;
+  for (const {name, x, y} of titles) context.fillText(name, x, y);
 }
 
 // The second line; with heat, the number in place of the shape.

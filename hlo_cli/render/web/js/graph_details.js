@@ -1,12 +1,12 @@
 // Beside the picture: what is known of the selected instruction, or the heaviest of all.
 
 import {element} from "./dom.js";
-import {callersOf, sizeInside} from "./graph_model.js";
+import {callersOf, fileLineOf, sizeInside} from "./graph_model.js";
 import {goTo, select, surround, toggle} from "./graph_state.js";
 import {HEATS, formatFlops, heaviestOf} from "./heat.js";
 import {CHANGES} from "./kinds.js";
 import {operationOf} from "./node_text.js";
-import {formatBytes, formatCount, formatSeconds} from "./units.js";
+import {formatBytes, formatCount, formatPercent, formatSeconds} from "./units.js";
 
 const MOST_LISTED = 24;
 const MOST_HEAVY = 16;
@@ -136,11 +136,11 @@ function factsOf(app, row) {
   const bytes = model.bytes[row];
   const padding = HEATS.padding.of(model, row);
   const has = (value, format) => (value === null || value === undefined ? null : format(value));
-  const share = padding ? `${formatBytes(padding)} (${Math.round(100 * padding / bytes)}% of the result)` : null;
+  const share = padding ? `${formatBytes(padding)} (${formatPercent(padding / bytes)}% of the result)` : null;
   const change = CHANGES[model.change[row]] && `${CHANGES[model.change[row]][0]} ${model.change[row]}`;
   const facts = [
     ["opcode", operationOf(model, row)], ["change", change], ["shape", model.shape[row], true], ["value", model.literal[row], true],
-    ["source", withoutFolders(model.source[row]), true], ["op_name", model.op_name[row], true],
+    ["source", fileLineOf(model, row), true], ["op_name", model.op_name[row], true],
     ["result", has(bytes, formatBytes)], ["padding", share],
     ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", model.flops[row] ? formatFlops(model.flops[row]) : null],
     ["est. time", has(model.seconds[row] || null, formatSeconds)],
@@ -151,11 +151,6 @@ function factsOf(app, row) {
   return element("dl", {class: "facts"}, ...shown.flatMap(([title, text, isCode]) => [
     element("dt", {text: title}), element("dd", {class: isCode ? "code" : null, text}),
   ]));
-}
-
-// A page that is sent on shows no directory of the sender.
-function withoutFolders(source) {
-  return source ? source.slice(source.lastIndexOf("/") + 1) : source;
 }
 
 function commandFor({model}, row) {

@@ -47,7 +47,7 @@ export function isFitReadable(view, scene) {
 // A node in the middle; of a large cluster the upper edge.
 export function centerOn(view, node, scale = Math.max(view.scale, COMFORTABLE)) {
   view.scale = scale;
-  const half = Math.min(node.height / 2, view.height / 2 / scale - VIEW_MARGIN);
+  const half = Math.min(node.height / 2, (view.height / 2 - ABOVE) / scale);
   view.x = view.width / 2 - node.x * scale;
   view.y = view.height / 2 - (node.y - node.height / 2 + half) * scale;
 }
@@ -68,11 +68,11 @@ export function centerAmong(view, node, nodes) {
 export function reveal(view, node) {
   const {scale} = view;
   const across = Math.min(node.width * scale, view.width - 2 * VIEW_MARGIN);
-  const down = Math.min(node.height * scale, view.height - 2 * VIEW_MARGIN);
+  const down = node.height * scale;
   const left = (node.x - node.width / 2) * scale + view.x;
   const top = (node.y - node.height / 2) * scale + view.y;
   view.x += Math.max(0, VIEW_MARGIN - left) - Math.max(0, left + across + VIEW_MARGIN - view.width);
-  view.y += Math.max(0, VIEW_MARGIN - top) - Math.max(0, top + down + VIEW_MARGIN - view.height);
+  view.y += Math.max(0, ABOVE - top) - Math.max(0, Math.min(top + down + BELOW - view.height, top - ABOVE));
 }
 
 // The same corner of a node at the same place as before.
