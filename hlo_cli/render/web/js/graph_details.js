@@ -1,7 +1,7 @@
 // Beside the picture: what is known of the selected instruction, or the heaviest of all.
 
 import {element} from "./dom.js";
-import {callersOf, fileLineOf, sizeInside} from "./graph_model.js";
+import {callersOf, fileLineOf, isInEntry, sizeInside} from "./graph_model.js";
 import {goTo, select, surround, toggle} from "./graph_state.js";
 import {HEATS, formatFlops, heaviestOf} from "./heat.js";
 import {CHANGES} from "./kinds.js";
@@ -39,14 +39,21 @@ function shownRows({model, state, limit}) {
   return limit ? rows.filter(row => limit.has(row)) : rows;
 }
 
+// Changed rows: those that are drawn first, those of the entry before others, large before small.
 function changedRows(model) {
   const rows = [];
   for (let row = 0; row < model.count; row++) if (CHANGES[model.change[row]]) rows.push(row);
-  return rows;
+  const rank = row => (model.is_hidden[row] || model.is_transfer[row] ? 0 : 2) + isInEntry(model, row);
+  return rows.sort((a, b) => rank(b) - rank(a) || (model.bytes[b] || 0) - (model.bytes[a] || 0) || a - b);
 }
 
 function changeList(app, rows) {
-  return listOf(app, rows, row => `${CHANGES[app.model.change[row]][0]} ${app.model.change[row]}`);
+  return listOf(app, rows, row => changeNote(app.model, row));
+}
+
+function changeNote(model, row) {
+  const change = model.change[row];
+  return `${CHANGES[change][0]} ${change}, ${model.opcode[row]}${model.bytes[row] ? `, ${formatBytes(model.bytes[row])}` : ""}`;
 }
 
 // Names with a bar and a number.

@@ -163,7 +163,7 @@ export function showStart(app, row = null) {
     const weight = node => (node.parts ? 0 : model.bytes_accessed[node.row] || 0);
     const heaviest = scene.nodes.reduce((best, node) => (weight(node) > weight(best) ? node : best), scene.nodes[0]);
     const node = scene.at.get(row) || heaviest;
-    if (node) centerAmong(view, node, scene.nodes);
+    if (node) centerAmong(view, node, scene);
   }
   app.refresh({view: true});
 }

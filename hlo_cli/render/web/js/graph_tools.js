@@ -6,7 +6,7 @@ import {goTo, isLimited, setHeat, setTransfers, showComputation, showWhole, surr
 import {fitScene, zoomBy} from "./graph_view.js";
 import {HEATS, heatColor} from "./heat.js";
 import {CHANGES, KIND_COLORS, colorsOfKind} from "./kinds.js";
-import {countOf} from "./units.js";
+import {countOf, formatCount} from "./units.js";
 
 const DEPTHS = [1, 2, 3, 4];
 const STEP = 1.3;
@@ -123,8 +123,13 @@ function kindLegend({model, palette, scene}) {
   return [...groups.values()].map(({colors, names}) => swatch(colors[0], colors[1], names.join(", ")));
 }
 
-function changeLegend({palette}) {
-  return Object.entries(CHANGES).map(([change, [sign, color]]) => swatch(palette[color], palette[color], `${sign} ${change}`));
+// Changes with their number in the whole module.
+function changeLegend({model, palette}) {
+  const counts = new Map();
+  for (const change of model.change) counts.set(change, (counts.get(change) || 0) + 1);
+  const found = Object.entries(CHANGES).filter(([change]) => counts.has(change));
+  return found.map(([change, [sign, color]]) =>
+    swatch(palette[color], palette[color], `${sign} ${formatCount(counts.get(change))} ${change}`));
 }
 
 function heatLegend({largest, palette, state}) {

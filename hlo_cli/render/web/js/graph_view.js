@@ -52,8 +52,8 @@ export function centerOn(view, node, scale = Math.max(view.scale, COMFORTABLE)) 
   view.y = view.height / 2 - (node.y - node.height / 2 + half) * scale;
 }
 
-// A node at half the height, and of its surroundings as much as can be.
-export function centerAmong(view, node, nodes) {
+// A node in view, and of its surroundings as much as can be; no room is left above or below the scene.
+export function centerAmong(view, node, {nodes, height: sceneHeight}) {
   centerOn(view, node);
   const {top, bottom} = seenPart(view);
   const near = nodes.filter(({y}) => top < y && y < bottom);
@@ -62,6 +62,8 @@ export function centerAmong(view, node, nodes) {
   const room = Math.max(0, view.width - node.width * view.scale) / 2 - VIEW_MARGIN;
   const shift = (total / Math.max(1, near.length) - node.x) * view.scale;
   if (room > 0) view.x -= Math.max(-room, Math.min(room, shift));
+  const least = view.height - BELOW - sceneHeight * view.scale;
+  view.y = least > ABOVE ? (least + ABOVE) / 2 : Math.max(least, Math.min(ABOVE, view.y));
 }
 
 // Moves a node into view, as little as possible.

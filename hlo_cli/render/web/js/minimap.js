@@ -1,6 +1,7 @@
 // The whole scene, small, with a frame around what is seen; a drag moves the frame.
 
 import {nodeColors} from "./graph_palette.js";
+import {HEATS} from "./heat.js";
 import {seenPart} from "./graph_view.js";
 
 const MAP_MARGIN = 5;
@@ -46,7 +47,7 @@ function drawNodes(app, canvas, nodes, map) {
   context.fillRect(0, 0, width, height);
   for (const node of scene.nodes) {
     const [fill, border] = nodeColors(app, node.row);
-    context.fillStyle = node.parts ? palette.rule : state.heat === "kind" ? border : fill;
+    context.fillStyle = node.parts ? palette.rule : HEATS[state.heat] ? fill : border;
     const [x, y] = [map.x + (node.x - node.width / 2) * map.across, map.y + (node.y - node.height / 2) * map.down];
     context.fillRect(x, y, Math.max(1.2, node.width * map.across), Math.max(1, node.height * map.down));
   }
