@@ -33,6 +33,11 @@ class _Records(Protocol):
         """The rows of a table of a value."""
 
 
+class _Errors(Protocol):
+    def lines_of(self, error: BaseException) -> list[str]:
+        """The lines of an error."""
+
+
 class Displayed:
     """A value that notebooks and rich show as a report."""
 
@@ -92,6 +97,11 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
         if isinstance(index, slice):
             return self.of(tuple(self)[index], self.context)
         return super().__getitem__(index)
+
+
+def error_lines(error: BaseException) -> list[str]:
+    """The lines that notebooks show of an HloError."""
+    return cast(_Errors, _part("errors")).lines_of(error)
 
 
 def _part(name: str) -> object:
