@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from hlo_cli import cli
 from hlo_cli.render.bins import highest_steps
 from hlo_cli.render.style import Style
-from hlo_cli.render.web.page import SCRIPT
+from hlo_cli.render.web.assets import script
+from hlo_cli.render.web.gantt import WIDE_SPANS
 from hlo_cli.render.web.picture import HEIGHT, LEFT, WIDTH
 from hlo_cli.render.web.stack import stack_of
 from hlo_cli.report.column import Column
@@ -29,7 +30,7 @@ from hlo_cli.report.timeline import Band, Timeline, Track, totals_of
 from hlo_cli.source import HloError
 from sample_reports import REPORTS
 from strategies import seeds
-from test_timeline import HOSTILE, a_timeline, near_limit, one, written
+from test_timeline import HOSTILE, a_timeline, one, written
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -50,6 +51,13 @@ def paths_of(svg: str, kind: str) -> Iterator[tuple[ElementTree.Element, list[tu
             yield path, corners
 
 
+def top_of_axis(track: Track) -> int:
+    """The bytes at the end of the axis: 2% above the peak, or above the limit if it is near the peak."""
+    peak, limit = max(track.totals), track.limit_bytes or 0
+    highest = max(peak, limit if 0 < limit <= 1.35 * peak else 0, 0)
+    return highest + highest // 50
+
+
 def area_of(corners: list[tuple[float, float]]) -> float:
     around = zip(corners, [*corners[1:], corners[0]], strict=True)
     return abs(sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in around)) / 2
@@ -60,7 +68,7 @@ def test_areas_add_up_to_the_totals(seed: int) -> None:
     track = a_timeline(Random(seed), most_steps=2000).tracks[0]
     svg = written(one(Timeline("t", (track,))), "svg")
     steps = highest_steps(track.totals, min(len(track.totals), 720))
-    top = max(*track.totals, near_limit(track), 0)
+    top = top_of_axis(track)
     drawn = list(paths_of(svg, "band"))
     area = sum(area_of(corners) for _, corners in drawn)
     expected = sum(track.totals[step] for step in steps) / len(steps) * WIDTH * HEIGHT / top if top else 0
@@ -133,11 +141,12 @@ def test_bars_of_a_table_are_over_their_steps(spans: list[tuple[int, int, bool]]
     columns = (Column("name", "pair", "name"), Column("span", "step", "span", steps=100))
     report = one(Table("pairs", columns, tuple((HOSTILE, span) for span in spans)))
     tree = ElementTree.fromstring(written(report, "svg"))
+    left, width = WIDE_SPANS.left, WIDE_SPANS.width
     bars = [bar for group in tree.iter(SVG + "g") for bar in group.iter(SVG + "rect")]
     for bar, (start, end, is_busy) in zip(bars, spans, strict=True):
         x, wide = float(bar.get("x", "")), float(bar.get("width", ""))
-        assert x == pytest.approx(LEFT + start * WIDTH / 100, abs=0.1)
-        assert wide == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.1)
+        assert x == pytest.approx(left + start * width / 100, abs=0.1)
+        assert wide == pytest.approx((end + 1 - start) * width / 100, abs=0.1)
         assert bar.get("class") == ("b0" if is_busy else "exposed")
     assert list(Page(written(report, "html")).cells[1::2]) == [f"{s}–{e}" for s, e, _ in spans]
 
@@ -148,10 +157,11 @@ def test_a_bar_has_a_part_that_is_waited_for(start: int, length: int, flying: in
     columns = (Column("name", "pair", "name"), Column("span", "time", "span", steps=100, seconds=2e-6))
     report = one(Table("pairs", columns, ((HOSTILE, (start, end, True, waits_from)),)))
     tree = ElementTree.fromstring(written(report, "svg"))
+    width = WIDE_SPANS.width
     bars = {bar.get("class"): float(bar.get("width", "")) for bar in tree.findall(f".//{SVG}g/{SVG}rect")}
     assert set(bars) == ({"b0"} if waits_from > start else set()) | ({"exposed"} if waits_from <= end else set())
-    assert sum(bars.values()) == pytest.approx((end + 1 - start) * WIDTH / 100, abs=0.2)
-    assert bars.get("exposed", 0) == pytest.approx((end + 1 - waits_from) * WIDTH / 100, abs=0.1)
+    assert sum(bars.values()) == pytest.approx((end + 1 - start) * width / 100, abs=0.2)
+    assert bars.get("exposed", 0) == pytest.approx((end + 1 - waits_from) * width / 100, abs=0.1)
     times = [f"{format_seconds(step * 2e-8)}" for step in (start, end + 1)]
     assert list(Page(written(report, "html")).cells[1::2]) == ["–".join(times)]
 
@@ -207,7 +217,7 @@ def test_a_page_runs_its_own_script_and_nothing_else(names: str) -> None:
     )
     page = Page(written(report, "html"))
     assert not page.open
-    assert page.scripts == [SCRIPT]
+    assert page.scripts == [script("static")]
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src")]
     steps = [json.loads(value or "") for name, value in page.attributes if name == "data-steps"]
     assert steps
@@ -219,7 +229,7 @@ def test_a_page_runs_its_own_script_and_nothing_else(names: str) -> None:
 def test_every_kind_of_report_is_a_page(report: Report) -> None:
     text = written(report, "html")
     assert not Page(text).open
-    assert "://" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "://" not in text.replace('"http://www.w3.org/2000/svg"', "")
 
 
 def test_a_page_has_every_row_whole() -> None:

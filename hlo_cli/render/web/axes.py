@@ -9,7 +9,7 @@ from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
 from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.markup import safe, short
-from hlo_cli.render.web.picture import GLYPH, HEIGHT, LEFT, WIDTH, Frame
+from hlo_cli.render.web.picture import GLYPH, HEIGHT, Frame
 from hlo_cli.report.loop import Loop
 from hlo_cli.report.numbers import (
     BYTE_UNITS,
@@ -37,6 +37,7 @@ def byte_axis(frame: Frame) -> Iterator[str]:
     >>> [line.partition(">")[2] for line in byte_axis(Frame(0, 9, 3594 * 1024)) if "text" in line]
     ['0</text>', '1</text>', '2</text>', '3 MiB</text>']
     """
+    room = frame.room
     unit = axis_unit(frame.scale)
     part = 10 if unit else 1
     interval = tick_interval(max(frame.scale * part // 1024**unit, 1), HEIGHT, BETWEEN_TICKS)
@@ -45,20 +46,21 @@ def byte_axis(frame: Frame) -> Iterator[str]:
         y = frame.y(tenths * 1024**unit / part)
         words = format_scaled(tenths, part, 1 if interval % part else 0)
         sign = f" {BYTE_UNITS[unit]}" if tenths == ticks[-1] else ""
-        yield f'<path class="grid" d="M{LEFT} {short(y)}h{WIDTH}"/>'
-        yield f'<text class="quiet end" x="{LEFT - 8}" y="{short(y + 4)}">{words}{sign}</text>'
+        yield f'<path class="grid" d="M{room.left} {short(y)}h{room.width}"/>'
+        yield f'<text class="quiet end" x="{room.left - 6}" y="{short(y + 4)}">{words}{sign}</text>'
 
 
 def step_axis(frame: Frame, steps: int, y: float) -> Iterator[str]:
     """Ticks at round steps, and the number of steps at the end."""
+    room = frame.room
     axis = Axis(0, frame.columns, steps)
     last = f"{format_count(steps, 'steps')}"
-    for step in range(0, steps, tick_interval(steps, WIDTH, BETWEEN_STEPS)):
+    for step in range(0, steps, tick_interval(steps, room.width, BETWEEN_STEPS)):
         x = frame.x(axis.cell(step))
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
-        if x <= LEFT + WIDTH - GLYPH * (len(last) + len(f"{step:,}")):
+        if x <= room.right - GLYPH * (len(last) + len(f"{step:,}")):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{step:,}</text>'
-    yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
+    yield f'<text class="quiet end" x="{room.right}" y="{short(y + 17)}">{last}</text>'
 
 
 def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
@@ -67,30 +69,32 @@ def time_axis(frame: Frame, seconds: float, y: float) -> Iterator[str]:
     >>> [line.partition(">")[2] for line in time_axis(Frame(0, 9, 0), 25e-6, 0) if "text" in line]
     ['0</text>', '5</text>', '10</text>', '15</text>', '20</text>', '25.0 µs</text>']
     """
+    room = frame.room
     unit = SECOND_UNITS.index(format_seconds(seconds).rpartition(" ")[2])
     whole = in_second_unit(seconds, unit)
     last = format_seconds(seconds)
     parts = 1 if whole >= 10 else 10
-    interval = tick_interval(max(int(whole * parts), 1), WIDTH, BETWEEN_STEPS)
+    interval = tick_interval(max(int(whole * parts), 1), room.width, BETWEEN_STEPS)
     for tick in range(0, int(whole * parts) + 1, interval):
-        x = LEFT + WIDTH * tick / (whole * parts)
+        x = room.left + room.width * tick / (whole * parts)
         words = format_scaled(tick, parts, 0 if parts == 1 or interval % 10 == 0 else 1)
         yield f'<path class="bracket" d="M{short(x)} {short(y)}v5"/>'
-        if x <= LEFT + WIDTH - GLYPH * (len(last) + len(words)):
+        if x <= room.right - GLYPH * (len(last) + len(words)):
             yield f'<text class="quiet middle" x="{short(x)}" y="{short(y + 17)}">{words}</text>'
-    yield f'<text class="quiet end" x="{LEFT + WIDTH}" y="{short(y + 17)}">{last}</text>'
+    yield f'<text class="quiet end" x="{room.right}" y="{short(y + 17)}">{last}</text>'
 
 
 def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterator[str]:
     """A mark: a triangle with its words above a step, and a line down to the axis."""
     axis = Axis(0, frame.columns, steps)
     x = frame.x(axis.cell(mark.step) + 0.5)
-    ends = x > LEFT + WIDTH / 2
+    room = frame.room
+    ends = x > room.left + room.width / 2
     looks, at = ("end", x - 8) if ends else ("start", x + 8)
     line = "peak" if role == "alarm" else "mark"
     yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
     yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
-    words = shorten_name(mark.label, 60)
+    words = shorten_name(mark.label, int(room.width / 2 / GLYPH))
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 

@@ -48,43 +48,73 @@ _LOOKS: Final[dict[Role, str]] = {
 }  # fmt: skip
 
 _PICTURE: Final = """\
-.hlo .paper{{fill:{paper}}}
-.hlo text{{fill:{ink}}}
-.hlo .grid{{stroke:{rule}}}
-.hlo .bracket{{stroke:{quiet}}}
-.hlo .band{{stroke:{paper}}}
-.hlo .other{{fill:{other}}}
-.hlo .rest{{fill:{rest}}}
-.hlo .total{{stroke:{ink}}}
-.hlo .limit{{stroke:{alarm}}}
-.hlo .peak{{stroke:{alarm}}}
-.hlo .mark,.hlo .cross{{stroke:{ink}}}
-.hlo .exposed{{fill:{waste}}}
+svg.hlo .paper{{fill:{paper}}}
+svg.hlo text{{fill:{ink}}}
+svg.hlo .grid{{stroke:{rule}}}
+svg.hlo .bracket{{stroke:{quiet}}}
+svg.hlo .band{{stroke:{paper}}}
+svg.hlo .other{{fill:{other}}}
+svg.hlo .rest{{fill:{rest}}}
+svg.hlo .total{{stroke:{ink}}}
+svg.hlo .limit{{stroke:{alarm}}}
+svg.hlo .peak{{stroke:{alarm}}}
+svg.hlo .mark,svg.hlo .cross{{stroke:{ink}}}
+svg.hlo .exposed{{fill:{waste}}}
+svg.hlo .even-cell{{fill:{name};fill-opacity:.12}}
+svg.hlo .odd-cell{{fill:{odd};fill-opacity:.12}}
+svg.hlo .waste-cell{{fill:{waste};fill-opacity:.1}}
+svg.hlo .strong-cell{{fill:{ink};fill-opacity:.2;stroke:{ink}}}
+svg.hlo .line{{fill:none;stroke:{quiet}}}
 """
 
 FIXED: Final = """\
-.hlo{max-width:100%;height:auto;font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
-.hlo .code{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
-.hlo .head{font-size:14px;font-weight:600}
-.hlo .on{fill:#111;pointer-events:none}
-.hlo .band{stroke-width:.6}
-.hlo .thin{stroke-width:0}
-.hlo .total,.hlo .bracket,.hlo .limit,.hlo .peak,.hlo .mark,.hlo .cross{fill:none}
-.hlo .limit{stroke-width:1.5;stroke-dasharray:6 3}
-.hlo .peak,.hlo .mark{stroke-dasharray:2 2}
-.hlo .end{text-anchor:end}
-.hlo .middle{text-anchor:middle}
+svg.hlo{max-width:100%;height:auto;
+font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
+svg.hlo .code{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
+svg.hlo .head{font-size:15px;font-weight:600}
+svg.hlo .on{fill:#111;pointer-events:none}
+svg.hlo .band{stroke-width:.6}
+svg.hlo .thin{stroke-width:0}
+svg.hlo .total,svg.hlo .bracket,svg.hlo .limit,svg.hlo .peak,svg.hlo .mark,svg.hlo .cross{fill:none}
+svg.hlo .limit{stroke-width:1.5;stroke-dasharray:6 3}
+svg.hlo .peak,svg.hlo .mark{stroke-dasharray:2 2}
+svg.hlo .end{text-anchor:end}
+svg.hlo .middle{text-anchor:middle}
 """
 
 
-def picture_css() -> str:
+def picture_css(*, variables: bool = False) -> str:
     """The style of pictures: common rules, light colors, and dark ones for readers with a dark screen.
 
-    >>> "prefers-color-scheme:dark" in picture_css()
-    True
+    With `variables`, for a page, the colors are those of the variables of the page.
+
+    >>> "prefers-color-scheme:dark" in picture_css(), "prefers-color-scheme:dark" in picture_css(variables=True)
+    (True, False)
     """
-    fills = "".join(f".hlo .b{at}{{fill:{color}}}\n" for at, color in enumerate(BANDS))
-    return FIXED + in_both(_PICTURE + roles(".hlo ")) + fills
+    fills = "".join(f"svg.hlo .b{at}{{fill:{color}}}\n" for at, color in enumerate(BANDS))
+    rules = _PICTURE + roles("svg.hlo ")
+    return FIXED + (in_variables(rules) if variables else in_both(rules)) + fills
+
+
+def in_variables(css: str) -> str:
+    """Rules with the colors that the variables of a page hold, so that the page can change between its schemes.
+
+    >>> in_variables("p{{color:{ink}}}")
+    'p{color:var(--ink)}'
+    """
+    return css.format_map({name: f"var(--{name})" for name in Scheme._fields})
+
+
+def variables() -> tuple[str, str]:
+    """The variables with the colors of the light scheme, and of the dark one, as declarations.
+
+    >>> variables()[0].partition(";")[0]
+    '--paper:#ffffff'
+    """
+    light, dark = (
+        ";".join(f"--{name}:{color}" for name, color in scheme._asdict().items()) for scheme in (LIGHT, DARK)
+    )
+    return f"{light};color-scheme:light", f"{dark};color-scheme:dark"
 
 
 def roles(before: str = "") -> str:

@@ -14,23 +14,24 @@ from hlo_cli.report.diff import Diff, DiffLine, Piece
 from hlo_cli.report.numbers import format_count
 
 MAX_LINES: Final = 10_000
+KINDS: Final = {"+": ' class="added"', "-": ' class="removed"', "~": ' class="changed"'}
 
 
-def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
+def diff_lines(diff: Diff, style: Style, most: int = MAX_LINES) -> Iterator[str]:
     """The diff, one row for each line; moved lines are shown at their new position.
 
     >>> from hlo_cli.report.diff import Hunk
     >>> changed = DiffLine("~", "a = f32[8]", "a = f32[<9]", 3, 4)
-    >>> for line in diff_lines(Diff("text", (Hunk((changed,), "main", 1),)), Style(), "t0"): print(line)
-    <div><table id="t0">
+    >>> for line in diff_lines(Diff("text", (Hunk((changed,), "main", 1),)), Style()): print(line)
+    <div class="box" tabindex="0" role="region" aria-label="changed lines"><table class="diff">
     <tr><th colspan="4">main</th></tr>
     <tr class="quiet"><td colspan="3"></td><td>… 1 line</td></tr>
-    <tr><td>3</td><td>4</td><td class="waste">~</td><td>a = f32[<del>8</del><ins>&lt;9</ins>]</td></tr>
+    <tr class="changed"><td>3</td><td>4</td><td class="waste">~</td><td>a = f32[<del>8</del><ins>&lt;9</ins>]</td></tr>
     </table></div>
     <p class="quiet">~ 1 changed</p>
     """
-    shown = diff.seen.first(style.rows_shown(MAX_LINES, diff.changes))
-    yield f'<div><table id="{key}">'
+    shown = diff.seen.first(style.rows_shown(most, diff.changes))
+    yield '<div class="box" tabindex="0" role="region" aria-label="changed lines"><table class="diff">'
     heading = ""
     for hunk in shown.hunks:
         if hunk.heading != heading:
@@ -41,15 +42,6 @@ def diff_lines(diff: Diff, style: Style, key: str) -> Iterator[str]:
     yield from _left_out(shown.folded)
     yield "</table></div>"
     yield f'<p class="quiet">{safe(BETWEEN.join(footer(diff, replace(style, top=shown.changes))))}</p>'
-
-
-def diff_css(key: str) -> str:
-    """The style of the cells of a diff."""
-    return (
-        f"#{key} td{{white-space:pre-wrap}}#{key} td:nth-child(-n+2){{text-align:right;color:var(--quiet)}}"
-        f"#{key} td:last-child{{font-family:var(--code);overflow-wrap:anywhere}}#{key} th{{color:var(--name)}}"
-        f"#{key} del{{color:var(--alarm)}}#{key} ins{{color:var(--saving);text-decoration:none;font-weight:600}}"
-    )
 
 
 def _left_out(count: int) -> Iterator[str]:
@@ -64,8 +56,9 @@ def _row(line: DiffLine) -> str:
         text = f"<{tag}>{text}</{tag}>"
     role = f' class="{ROLES[line.sign]}"' if line.sign != " " else ""
     look = ' class="quiet"' if line.sign == " " else ""
+    kind = KINDS.get(line.sign, "")
     numbers = f"<td>{line.old_line or ''}</td><td>{line.new_line or ''}</td>"
-    return f"<tr>{numbers}<td{role}>{line.sign.strip()}</td><td{look}>{text}</td></tr>"
+    return f"<tr{kind}>{numbers}<td{role}>{line.sign.strip()}</td><td{look}>{text}</td></tr>"
 
 
 def _piece(piece: Piece) -> str:

@@ -14,26 +14,55 @@ from hlo_cli.report.timeline import Band
 LEFT: Final = 70
 WIDTH: Final = 720
 HEIGHT: Final = 240
-LEGEND: Final = LEFT + WIDTH + 26
 PAGE_WIDTH: Final = 1100
-GLYPH: Final = 6.7  # the width of a character of code
+GLYPH: Final = 7.3  # the width of a character of code
 MIN_LABEL_HEIGHT: Final = 12
 MIN_EDGED_HEIGHT: Final = 3  # the outline of a thinner area would hide it
 MAX_TEXT_LENGTH: Final = 300
-LEGEND_NAME: Final = 23
+LEGEND_GAP: Final = 26
+LEGEND_INDENT: Final = 18
+LEGEND_SIZE: Final = 78  # the room of a number of bytes
 LEGEND_ROW: Final = 19
+MIN_LEGEND: Final = 200
+
+
+class Room(NamedTuple):
+    """The width of a picture, the left edge and the width of its charts, and its name as a class.
+
+    The legend is right of a chart in a wide picture, and below it in a narrow one.
+    """
+
+    page: int
+    left: int
+    width: int
+    name: str = ""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether nothing fits right of the chart."""
+        return self.page - self.left - self.width < MIN_LEGEND
+
+    @property
+    def right(self) -> int:
+        """The right edge of the charts."""
+        return self.left + self.width
+
+
+WIDE: Final = Room(PAGE_WIDTH, LEFT, WIDTH, "wide")
+NARROW: Final = Room(360, 52, 296, "narrow")
 
 
 class Frame(NamedTuple):
-    """The frame of a picture: its upper edge, its columns, and the bytes of its height."""
+    """The frame of a chart: its upper edge, its columns, the bytes of its height, and its place in the width."""
 
     top: float
     columns: int
     scale: int
+    room: Room = WIDE
 
     def x(self, column: float) -> float:
         """The x coordinate of the left edge of a column."""
-        return LEFT + column * WIDTH / self.columns
+        return self.room.left + column * self.room.width / self.columns
 
     def y(self, value: float) -> float:
         """The y coordinate of a number of bytes."""
@@ -47,13 +76,14 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
     >>> from hlo_cli.report.timeline import Track
     >>> track = Track("HBM", (8, 8), (Band("a", 0, 1, 8),))
     >>> next(areas(stack_of(track), Frame(0, 2, 8), "t0")).partition("<title>")[0]
-    '<path class="band b0" data-b="t0b0" d="M70 0H790V240H70Z">'
+    '<path class="band b0" data-b="t0b0" data-v="a" d="M70 0H790V240H70Z">'
     """
     for layer in stack.layers:
         looks = f"band b{layer.rank}" if layer.rank is not None else "band other" if layer.band else "band rest"
         if layer.band and layer.band.bytes * HEIGHT < MIN_EDGED_HEIGHT * frame.scale:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
+        linked += f' data-v="{safe(layer.band.label)}"' if layer.band else ""
         title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
         yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
     yield f'<path class="total" d="{_edge(stack.totals, frame)}"/>'
@@ -105,24 +135,34 @@ def band_words(band: Band, peak: int) -> list[str]:
     return [shorten_text(text, MAX_TEXT_LENGTH) for text in words if text]
 
 
-def legend(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
-    """The largest buffers at the peak with their sizes and shares, and the size of all others there."""
+def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str], float]:
+    """The largest buffers at the peak with their sizes, the size of all others there, and the lower edge.
+
+    It begins at `top`, right of the chart or, in a narrow picture, below it.
+    """
     if not stack.largest:
-        return
-    at = frame.top + 8
-    yield f'<text class="quiet" x="{LEGEND}" y="{short(at)}">At the peak</text>'
+        return [], top
+    room = frame.room
+    left = room.left if room.is_narrow else room.right + LEGEND_GAP
+    at = top + 12
+    drawn = [f'<text class="quiet" x="{left}" y="{short(at)}">At the peak</text>']
+    length = int((room.page - left - LEGEND_INDENT - LEGEND_SIZE) / GLYPH)
     for rank, band in enumerate(stack.largest):
         at += LEGEND_ROW
-        name = shorten_name(band.label, LEGEND_NAME)
-        yield (
-            f'<g data-b="{key}b{rank}"><title>{safe_lines(band_words(band, stack.scale.peak))}</title>'
-            f'<rect class="b{rank}" x="{LEGEND}" y="{short(at - 9)}" width="11" height="11"/>'
-            f'<text class="code" x="{LEGEND + 18}" y="{short(at)}">{safe(name)}</text>{_size(band.bytes, at)}</g>'
+        name = shorten_name(band.label, length)
+        drawn.append(
+            f'<g data-b="{key}b{rank}" data-v="{safe(band.label)}">'
+            f"<title>{safe_lines(band_words(band, stack.scale.peak))}</title>"
+            f'<rect class="b{rank}" x="{left}" y="{short(at - 10)}" width="11" height="11"/>'
+            f'<text class="code" x="{left + LEGEND_INDENT}" y="{short(at)}">{safe(name)}</text>'
+            f"{_size(band.bytes, room, at)}</g>"
         )
     rest = stack.scale.peak - sum(band.bytes for band in stack.largest)
     if rest > 0:
         at += LEGEND_ROW
-        yield f'<text class="quiet" x="{LEGEND + 18}" y="{short(at)}">Other buffers</text>{_size(rest, at)}'
+        words = f'<text class="quiet" x="{left + LEGEND_INDENT}" y="{short(at)}">Other buffers</text>'
+        drawn.append(f"{words}{_size(rest, room, at)}")
+    return drawn, at + 8
 
 
 def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
@@ -130,24 +170,26 @@ def limit_line(limit: int | None, frame: Frame) -> Iterator[str]:
     if limit is None:
         return
     y = frame.y(limit)
-    yield f'<path class="limit" d="M{LEFT} {short(y)}h{WIDTH}"/>'
+    room = frame.room
+    yield f'<path class="limit" d="M{room.left} {short(y)}h{room.width}"/>'
     words = f"limit {format_bytes(limit)}"
     baseline = short(y + 13 if y < frame.top + 12 else y - 4)
-    yield f'<text class="alarm end" x="{LEFT + WIDTH - 4}" y="{baseline}">{words}</text>'
+    yield f'<text class="alarm end" x="{room.right - 4}" y="{baseline}">{words}</text>'
 
 
-def _size(value: int, at: float) -> str:
-    return f'<text class="end" x="{PAGE_WIDTH - 14}" y="{short(at)}">{format_bytes(value)}</text>'
+def _size(value: int, room: Room, at: float) -> str:
+    x = min(room.page - 10, room.left + room.width) if room.is_narrow else room.page - 10
+    return f'<text class="end" x="{x}" y="{short(at)}">{format_bytes(value)}</text>'
 
 
 def _edge(totals: Sequence[int], frame: Frame) -> str:
-    path = [f"M{LEFT} {short(frame.y(totals[0]))}"]
+    path = [f"M{frame.room.left} {short(frame.y(totals[0]))}"]
     path += [
         f"H{short(frame.x(column))}V{short(frame.y(totals[column]))}"
         for column in range(1, len(totals))
         if totals[column] != totals[column - 1]
     ]
-    return "".join(path) + f"H{LEFT + WIDTH}"
+    return "".join(path) + f"H{frame.room.right}"
 
 
 def _label(layer: Layer, frame: Frame) -> Iterator[str]:
@@ -166,13 +208,15 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     )
 
 
-def document(elements: list[str], height: float, *, style: str = "", title: str = "", label: str = "") -> Iterator[str]:
+def document(
+    elements: list[str], height: float, *, style: str = "", title: str = "", label: str = "", room: Room = WIDE
+) -> Iterator[str]:
     """The root element of a picture, with one line for each element in it; `label` is for screen readers."""
-    size = f'viewBox="0 0 {PAGE_WIDTH} {short(height)}" width="{PAGE_WIDTH}" height="{short(height)}"'
+    size = f'viewBox="0 0 {room.page} {short(height)}" width="{room.page}" height="{short(height)}"'
     named = f' aria-label="{safe(label)}"' if label else ""
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo" {size} role="img"{named}>\n'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" class="hlo {room.name}" {size} role="img"{named}>\n'
     yield f"<title>{safe(title)}</title>\n{style}\n" if title else ""
-    yield f'<rect class="paper" width="{PAGE_WIDTH}" height="{short(height)}"/>\n'
+    yield f'<rect class="paper" width="{room.page}" height="{short(height)}"/>\n'
     for element in elements:
         yield element + "\n"
     yield "</svg>\n"

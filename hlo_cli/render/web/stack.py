@@ -16,6 +16,8 @@ from hlo_cli.report.timeline import Band, Track
 MAX_COLUMNS: Final = 720
 MAX_BANDS: Final = 200
 MAX_COLORS: Final = 10
+MAX_LIMIT_RATIO: Final = 1.35  # peaks; a higher limit is told in words, so that the axis ends at the data
+HEADROOM: Final = 50  # the axis ends one part in this many above the highest value
 MIN_BAND_SHARE: Final = 250  # a buffer smaller than one part in this many of the peak is not drawn separately
 
 
@@ -59,12 +61,16 @@ class Stack(NamedTuple):
 
     @property
     def top(self) -> int:
-        """The bytes at the end of the axis; buffers larger than the totals are drawn completely."""
-        return max(self.scale.top, max((max(layer.tops, default=0) for layer in self.layers), default=0))
+        """The bytes at the end of the axis: just above the peak and a near limit.
+
+        Buffers larger than the totals are drawn completely.
+        """
+        highest = max(self.scale.top, max((max(layer.tops, default=0) for layer in self.layers), default=0))
+        return highest + highest // HEADROOM
 
 
-def stack_of(track: Track) -> Stack:
-    """The picture of a track with one column per step, up to the number of columns of a picture.
+def stack_of(track: Track, columns: int = MAX_COLUMNS) -> Stack:
+    """The picture of a track with one column per step, up to a number of columns.
 
     >>> a, b, c = Band("a", 0, 2, 64), Band("b", 1, 4, 32), Band("c", 3, 4, 16)
     >>> stack = stack_of(Track("HBM", (64, 96, 96, 50, 48), (c, b, a)))
@@ -74,8 +80,8 @@ def stack_of(track: Track) -> Stack:
     c 3 32 32
     rest 0 64 96 96 48 48
     """
-    scale = scale_of(track)
-    steps = highest_steps(track.totals, min(len(track.totals), MAX_COLUMNS))
+    scale = _scale(track)
+    steps = highest_steps(track.totals, min(len(track.totals), columns))
     totals = [max(track.totals[step], 0) for step in steps]
     drawn, at_peak = _drawn(track, scale, steps)
     largest = at_peak[:MAX_COLORS]
@@ -91,6 +97,13 @@ def stack_of(track: Track) -> Stack:
     tops = list(map(max, heights, totals))
     rest = [Layer(None, None, 0, heights, tops)] if tops != heights else []
     return Stack(scale, steps, totals, (*layers, *rest), tuple(largest), len(track.bands) - len(drawn))
+
+
+def _scale(track: Track) -> Scale:
+    scale = scale_of(track)
+    if scale.limit is None or scale.limit <= MAX_LIMIT_RATIO * scale.peak:
+        return scale
+    return Scale(scale.peak, scale.step, None, scale.peak)
 
 
 def _drawn(track: Track, scale: Scale, steps: Sequence[int]) -> tuple[list[Band], list[Band]]:

@@ -11,35 +11,43 @@ from hlo_cli.render.draw.table import ending_of, sums_of
 from hlo_cli.render.style import Style
 from hlo_cli.render.web.colors import BANDS
 from hlo_cli.render.web.markup import safe, short
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.column import CODE_UNITS, Column
 from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.table import Table
+from hlo_cli.report.text import Text, line_of, plain_text
 from hlo_cli.report.tree import Tree, walk
 
 MAX_ROWS: Final = 10_000
 LONG: Final = 40  # rows beyond which a table scrolls in its own box
-WRAPPED: Final = frozenset(("shape", "op_name"))  # length from which text may be broken anywhere
+LOW_RANK: Final = 4  # columns up to this rank leave small screens
+MIN_BARS: Final = 3
+WRAPPED: Final = 56  # length from which text is broken into lines
+FOLDED: Final = 150  # length from which only the first lines are shown
 
 
-def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
-    """The table, one line for each row; its sums are in the footer, which is not sorted.
+def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
+    """The table in a box in which it scrolls, one line for each row; its sums are in the footer, which is not sorted.
+
+    `key` is the class of the table, which `column_css` refers to; `most` is the number of rows shown by default.
 
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
     >>> for line in table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
-    <div><table id="t0" class="sort">
-    <thead><tr><th>size <i>B</i></th><th>value</th></tr></thead><tbody>
+    <div class="box" tabindex="0" role="region" aria-label="sizes"><table class="sort t0" data-name="1">
+    <thead><tr><th scope="col" data-c="bytes">size <i>B</i></th><th scope="col" data-c="value">value</th></tr></thead>
+    <tbody>
     <tr><td>64</td><td>a</td></tr>
     <tr><td>32</td><td>&lt;b&gt;</td></tr>
     </tbody><tfoot>
     <tr><td>96</td><td>total</td></tr>
     </tfoot></table></div>
     """
-    shown = style.rows_shown(MAX_ROWS, len(table.rows), main=table.main)
+    shown = style.rows_shown(most, len(table.rows), main=table.main)
     rows = table.rows[:shown]
     visible = table.visible(person=True)
     sums = sums_of(table, shown)
     label = table.label_index(visible)
+    measured = bar_column(table)
     lanes = []
     titles = []
     for at in visible:
@@ -51,16 +59,17 @@ def table_lines(table: Table, style: Style, key: str) -> Iterator[str]:
             for cell, (words, _, _) in zip(totals, sums, strict=True)
         ]
         titles.append(_title(column, writing))
-        lanes.append(_lane(column, cells, [*entries_of(column, cells, writing, style), *endings]))
-    scrolls = ' class="long"' if shown > LONG else ""
-    yield f'<div{scrolls}><table id="{key}" class="sort">'
-    yield f"<thead><tr>{''.join(titles)}</tr></thead><tbody>"
+        lane = _lane(column, cells, [*entries_of(column, cells, writing, style), *endings])
+        lanes.append(_measured(lane, cells) if at == measured else lane)
+    yield f'{_box(table.title or table.name, shown)}<table class="sort {key}"{_names(table, visible)}>'
+    yield f"<thead><tr>{''.join(titles)}</tr></thead>"
+    yield "<tbody>"
     for at in range(shown):
         yield _row([lane[at] for lane in lanes], "strong" if at in table.marked else "")
-    yield "</tbody><tfoot>"
+    yield "</tbody><tfoot>" if sums else "</tbody>"
     for at, (_, _, role) in enumerate(sums, start=shown):
         yield _row([lane[at] for lane in lanes], "" if role == "plain" else role)
-    yield "</tfoot></table></div>"
+    yield "</tfoot></table></div>" if sums else "</table></div>"
     footer = format_shown(shown, len(table.rows), table.noun) if shown < len(table.rows) else ""
     for words in (footer, table.footnote):
         yield from [f'<p class="quiet">{safe(words)}</p>'] if words else []
@@ -71,8 +80,8 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
 
     >>> from hlo_cli.report.tree import Branch
     >>> tree = Tree("calls", (Column("name", "computation", "name"),), (Branch(("main",), (Branch(("body",)),)),))
-    >>> list(tree_lines(tree, Style(), "t0"))[3]
-    '<tr><td style="padding-left:2em">body</td></tr>'
+    >>> list(tree_lines(tree, Style(), "t0"))[4]
+    '<tr><td><span style="padding-left:2em">body</span></td></tr>'
     """
     found = list(walk(tree.roots))
     cells = [[branch.cells[at] for _, branch in found] for at in range(len(tree.columns))]
@@ -81,63 +90,126 @@ def tree_lines(tree: Tree, style: Style, key: str) -> Iterator[str]:
         _lane(column, each, entries_of(column, each, writing, style))
         for column, each, writing in zip(tree.columns, cells, writings, strict=True)
     ]
-    yield f'<div><table id="{key}">'
+    yield f'{_box(tree.title or tree.name, len(found))}<table class="{key}">'
     titles = "".join(_title(column, writing) for column, writing in zip(tree.columns, writings, strict=True))
-    yield f"<thead><tr>{titles}</tr></thead><tbody>"
+    yield f"<thead><tr>{titles}</tr></thead>"
+    yield "<tbody>"
     for at, (depth, branch) in enumerate(found):
         row = [
-            lane[at] if cell is not None or lane is lanes[0] else ""
+            lane[at] if cell is not None or lane is lanes[0] else "<td>"
             for lane, cell in zip(lanes, branch.cells, strict=True)
         ]
-        indented = f'<tr><td style="padding-left:{2 * depth}em">' if depth else "<tr><td>"
-        yield _row(row, "").replace("<tr><td>", indented, 1)
+        if depth:
+            opening, _, content = row[0].partition(">")
+            row[0] = f'{opening}><span style="padding-left:{2 * depth}em">{content}</span>'
+        yield _row(row, "")
     yield "</tbody></table></div>"
 
 
-def column_css(columns: Sequence[Column], key: str) -> str:
-    """The style of the cells of each column, shared by all rows.
+def column_css(table: Table | Tree, key: str) -> str:
+    """The style of the cells of each column, shared by all rows; the least important ones leave a small screen.
 
-    >>> column_css((Column("bytes", "", "bytes"), Column("value", "value", "name")), "t0")
-    '#t0 tr>:nth-child(1){text-align:right}#t0 td:nth-child(2){font-family:var(--code);color:var(--name)}'
+    >>> columns = (Column("bytes", "", "bytes"), Column("value", "value", "name"), Column("form", "form", rank=2))
+    >>> for rule in column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
+    .hlo .t0 tr>:nth-child(1){text-align:right}
+    .hlo .t0 td:nth-child(2){font-family:var(--code);color:var(--name)}
+    @media(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
+    }
     """
+    columns = [table.columns[at] for at in table.visible(person=True)] if isinstance(table, Table) else table.columns
     rules = []
+    small = []
+    kept = _kept(table)
     for at, column in enumerate(columns, start=1):
         looks = []
         if column.is_right_aligned:
-            rules.append(f"#{key} tr>:nth-child({at}){{text-align:right}}")
+            rules.append(f".hlo .{key} tr>:nth-child({at}){{text-align:right}}")
         if column.unit in CODE_UNITS:
             looks.append("font-family:var(--code)")
         if column.unit == "name":
             looks.append("color:var(--name)")
-        if column.unit in WRAPPED:
-            looks.append("overflow-wrap:anywhere;min-width:12em")
         if column.unit == "span":
-            looks.append("width:24em")
-        rules += [f"#{key} td:nth-child({at}){{{';'.join(looks)}}}"] if looks else []
-    return "".join(rules)
+            looks.append("width:24em;min-width:12em")
+        if column.name not in kept and (column.rank <= LOW_RANK or column.from_width):
+            small.append(f".hlo .{key} tr>:nth-child({at})")
+        rules += [f".hlo .{key} td:nth-child({at}){{{';'.join(looks)}}}"] if looks else []
+    return "".join(rules) + (f"@media(max-width:640px){{{','.join(small)}{{display:none}}}}" if small else "")
+
+
+def bar_column(table: Table) -> int | None:
+    """The index of the column whose numbers have bars: the sorted one, else the first of bytes or seconds, if any.
+
+    >>> bar_column(Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("a", 1),) * 3))
+    1
+    """
+    visible = table.visible(person=True)
+    if len(table.rows) < MIN_BARS or any(table.columns[at].unit == "span" for at in visible):
+        return None
+    wanted = [at for at in visible if table.columns[at].unit in ("bytes", "seconds")]
+    wanted.sort(key=lambda at: table.columns[at].name != table.sorted_by)
+    return next((at for at in wanted if any(map(number_of, (row[at] for row in table.rows[:MAX_ROWS])))), None)
+
+
+def _kept(table: Table | Tree) -> tuple[str, ...]:
+    """The names of the columns that stay on small screens, whatever their rank."""
+    if isinstance(table, Tree):
+        return (table.columns[0].name,)
+    kept = [table.label_index(table.visible(person=True)), bar_column(table)]
+    return (table.sorted_by, *(table.columns[at].name for at in kept if at is not None))
+
+
+def _box(title: Text, rows: int) -> str:
+    looks = "box long" if rows > LONG else "box"
+    return f'<div class="{looks}" tabindex="0" role="region" aria-label="{safe(plain_text(line_of(title)))}">'
+
+
+def _names(table: Table, visible: Sequence[int]) -> str:
+    """The attribute with the position of the column with names, which links rows to a chart."""
+    return next((f' data-name="{n}"' for n, at in enumerate(visible) if table.columns[at].unit == "name"), "")
 
 
 def _title(column: Column, writing: Writing) -> str:
     words = " ".join(safe(part) for part in (column.group, column.title) if part)
     unit = f"<i>{safe(writing.unit)}</i>" if writing.unit else ""
-    return f"<th>{' '.join(part for part in (words, unit) if part)}</th>"
+    return f'<th scope="col" data-c="{safe(column.name)}">{" ".join(part for part in (words, unit) if part)}</th>'
 
 
 def _row(cells: Sequence[str], role: str) -> str:
-    row = "".join(f"<td>{cell}</td>" for cell in cells)
+    row = "".join(f"{cell}</td>" for cell in cells)
     return f'<tr class="{role}">{row}</tr>' if role else f"<tr>{row}</tr>"
 
 
 def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> list[str]:
-    """The entries of a column as content of its cells; a span also has a bar."""
+    """The entries of a column as cells without their end tags; a span also has a bar."""
     texts = [_content(column, entry) for entry in entries]
     if column.unit == "span" and column.steps:
         texts[: len(cells)] = [_bar(cell, text, column.steps) for cell, text in zip(cells, texts, strict=False)]
-    return texts
+        return [f"<td>{text}" for text in texts]
+    return [
+        f"<td>{text}" if len(entry.text) <= WRAPPED else f'<td class="wrap">{text}'
+        if len(entry.text) <= FOLDED else f'<td class="wrap"><details><summary>{text}</summary></details>'
+        for entry, text in zip(entries, texts, strict=True)
+    ]  # fmt: skip
+
+
+def _measured(lane: Sequence[str], cells: Sequence[Cell]) -> list[str]:
+    """The cells of a column of numbers, with bars as long as their shares of the largest."""
+    values = [number_of(cell) or 0 for cell in cells]
+    largest = max(values, default=0)
+    bars = [f'<td class="bar" style="--b:{_share(value, largest)}"' for value in values]
+    bars += ['<td class="bar"'] * (len(lane) - len(bars))
+    return [bar + cell.removeprefix("<td") for bar, cell in zip(bars, lane, strict=True)]
+
+
+def _share(value: float, largest: float) -> str:
+    return f"{max(value / largest, 0):.3f}".rstrip("0").rstrip(".") if largest > 0 else "0"
 
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
+    if column.unit == "source" and "/" in entry.text:
+        directory, _, file = entry.text.rpartition("/")
+        return f'<span class="dir">{safe(directory)}/</span>{safe(file)}'
     return text if entry.role == "plain" or column.unit == "name" else f'<span class="{entry.role}">{text}</span>'
 
 
