@@ -38,6 +38,13 @@ class _Errors(Protocol):
         """The lines of an error."""
 
 
+class _Printer(Protocol):
+    """The printer of IPython."""
+
+    def text(self, text: str) -> None:
+        """Prints a text."""
+
+
 class Displayed:
     """A value that notebooks and rich show as a report."""
 
@@ -79,6 +86,11 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
     """A tuple of results with the `context` that they were found in, so that they can be shown; slices have it too."""
 
     context: _C
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Prints the text in IPython, which otherwise prefers its own text of tuples to the bundle."""
+        shown = self._repr_mimebundle_(include=("text/plain",))
+        printer.text("(...)" if cycle else shown.get("text/plain", repr(tuple(self))))
 
     @classmethod
     def of(cls, items: Iterable[_T], context: _C) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import subprocess
@@ -325,3 +326,34 @@ def test_values_do_not_load_what_shows_them() -> None:
         cwd=Path(hlo_cli.__file__).parent.parent,
     )
     assert done.stdout == "[]\n"
+
+
+BLOCK = re.compile(r"(?ms)^```python( JAX)?\n(>>> .*?)^```")
+
+
+@pytest.mark.parametrize("jax", [False, pytest.param(True, marks=pytest.mark.oracle)])
+def test_the_examples_of_the_help_page_run(jax: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if jax:
+        pytest.importorskip("jax")
+    (tmp_path / "DUMP").symlink_to(CONV)
+    monkeypatch.chdir(tmp_path)
+    page = Path(hlo_cli.__file__).parent / "commands/help/topics/notebooks.md"
+    blocks = [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8")) if bool(found[1]) == jax]
+    assert blocks
+    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, "notebooks.md", str(page), 0)
+    said: list[str] = []
+    assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_the_help_page_names_tables_that_exist() -> None:
+    page = (Path(hlo_cli.__file__).parent / "commands/help/topics/notebooks.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:4] for line in page.split("other tables")[1].splitlines() if line.startswith("| ")]
+    tables = {value.strip(): re.findall(r"`([a-z_]+)`", others) for value, _, others in rows}
+    values = {"module": "Module", "memory": "MemoryAnalysis", "overlap": "OverlapAnalysis", "findings": "FindingList"}
+    values |= {"fusions, kernels": "KernelList", "diff": "ModuleDiff"}
+    for name, kind in values.items():
+        value = VALUES[kind]()
+        assert isinstance(value, Tabular)
+        assert tables[name]
+        for table in tables[name]:
+            assert isinstance(value.to_records(table), list)
