@@ -84,7 +84,8 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
         yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
         x += 16 + GLYPH * len(words) + 10
-    words = shorten_name(f"{bars.strip()} over {axis}", int((room.page - x - 8) / GLYPH))
+    words = f"{bars.strip()} over {axis}"
+    words = words if x + GLYPH * len(words) <= room.page else bars.strip()
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 

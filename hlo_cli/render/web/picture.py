@@ -161,7 +161,8 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
     if rest > 0:
         at += LEGEND_ROW
         words = f'<text class="quiet" x="{left + LEGEND_INDENT}" y="{short(at)}">Other buffers</text>'
-        drawn.append(f"{words}{_size(rest, room, at)}")
+        swatch = f'<rect class="other" x="{left}" y="{short(at - 10)}" width="11" height="11"/>'
+        drawn.append(f"{swatch}{words}{_size(rest, room, at)}")
     return drawn, at + 8
 
 
