@@ -7,8 +7,8 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
-from hlo_cli.render.truncate import shorten_name
-from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.sanitize import sanitize
+from hlo_cli.render.web.markup import safe, short, shortened
 from hlo_cli.render.web.picture import GLYPH, HEIGHT, Frame, Room
 from hlo_cli.report.loop import Loop
 from hlo_cli.report.numbers import (
@@ -95,7 +95,7 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     line = "peak" if role == "alarm" else "mark"
     yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
     yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
-    words = shorten_name(mark.label, int(room.width / 2 / GLYPH))
+    words = shortened(mark.label, int(room.width / 2 / GLYPH))
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 
@@ -122,9 +122,9 @@ def _names(placed: Sequence[tuple[float, float, Loop]], room: Room) -> dict[Loop
     taken: list[tuple[float, float]] = []
     names = {}
     for left, right, loop in placed:
-        words = loop.name + trips_text(loop)
+        words = sanitize(loop.name) + trips_text(loop)
         length = min(len(words), max(int((right - left) / GLYPH), MIN_NAME))
-        name = words if length == len(words) else shorten_name(loop.name, max(length - len(trips_text(loop)), 4))
+        name = words if length == len(words) else shortened(loop.name, max(length - len(trips_text(loop)), 4))
         name = name if name == words else name + trips_text(loop)
         half, middle = len(name) * GLYPH / 2 + 3, (left + right) / 2
         begin, end = middle - half, middle + half

@@ -15,6 +15,7 @@ CELL: Final = 8.4  # the width of a character
 ROW: Final = 24
 MAX_CENTERED: Final = 24
 MAX_LENGTH: Final = 400
+TOP_RULE: Final = 16
 RULE: Final = 8  # the height of a line without text
 # for each glyph, whether its line goes left, right, up, and down
 _SIDES: Final = {
@@ -50,7 +51,7 @@ def grid_elements(lines: Sequence[Line], left: float, top: float) -> tuple[list[
     for line in lines:
         text = plain_text(line)
         widest = max(widest, cell_width(text))
-        high = RULE if _is_rule(text) else ROW
+        high = _height(text)
         strokes += _strokes(text, left, y, high)
         fills += _fills(line, text, left, y, high)
         at = 0
@@ -87,6 +88,13 @@ def _gap(text: str) -> float:
     """
     lines = [at for at, glyph in enumerate(text) if glyph in _SIDES]
     return lines[0] + 0.5 if lines else min(len(text) / 2, 1)
+
+
+def _height(text: str) -> int:
+    """The height of a line; the upper line of a box has the name of a dimension at most."""
+    if "┌" in text and not _is_rule(text):
+        return TOP_RULE
+    return RULE if _is_rule(text) else ROW
 
 
 def _is_rule(text: str) -> bool:
@@ -134,4 +142,4 @@ def _text(text: str, role: Role, x: float, y: float) -> str:
     looks = f"code {role}" if role != "plain" else "code"
     if length <= MAX_CENTERED:
         looks, x = f"{looks} middle", x + length * CELL / 2
-    return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(shorten_text(text, MAX_LENGTH))}</text>'
+    return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(shorten_text(text.strip(), MAX_LENGTH))}</text>'

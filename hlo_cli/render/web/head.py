@@ -77,8 +77,8 @@ def _dump(facts: Mapping[str, Cell]) -> str:
 def _place(report: Report) -> str:
     """The chip with its kind, or the kind alone."""
     target = TARGETS.get(_text(report.input, "target"), "")
-    model = report.numbers.get("model")
-    chip = _text(report.numbers, "chip") or (_text(model, "chip") if isinstance(model, Mapping) else "")
+    models = (report.numbers, report.numbers.get("model"), report.numbers.get("time_model"))
+    chip = next((name for each in models if isinstance(each, Mapping) and (name := _text(each, "chip"))), "")
     return " ".join(part for part in (target, chip if target == "TPU" else chip.upper()) if part)
 
 

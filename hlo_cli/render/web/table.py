@@ -157,7 +157,7 @@ def _falls(cells: Sequence[Cell]) -> bool:
     """Whether the first number is the largest, and most of the others are at most as large as the one before."""
     values = [number_of(cell) or 0 for cell in cells]
     falling = sum(before >= after for before, after in pairwise(values))
-    return 0 < values[0] == max(values) and falling >= MOSTLY * (len(values) - 1)
+    return len(values) > 1 and values[0] == max(values) and values[1] > 0 and falling >= MOSTLY * (len(values) - 1)
 
 
 def _in_order(table: Table) -> list[int]:
@@ -167,7 +167,7 @@ def _in_order(table: Table) -> list[int]:
     """
     visible = list(table.visible(person=True))
     units = [table.columns[at].unit for at in visible]
-    first = next((units.index(unit) for unit in ("name", "shape") if unit in units), 0)
+    first = next((n for n, unit in enumerate(units) if unit in ("name", "shape")), 0)
     if table.selected or not first or not table.columns[visible[0]].is_numeric:
         return visible
     return [visible[first], *visible[:first], *visible[first + 1 :]]
