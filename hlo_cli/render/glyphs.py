@@ -11,6 +11,8 @@ ASCII: Final[dict[str, str]] = {
     **dict.fromkeys("┌┬┐├┼┤└┴┘", "+"),
     **dict.fromkeys("▄▅▆▇█", "#"),
     **dict.fromkeys("▁▂▃", " "),
+    "●": "*",
+    "○": "o",
     "…": "...",
     "·": ".",
     "→": "->",

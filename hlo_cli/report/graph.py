@@ -17,8 +17,8 @@ EdgeKind: TypeAlias = Literal["data", "transfer", "control", "indirect"]
 class GraphNode:
     """A node of a drawing: `number` is its row in the table of all nodes.
 
-    `label` is its shape in short, `note` what a cluster or a constant adds, such as `× 12` for a loop. `heat` is its
-    number on the scale of the drawing. A node with `clusters`, the names of the computations it shows, is drawn as a
+    `label` is its shape in short, `literals` are the short constants among its operands, or its own value, and `trips`
+    is the trip count of a loop. `heat` is its number on the scale of the drawing. A node with `clusters`, the names of the computations it shows, is drawn as a
     box around the nodes whose `parent` it is (an index of the drawing's nodes); `part` is their computation's number.
     """
 
@@ -30,7 +30,8 @@ class GraphNode:
     shape: str
     bytes: int
     _: KW_ONLY
-    note: str = ""
+    literals: tuple[str, ...] = ()
+    trips: int | None = None
     heat: float | None = None
     change: str | None = None
     parent: int | None = None
@@ -38,6 +39,17 @@ class GraphNode:
     clusters: tuple[str, ...] = ()
     is_expandable: bool = False
     is_focus: bool = False
+
+    @property
+    def operation(self) -> str:
+        """The opcode; of fusions what is in them, of loops how often.
+
+        >>> GraphNode(0, "w", "while", "control flow", "()", "()", 0, trips=12).operation
+        'while × 12'
+        """
+        is_named = self.opcode == "fusion" and self.kind != "fusion"
+        trips = "" if self.trips is None else f" × {self.trips:,}"
+        return (f"{self.kind} fusion" if is_named else self.opcode) + trips
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def _has_rows(part: Part) -> bool:
 
 def _is_main(part: Part) -> bool:
     """Whether row formats, `--sort`, and `--columns` prefer this part to those before it."""
-    return part.kind in ("findings", "tree") or (part.kind == "table" and part.main)
+    return part.kind in ("findings", "graph", "tree") or (part.kind == "table" and part.main)
 
 
 def _main_table_of(part: Part) -> Table:

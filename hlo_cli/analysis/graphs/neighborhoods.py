@@ -15,11 +15,11 @@ MOST_USERS: Final = 16
 """Users of a node with more than this are not followed, unless it is the center (`kMaxUsers`)."""
 
 
-def neighborhood(edges: Iterable[Edge], center: int, depth: int) -> frozenset[int]:
-    """The nodes at a distance of at most `depth` edges in either direction from the center.
+def neighborhood(edges: Iterable[Edge], centers: Sequence[int], depth: int) -> frozenset[int]:
+    """The nodes at a distance of at most `depth` edges in either direction from any of the centers.
 
     >>> edges = [Edge(0, 1, 8, "data"), Edge(0, 2, 8, "data"), Edge(2, 3, 8, "data")]
-    >>> sorted(neighborhood(edges, 1, 1)), sorted(neighborhood(edges, 1, 2))
+    >>> sorted(neighborhood(edges, [1], 1)), sorted(neighborhood(edges, [1], 2))
     ([0, 1], [0, 1, 2])
     """
     operands: dict[int, list[int]] = {}
@@ -27,10 +27,10 @@ def neighborhood(edges: Iterable[Edge], center: int, depth: int) -> frozenset[in
     for edge in edges:
         operands.setdefault(edge.target, []).append(edge.source)
         users.setdefault(edge.source, []).append(edge.target)
-    found = {center}
-    border = [center]
-    for _ in range(depth):
-        near = [each for node in border for each in _next(node, center, operands, users)]
+    found = set(centers)
+    border = list(centers)
+    for step in range(depth):
+        near = [each for node in border for each in _next(node, is_center=not step, operands=operands, users=users)]
         border = [each for each in dict.fromkeys(near) if each not in found]
         if not border:
             break
@@ -38,9 +38,11 @@ def neighborhood(edges: Iterable[Edge], center: int, depth: int) -> frozenset[in
     return frozenset(found)
 
 
-def _next(node: int, center: int, operands: Mapping[int, list[int]], users: Mapping[int, list[int]]) -> list[int]:
+def _next(
+    node: int, *, is_center: bool, operands: Mapping[int, list[int]], users: Mapping[int, list[int]]
+) -> list[int]:
     used_by = users.get(node, [])
-    return operands.get(node, []) + (used_by if node == center or len(used_by) <= MOST_USERS else [])
+    return operands.get(node, []) + (used_by if is_center or len(used_by) <= MOST_USERS else [])
 
 
 def nodes_between(graph: DataflowGraph, source: int, target: int) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY
 
 from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
@@ -81,25 +81,25 @@ def _expanded(
 
 def around(
     graph: DataflowGraph,
-    center: int,
+    centers: Sequence[int],
     depth: int,
     *,
     transfers: bool = False,
     opened: Collection[int] | None = frozenset(),
 ) -> View:
-    """The neighborhood of a node in its computation.
+    """The neighborhoods of nodes of one computation.
 
     >>> from hlo_cli import parse_module
     >>> from hlo_cli.analysis.graphs.dataflow_graph import dataflow_graph
     >>> text = "ENTRY e { a = s8[2] parameter(0)  b = s8[2] abs(a)  c = s8[2] not(b)  ROOT r = s8[2] abs(c) }"
-    >>> around(dataflow_graph(parse_module(text)), 1, 1).nodes
+    >>> around(dataflow_graph(parse_module(text)), [1], 1).nodes
     (0, 1, 2)
     """
-    computation = graph.computation[center]
-    folded = fold(graph, computation, transfers=transfers, kept={center})
-    part = {computation: _part_of(folded, neighborhood(folded.edges, center, depth))}
+    computation = graph.computation[centers[0]]
+    folded = fold(graph, computation, transfers=transfers, kept=frozenset(centers))
+    part = {computation: _part_of(folded, neighborhood(folded.edges, centers, depth))}
     found = _expanded(graph, part, opened, transfers=transfers)
-    return View(computation, *found, focus=(center,), is_limited=True)
+    return View(computation, *found, focus=tuple(centers), is_limited=True)
 
 
 def _part_of(folded: Folded, nodes: Collection[int]) -> Folded:
@@ -155,7 +155,9 @@ def between(graph: DataflowGraph, source: int, target: int, *, transfers: bool =
 def _to_root(graph: DataflowGraph, node: int) -> frozenset[int]:
     """The nodes of all paths from a node to the root of its computation."""
     members = graph.members[graph.computation[node]]
-    root = next((each for each in members if graph.instructions[each].is_root), None)
+    root = next(
+        (each for each in members if graph.instructions[each].is_root and graph.changes.get(each) != "removed"), None
+    )
     return frozenset() if root is None else nodes_between(graph, node, root)
 
 

@@ -19,15 +19,30 @@ HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, or - for stdin.
+With OLD, the changes that `hlo diff` finds are marked.
 """
 EXAMPLES = (
     "hlo graph dump/ -o graph.html",
     "hlo graph dump/ --around fusion.2 --depth 1",
+    "hlo graph dump/ --between param.1 fusion.2 --format tree",
+    "hlo graph dump/ --where 'opcode ~ \"all-\"' -o collectives.svg",
+    "hlo graph dump/ --expand all --heat bytes -o graph.dot",
+    "hlo graph old/ new/ --depth 1 -o changes.html",
 )
+DETAILS = """\
+Constants, scalar parameters, tuples and their elements, and bitcasts are not
+drawn: edges pass through them. Copies and slices between memories are dashed
+edges, unless --transfers draws them. Nodes have XLA's colors; fusions have
+that of the most costly operation in them. Edges are wider for more bytes.
+
+HTML pages contain the whole module: fusions, loops, and calls open in place.
+SVG and DOT files show what the options select. `--format tree` draws a part in
+the terminal: operands above their users, with a line for each value.
+"""
 
 
-@click.command(cls=Command, help=HELP, examples=EXAMPLES)
-@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="[OLD] INPUT", shell_complete=completion.files)
 @option(
     "--computation",
     group="Filters",
@@ -51,7 +66,7 @@ EXAMPLES = (
     type=click.IntRange(min=0),
     metavar="N",
     default_text="2",
-    help="Include neighbors of --around at a distance of at most N edges.",
+    help="Include neighbors of --around, or of changes, up to N edges away.",
 )
 @option(
     "--between",
@@ -100,9 +115,16 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     output, reading = io_of(given, writes=("dot", "gv"))
     output = replace(output, format="dot") if output.format == "gv" else output
     options = GraphOptions(**given)
-    options.check(output)
-    from hlo_cli.commands.graph.report import report_of_graph
+    options.check(output, len(inputs))
     from hlo_cli.commands.shared.load import load_one, what_was_read
+
+    if len(inputs) == 2:
+        from hlo_cli.commands.graph.compare import report_of_comparison
+
+        old, new = (load_one([each], reading) for each in inputs)
+        report = report_of_comparison(old, new, options, inputs)
+        return write_report(report, output, (*old.module.errors, *new.module.errors))
+    from hlo_cli.commands.graph.report import report_of_graph
 
     loaded = load_one(inputs, reading)
     report = report_of_graph(loaded, options, reading.command_line(inputs))

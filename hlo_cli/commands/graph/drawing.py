@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
@@ -80,7 +81,8 @@ def _node(
         label,
         shape,
         size,
-        note=_note(graph, facts, node),
+        literals=_literals(graph, facts, node),
+        trips=facts.trips(node),
         heat=heat,
         change=graph.changes.get(node),
         parent=parent,
@@ -91,15 +93,12 @@ def _node(
     )
 
 
-def _note(graph: DataflowGraph, facts: NodeFacts, node: int) -> str:
-    """The trip count of a loop, the value of a constant, and the short constants among the operands."""
-    if (trips := facts.trips(node)) is not None:
-        return f"× {trips:,}"
+def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, ...]:
+    """The value of a short constant, or the first short constants among the operands."""
     if (literal := facts.literal(node)) is not None:
-        return literal
-    constants = [text for operand in graph.operands[node] if (text := facts.literal(operand)) is not None]
-    more = ", …" if len(constants) > _MOST_CONSTANTS else ""
-    return ", ".join(constants[:_MOST_CONSTANTS]) + more
+        return (literal,)
+    found = (text for operand in graph.operands[node] if (text := facts.literal(operand)) is not None)
+    return tuple(islice(found, _MOST_CONSTANTS))
 
 
 def edge_table(edges: Sequence[Edge], names: Mapping[int, str], *, is_summary: bool) -> Table:

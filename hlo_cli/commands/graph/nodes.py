@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     Column("name", "name", "name", role="name"),
-    Column("opcode", "opcode", "opcode"),
-    Column("kind", "kind"),
-    Column("shape", "shape", "shape"),
+    Column("opcode", "opcode", "opcode", person=False),
+    Column("kind", "kind", rank=6),
+    Column("shape", "shape", "shape", rank=5),
     Column("label", "label", person=False),
     Column("computation", "computation", "count", person=False),
     Column("operands", "operands", "index", person=False),
@@ -46,10 +46,10 @@ COLUMNS: Final = (
     Column("flops", "flops", "count"),
     Column("live_bytes", "live", "bytes", person=False),
     Column("seconds", "est.", "seconds"),
-    Column("step", "step", "step"),
+    Column("step", "step", "step", person=False),
     Column("literal", "literal", person=False),
     Column("trips", "trips", "count", person=False),
-    Column("source", "source", "source"),
+    Column("source", "source", "source", rank=4),
     Column("op_name", "op_name", "op_name", person=False),
     Column("change", "change", "change", person=False),
     Column("is_hidden", "hidden", "flag", person=False),
@@ -63,7 +63,9 @@ _MOST_LITERAL: Final = 24
 class NodeFacts:
     """What is known of the nodes of a graph; costs, times, and live bytes are computed when a row needs them."""
 
-    def __init__(self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None) -> None:
+    def __init__(
+        self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None = None
+    ) -> None:
         """`old` is the module of removed nodes, if the graph compares two."""
         self._loaded, self._graph, self._throughput, self._old = loaded, graph, throughput, old
         self._target = target_of(loaded.module)

@@ -47,7 +47,7 @@ class GraphOptions:
         named = [name.strip().removeprefix("%") for each in self.expand for name in each.split(",") if name.strip()]
         return None if ALL in named else frozenset(named)
 
-    def check(self, output: OutputOptions) -> None:
+    def check(self, output: OutputOptions, inputs: int = 1) -> None:
         """Raises HloError for options of which one would have no effect.
 
         >>> GraphOptions(depth=1).check(OutputOptions())
@@ -58,7 +58,10 @@ class GraphOptions:
         given = [name for name, value in zip(_ONE_PART, (self.around, self.between, self.where), strict=True) if value]
         if len(given) > 1:
             raise conflict_error(given[1], given[0])
-        if self.depth is not None and not self.around:
+        if inputs > 2:
+            raise HloError(f"expected one or two inputs, found {inputs}", hint="pass a dump, or OLD and NEW")
+        is_near_changes = inputs == 2 and not given
+        if self.depth is not None and not (self.around or is_near_changes):
             raise requirement_error("--depth", "--around NAME")
         if self.heat == "time" and not (self.chip or self.chip_file):
             raise requirement_error("--heat time", "--chip NAME")
@@ -66,7 +69,7 @@ class GraphOptions:
             raise conflict_error("--expand", given[0], hint="the computations on the way are expanded")
         if self.transfers and self.where:
             raise conflict_error("--transfers", "--where", hint="match transfers with the expression")
-        if output.format == "tree" and not self.is_limited:
+        if output.format == "tree" and not (self.is_limited or self.depth is not None):
             raise HloError("--format tree requires a part of the graph", hint="add --around NAME or --between A B")
         if self.open and output.format not in ("table", "html"):
             raise conflict_error("--open", f"--format {output.format}", hint="a browser shows pages")

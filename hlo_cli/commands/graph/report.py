@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph, dataflow_graph
@@ -23,7 +24,6 @@ from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 
-_VIEW_COLUMNS: Final = (*COLUMNS, Column("id", "id", "count", person=False))
 _KIND_COLUMNS: Final = (
     Column("kind", "kind"),
     Column("nodes", "nodes", "count", total="sum"),
@@ -37,11 +37,22 @@ def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Rep
     """The selected part of a module: nodes with their costs, and edges with their bytes."""
     graph = dataflow_graph(loaded.module)
     throughput = chosen_throughput(options.chip, options.chip_file)
-    facts = NodeFacts(loaded, graph, throughput, None)
+    facts = NodeFacts(loaded, graph, throughput)
     view, notes = view_of(graph, options)
-    drawing = drawing_of(graph, view, facts, options.heat)
-    part = graph_part(loaded, graph, view, drawing, facts, options)
     times = time_notes(throughput, loaded.module) if throughput is not None else ()
+    report = report_of_view(loaded, graph, view, facts, options)
+    return replace(
+        report,
+        numbers={**report.numbers, **({"model": time_model(throughput)} if throughput is not None else {})},
+        next=_next(view, options, argument),
+        notes=(*notes, *program_notes(loaded), *times),
+    )
+
+
+def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: NodeFacts, options: GraphOptions) -> Report:
+    """The report on a view, without notes and next commands."""
+    drawing = drawing_of(graph, view, facts, options.heat)
+    edges, kinds = _tables(view, drawing)
     return Report(
         "graph",
         answer_of(graph, view, options),
@@ -51,11 +62,8 @@ def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Rep
             "nodes": len(drawing.nodes),
             "edges": len(drawing.edges),
             "instructions": len(graph.instructions),
-            **({"model": time_model(throughput)} if throughput is not None else {}),
         },
-        parts=(part, *_tables(view, drawing)),
-        next=_next(view, options, argument),
-        notes=(*notes, *program_notes(loaded), *times),
+        parts=(kinds, graph_part(loaded, graph, view, drawing, facts, options), edges),
         input=input_facts(loaded),
     )
 
@@ -73,8 +81,9 @@ def graph_part(
         Table("nodes", COLUMNS, DeferredRows(lambda: facts.rows(everything)), noun="instructions"),
         Table(
             "nodes",
-            _VIEW_COLUMNS,
+            _view_columns(has_times=bool(options.chip or options.chip_file)),
             DeferredRows(lambda: tuple([(*row, node) for row, node in zip(facts.rows(shown), shown, strict=True)])),
+            title="Nodes with most bytes accessed",
             noun="nodes",
             limit=_NODES_ON_A_SCREEN,
         ),
@@ -89,6 +98,12 @@ def graph_part(
         has_transfers=options.transfers,
         is_limited=view.is_limited,
     )
+
+
+def _view_columns(*, has_times: bool) -> tuple[Column, ...]:
+    """The columns of the nodes that are shown; people see times only if a chip is given."""
+    times = (replace(each, person=has_times) if each.name == "seconds" else each for each in COLUMNS)
+    return (*times, Column("id", "id", "count", person=False))
 
 
 def _details(loaded: Loaded, graph: DataflowGraph) -> str:
@@ -121,7 +136,7 @@ def answer_of(graph: DataflowGraph, view: View, options: GraphOptions) -> str:
     return f"{name} has {counts} after folding {format_count(size, 'instructions')}"
 
 
-def _tables(view: View, drawing: Drawing) -> tuple[Table, ...]:
+def _tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
     """The edges, and the nodes by kind."""
     names: Mapping[int, str] = {node.number: node.name for node in drawing.nodes}
     counted = Counter(node.kind for node in drawing.nodes)

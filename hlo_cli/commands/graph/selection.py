@@ -30,7 +30,9 @@ def view_of(graph: DataflowGraph, options: GraphOptions) -> tuple[View, tuple[Di
     if options.around is not None:
         center = _node(graph, options.around, within)
         depth = DEFAULT_DEPTH if options.depth is None else options.depth
-        return around(graph, center, depth, transfers=options.transfers, opened=opened), ()
+        return around(graph, [center], depth, transfers=options.transfers, opened=opened), ()
+    if options.depth is not None:
+        return _near_changes(graph, options, computation, opened), ()
     return whole(graph, computation, transfers=options.transfers, opened=opened), ()
 
 
@@ -43,7 +45,14 @@ def numbers_of(graph: DataflowGraph, instruction: Instruction) -> int:
 def _node(graph: DataflowGraph, name: str, within: Computation | None) -> int:
     """The node of this name; within a computation if one is given."""
     if within is None:
-        return numbers_of(graph, graph.module.instruction(name))
+        try:
+            return numbers_of(graph, graph.module.instruction(name))
+        except HloError:
+            gone = (node for node, change in graph.changes.items() if change == "removed")
+            plain = name.removeprefix("%")
+            if (removed := next((n for n in gone if graph.instructions[n].name == plain), None)) is not None:
+                return removed
+            raise
     if (found := within.instruction(name)) is None:
         known = [instruction.name for instruction in within.instructions]
         hint = did_you_mean(nearest(name.removeprefix("%"), known)) or "omit --computation to search all computations"
@@ -75,6 +84,15 @@ def _with_callers(graph: DataflowGraph, node: int) -> Sequence[int]:
     from hlo_cli.analysis.graphs.neighborhoods import callers_of, enclosing
 
     return enclosing(graph, node, callers_of(graph))
+
+
+def _near_changes(graph: DataflowGraph, options: GraphOptions, computation: int, opened: frozenset[int] | None) -> View:
+    """The changed nodes of a computation with their neighbors."""
+    centers = [node for node in graph.members[computation] if node in graph.changes and node not in graph.hidden]
+    if not centers:
+        name = graph.computations[computation].name
+        raise HloError(f"no changes in {name}", hint="omit --depth to draw the whole computation")
+    return around(graph, centers, options.depth or 0, transfers=options.transfers, opened=opened)
 
 
 def _matching(

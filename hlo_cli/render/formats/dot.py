@@ -131,14 +131,13 @@ def _node_line(node: GraphNode, paint: Paint, indent: str) -> str:
 
 
 def label_lines(node: GraphNode) -> list[str]:
-    """The name with the sign of its change; below it the opcode, a note, and the shape.
+    """The name with the sign of its change; below it the operation, small constants, and the shape.
 
-    >>> label_lines(GraphNode(0, "add.1", "add", "scalar", "f32[]", "f32[]", 4, note="2", change="added"))
+    >>> label_lines(GraphNode(0, "add.1", "add", "scalar", "f32[]", "f32[]", 4, literals=("2",), change="added"))
     ['+ add.1', 'add  2  f32[]']
     """
     sign = f"{CHANGES[node.change][0]} " if node.change else ""
-    opcode = f"{node.kind} fusion" if node.opcode == "fusion" and node.kind != "fusion" else node.opcode
-    words = (opcode, node.note, shorten_shape(node.shape, _SHAPE_ROOM))
+    words = (node.operation, ", ".join(node.literals), shorten_shape(node.shape, _SHAPE_ROOM))
     return [sign + shorten_name(node.name, _NAME_ROOM), "  ".join(word for word in words if word)]
 
 

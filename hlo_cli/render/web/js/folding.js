@@ -1,128 +1,108 @@
 // What of a computation is drawn: nodes and edges, with hidden instructions seen through.
-//
-// Python has the same rules for pictures, DOT and trees. Nodes keep the order of the rows. Edges are ordered by user, then
-// operand; several between two nodes are one with the sum of their bytes. The bytes of an edge are those of the value that
-// the user reads: the least along the way. An edge is a transfer if all that it sums pass a transfer. Control edges join
-// what no data edge joins.
+// analysis/graphs/folding.py and neighborhoods.py have the same rules for pictures, DOT, and trees.
+
+export const EDGE_KINDS = ["control", "transfer", "data"]; // Of several ways between two nodes, the last kind counts.
+const CONTROL = 0;
+const TRANSFER = 1;
+const DATA = 2;
+const MOST_USERS = 16; // Users of a node with more than this are not followed, unless it is the center.
 
 // Whether a row is seen through. `kept` are rows to draw all the same, as one that was searched.
 export function isSeenThrough(model, row, {transfers, kept}) {
   if (kept.has(row)) return false;
-  return model.is_transfer[row] ? !transfers : Boolean(model.is_hidden[row]);
+  return Boolean(model.is_hidden[row]) || (!transfers && Boolean(model.is_transfer[row]));
 }
 
-// `{nodes, edges}` of rows of one computation: the nodes are rows, edges `{from, to, bytes, isTransfer, isControl}`.
-// Rows that are not given count as not there.
-export function fold(model, rows, options) {
+// `{nodes, edges}` of a computation: the nodes are rows, edges `{from, to, bytes, kind}`, ordered by target. The bytes of an
+// edge are those that the target reads: the least along the way, added over operands. Parameters without users are left out.
+export function fold(model, computation, options) {
+  const rows = model.inside[computation];
+  const used = new Set(rows.flatMap(row => [...model.operands[row], ...model.control[row]]));
+  const isIdle = row => model.opcode[row] === "parameter" && !model.is_root[row] && !used.has(row) && !options.kept.has(row);
   const nodes = [];
   const edges = [];
-  const known = new Map();
-  const sources = new Map();
+  const reach = new Map(); // By row that is seen through: rows behind it, with bytes and kind.
   for (const row of rows) {
-    const found = isSeenThrough(model, row, options) ? hiddenSources(model, row, sources) : null;
-    sources.set(row, found || [{from: row, bytes: model.bytes[row] || 0, isTransfer: false}]);
-    if (found) continue;
-    nodes.push(row);
-    for (const operand of model.operands[row]) {
-      for (const source of sources.get(operand) || []) addEdge(source, row, model.count, known, edges);
+    const found = behind(model, row, reach);
+    if (isSeenThrough(model, row, options)) {
+      reach.set(row, passed(found, model.bytes[row] || 0, model.is_transfer[row] ? TRANSFER : DATA));
+      continue;
     }
+    if (!isIdle(row)) nodes.push(row);
+    for (const [from, [bytes, kind]] of found) edges.push({from, to: row, bytes, kind: EDGE_KINDS[kind]});
   }
-  addControl(model, nodes, sources, known, edges);
   return {nodes, edges};
 }
 
-// What the operands of a hidden row lead to. What passes a row is no larger than its value; a tuple holds what it is made of.
-function hiddenSources(model, row, sources) {
+function passed(found, most, best) {
+  return new Map([...found].map(([from, [bytes, kind]]) => [from, [Math.min(bytes, most), Math.min(kind, best)]]));
+}
+
+// The nodes behind a row: those of its operands, whose bytes add up, and its control predecessors.
+function behind(model, row, reach) {
   const found = new Map();
-  const size = model.opcode[row] === "tuple" || model.bytes[row] === null ? Infinity : model.bytes[row];
   for (const operand of model.operands[row]) {
-    for (const {from, bytes, isTransfer} of sources.get(operand) || []) {
-      const passed = Math.min(bytes, size);
-      const isMoved = isTransfer || Boolean(model.is_transfer[row]);
-      const before = found.get(from);
-      if (!before) found.set(from, {from, bytes: passed, isTransfer: isMoved});
-      else if (passed > before.bytes) found.set(from, {from, bytes: passed, isTransfer: before.isTransfer && isMoved});
+    const sources = reach.get(operand) || [[operand, [model.bytes[operand] || 0, DATA]]];
+    for (const [from, [bytes, kind]] of sources) {
+      const known = found.get(from);
+      found.set(from, known ? [bytes + known[0], Math.max(kind, known[1])] : [bytes, kind]);
     }
   }
-  return [...found.values()];
-}
-
-function addEdge({from, bytes, isTransfer}, to, count, known, edges) {
-  if (from === to) return;
-  const key = from * count + to;
-  const before = known.get(key);
-  if (!before) {
-    const edge = {from, to, bytes, isTransfer, isControl: false};
-    known.set(key, edge);
-    edges.push(edge);
-    return;
+  for (const before of model.control[row]) {
+    const sources = reach.has(before) ? reach.get(before).keys() : [before];
+    for (const from of sources) if (!found.has(from)) found.set(from, [0, CONTROL]);
   }
-  before.bytes += bytes;
-  before.isTransfer &&= isTransfer;
+  return found;
 }
 
-function addControl(model, nodes, sources, known, edges) {
-  for (const to of nodes) {
-    for (const predecessor of model.control[to]) {
-      for (const {from} of sources.get(predecessor) || []) {
-        const key = from * model.count + to;
-        if (from === to || known.has(key) || known.has(to * model.count + from)) continue;
-        const edge = {from, to, bytes: 0, isTransfer: false, isControl: true};
-        known.set(key, edge);
-        edges.push(edge);
-      }
-    }
-  }
+// The part of a folded computation with some nodes.
+export function partOf({nodes, edges}, shown) {
+  return {
+    nodes: nodes.filter(row => shown.has(row)),
+    edges: edges.filter(({from, to}) => shown.has(from) && shown.has(to)),
+  };
 }
 
-// The rows to give to `fold` to draw the nodes alone: those, and all that is seen through.
-export function limitedTo(model, rows, nodes, options) {
-  return rows.filter(row => nodes.has(row) || isSeenThrough(model, row, options));
+// The nodes at most `depth` edges away from one of a folded computation.
+export function neighborhood({edges}, center, depth) {
+  const operands = neighborsOf(edges, "to", "from");
+  const users = neighborsOf(edges, "from", "to");
+  const next = node => {
+    const below = users.get(node) || [];
+    return [...(operands.get(node) || []), ...(node === center || below.length <= MOST_USERS ? below : [])];
+  };
+  return reached(next, center, depth);
 }
 
-// The nodes at most `depth` edges away from a node of a folded computation.
-export function neighborhood({edges}, start, depth) {
-  const near = neighborsOf(edges, edge => [[edge.from, edge.to], [edge.to, edge.from]]);
-  return reached(near, start, depth);
-}
-
-// The nodes on ways from one node to the other, in the direction that has one; null if neither has.
+// The nodes on paths from one node to the other, in the direction that has any; null if neither has.
 export function nodesBetween({edges}, first, second) {
-  const users = neighborsOf(edges, edge => [[edge.from, edge.to]]);
-  const operands = neighborsOf(edges, edge => [[edge.to, edge.from]]);
+  const operands = neighborsOf(edges, "to", "from");
+  const users = neighborsOf(edges, "from", "to");
   for (const [from, to] of [[first, second], [second, first]]) {
-    const below = reached(users, from, Infinity);
-    if (!below.has(to)) continue;
-    const above = reached(operands, to, Infinity);
-    return new Set([...below].filter(node => above.has(node)));
+    const after = reached(node => users.get(node) || [], from, Infinity);
+    if (!after.has(to)) continue;
+    const before = reached(node => operands.get(node) || [], to, Infinity);
+    return new Set([...after].filter(node => before.has(node)));
   }
   return null;
 }
 
-function neighborsOf(edges, pairsOf) {
+function neighborsOf(edges, key, value) {
   const near = new Map();
   for (const edge of edges) {
-    for (const [one, other] of pairsOf(edge)) {
-      if (!near.has(one)) near.set(one, []);
-      near.get(one).push(other);
-    }
+    if (!near.has(edge[key])) near.set(edge[key], []);
+    near.get(edge[key]).push(edge[value]);
   }
   return near;
 }
 
-function reached(near, start, depth) {
+function reached(next, start, depth) {
   const found = new Set([start]);
-  let last = [start];
-  for (let steps = 0; steps < depth && last.length; steps++) {
-    const next = [];
-    for (const node of last) {
-      for (const other of near.get(node) || []) {
-        if (found.has(other)) continue;
-        found.add(other);
-        next.push(other);
-      }
-    }
-    last = next;
+  let border = [start];
+  for (let steps = 0; steps < depth && border.length; steps++) {
+    const near = new Set(border.flatMap(next));
+    border = [...near].filter(node => !found.has(node));
+    for (const node of border) found.add(node);
   }
   return found;
 }

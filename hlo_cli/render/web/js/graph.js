@@ -15,6 +15,7 @@ import {createTools, createZoom, showLegend, showPath, showTools} from "./graph_
 import {createView} from "./graph_view.js";
 import {presentHeats} from "./heat.js";
 import {createMinimap} from "./minimap.js";
+import {themeButton} from "./theme.js";
 
 const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, N shows the neighborhood, "
   + "F fits, plus and minus zoom, slash searches, Escape goes back.";
@@ -35,6 +36,7 @@ async function startGraph() {
   fitCanvas(app);
   showFirst(app, heats);
   document.documentElement.dataset.ready = Math.round(performance.now());
+  return app;
 }
 
 function createPage() {
@@ -49,18 +51,28 @@ function createPage() {
   return {canvas, minimap, path, legend, viewport, aside, spoken};
 }
 
-// What the address names, what the command chose, or the start.
+// What the address names; else what the command chose.
 function showFirst(app, heats) {
-  const {focus, shown, heat} = app.model.graph;
-  if (heats.includes(heat)) app.state.heat = heat;
+  const {graph} = app.model;
+  if (heats.includes(graph.heat)) app.state.heat = app.state.firstHeat = graph.heat;
   const isNamed = readLink(app, location.hash, heats);
+  if (!isNamed) rebuild(app, chosenByCommand(app.model));
   const {state} = app;
-  if (!isNamed && shown && shown.length) {
-    rebuild(app, {shown: new Set(shown), computation: app.model.computation[shown[0]]});
-  }
-  const selected = state.selected ?? (isNamed || !focus || !focus.length ? null : focus[0]);
+  const selected = state.selected ?? (isNamed || !graph.focus.length ? null : graph.focus[0]);
   showStart(app, selected ?? state.around);
   if (selected !== null) goTo(app, selected);
+}
+
+function chosenByCommand({computation, graph}) {
+  const open = new Set(graph.opened || []);
+  const changes = {computation: graph.entry, open, transfers: Boolean(graph.transfers)};
+  if (!graph.is_limited) return changes;
+  const isFlat = !graph.links && graph.shown.every(row => computation[row] === graph.entry);
+  const isAround = graph.depth !== null;
+  if (isFlat && isAround && graph.focus.length === 1) return {...changes, around: graph.focus[0], depth: graph.depth};
+  if (isFlat && !isAround && graph.focus.length === 2) return {...changes, between: graph.focus};
+  const links = graph.links && graph.links.map(([from, to, bytes, kind]) => ({from, to, bytes, kind}));
+  return {...changes, shown: [new Set(graph.shown), links], kept: new Set(graph.shown)};
 }
 
 function listen(app, heats) {
@@ -87,8 +99,8 @@ function listen(app, heats) {
     app.palette = readPalette();
     app.refresh({colors: true});
   };
-  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) matchMedia(query).addEventListener("change", recolor);
-  new MutationObserver(recolor).observe(document.documentElement, {attributeFilter: ["data-theme", "class"]});
+  document.querySelector(".tools").append(themeButton(recolor));
+  matchMedia("(forced-colors: active)").addEventListener("change", recolor);
   matchMedia("print").addEventListener("change", () => {
     app.palette = readPalette();
     drawScene(app);

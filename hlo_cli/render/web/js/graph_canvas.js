@@ -1,6 +1,5 @@
 // The drawing of the part of a scene that is seen.
 
-import {CHANGES} from "./kinds.js";
 import {HEATS} from "./heat.js";
 import {CHARACTER, firstLine, operationOf, secondLine, withoutMiddle} from "./node_text.js";
 import {nodeColors} from "./graph_palette.js";
@@ -11,6 +10,9 @@ import {formatBytes} from "./units.js";
 const MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const STUB = 9;
 const FAR_NAME = 26;
+const HEAD_LENGTH = 1.6;
+const THINNEST = 0.6; // On the screen, however small the scene is drawn.
+const DASHES = {control: [1.5, 3], transfer: [6, 4], indirect: [8, 3, 1.5, 3]};
 
 // Draws onto a canvas of the size of the view; a canvas of no size stays empty.
 export function drawScene(app) {
@@ -28,7 +30,10 @@ export function drawScene(app) {
   for (const node of nodes) if (node.parts) drawCluster(app, context, node);
   drawEdges(app, context, found.edges.filter(edge => isEdgeSeen(edge, part)));
   for (const node of nodes) if (!node.parts) drawBox(app, context, node);
-  if (view.scale >= READABLE) for (const node of nodes) drawText(app, context, node);
+  if (view.scale >= READABLE) {
+    for (const node of nodes) drawText(app, context, node);
+    drawTitles(context, palette, scene.titles);
+  }
   drawSelection(app, context, nodes);
 }
 
@@ -74,13 +79,13 @@ function drawEdges(app, context, edges) {
   for (const edge of edges) {
     if (edge.from === selected || edge.to === selected) continue;
     const width = edge.isLong ? 1.2 : Math.round(edgeWidth(edge.bytes) * 2) / 2;
-    const look = `${width} ${edge.isControl ? "control" : edge.isTransfer ? "transfer" : "data"}`;
+    const look = `${width} ${edge.kind}`;
     if (!looks.has(look)) looks.set(look, {width, edge, edges: []});
     looks.get(look).edges.push(edge);
   }
   context.strokeStyle = palette.other;
   for (const {width, edge, edges: alike} of looks.values()) {
-    setLine(context, width, edge);
+    setLine(context, Math.max(width, THINNEST / view.scale), edge);
     context.beginPath();
     for (const each of alike) tracePath(context, each, view);
     context.stroke();
@@ -92,7 +97,7 @@ function drawEdges(app, context, edges) {
 
 function setLine(context, width, edge) {
   context.lineWidth = width;
-  context.setLineDash(edge.isControl ? [1.5, 3] : edge.isTransfer ? [6, 4] : []);
+  context.setLineDash(DASHES[edge.kind] || []);
 }
 
 function tracePath(context, edge, view) {
@@ -100,14 +105,19 @@ function tracePath(context, edge, view) {
     if (view.scale >= READABLE / 2) traceStubs(context, edge);
     return;
   }
-  traceCurve(context, edge.points);
+  traceCurve(context, edge);
 }
 
-// Vertical where it passes a rank, curved between ranks.
-function traceCurve(context, points) {
+// Vertical where it passes a rank, curved between ranks; ends where its head begins.
+function traceCurve(context, edge) {
+  const {points} = edge;
   let [x, , y] = points[0];
   context.moveTo(x, y);
-  for (const [nextX, top, bottom] of points.slice(1)) {
+  for (let at = 1; at < points.length; at++) {
+    const isLast = at === points.length - 1;
+    const nextX = points[at][0];
+    const top = points[at][1] - (isLast ? headSize(edge) * HEAD_LENGTH : 0);
+    const bottom = isLast ? top : points[at][2];
     const middle = (y + top) / 2;
     context.bezierCurveTo(x, middle, nextX, middle, nextX, top);
     if (bottom !== top) context.lineTo(nextX, bottom);
@@ -124,15 +134,19 @@ function traceStubs(context, {from, to}) {
   context.lineTo(right, top);
 }
 
-// Arrow heads.
+// Half the width of the head of an arrow.
+function headSize({bytes, isLong}) {
+  return 2 + Math.min(isLong ? 2 : Infinity, edgeWidth(bytes) * 0.7);
+}
+
 function drawEnds(context, color, edges) {
   context.fillStyle = color;
   context.beginPath();
-  for (const {points, bytes, isControl} of edges) {
-    const [x, y] = points[points.length - 1];
-    const half = isControl ? 2 : 1.8 + edgeWidth(bytes) * 0.75;
-    context.moveTo(x - half, y - half * 1.5);
-    context.lineTo(x + half, y - half * 1.5);
+  for (const edge of edges) {
+    const [x, y] = edge.points[edge.points.length - 1];
+    const half = headSize(edge);
+    context.moveTo(x - half, y - half * HEAD_LENGTH);
+    context.lineTo(x + half, y - half * HEAD_LENGTH);
     context.lineTo(x, y);
   }
   context.fill();
@@ -143,7 +157,7 @@ function drawSelectedEdges(app, context, selected) {
   for (const edge of [...selected.up, ...selected.down]) {
     setLine(context, Math.max(1.6, edge.isLong ? Math.min(3, edgeWidth(edge.bytes)) : edgeWidth(edge.bytes)), edge);
     context.beginPath();
-    traceCurve(context, edge.points);
+    traceCurve(context, edge);
     context.stroke();
   }
   context.setLineDash([]);
@@ -167,10 +181,9 @@ function drawText(app, context, node) {
   const [x, y] = [node.x - node.width / 2 + 8, node.y - node.height / 2];
   const [, , color] = node.parts ? [0, 0, palette.ink] : nodeColors(app, row);
   const mark = model.expandable[row] ? (node.parts ? "\u25be " : "\u25b8 ") : "";
-  const change = CHANGES[model.change[row]];
   context.fillStyle = color;
   context.font = `600 11px ${MONO}`;
-  context.fillText(mark + (change ? `${change[0]} ` : "") + firstLine(model, row), x, y + 14);
+  context.fillText(mark + firstLine(model, row), x, y + 14);
   context.font = `11px ${MONO}`;
   context.globalAlpha = 0.86;
   context.fillText(underline(app, row, node.width - 16), x, y + 27);
@@ -178,11 +191,18 @@ function drawText(app, context, node) {
   if (state.selected !== row) drawFarNames(app, context, node);
 }
 
+// The names of computations in a cluster of several.
+function drawTitles(context, palette, titles) {
+  context.fillStyle = palette.quiet;
+  context.font = `10px ${MONO}`;
+  for (const {name, x, y} of titles) context.fillText(name, x, y);
+}
+
 // The second line; with heat, the number in place of the shape.
 function underline({model, state}, row, room) {
   const heat = HEATS[state.heat];
   const value = heat ? heat.of(model, row) : null;
-  if (value === null || value === undefined) return secondLine(model, row);
+  if (!value) return secondLine(model, row);
   return withoutMiddle(`${heat.text(value)}  ${operationOf(model, row)}`, Math.floor(room / CHARACTER + 0.01));
 }
 
@@ -217,7 +237,7 @@ function drawSelection(app, context, nodes) {
   if (!selected || view.scale < READABLE) return;
   context.font = `10px ${MONO}`;
   context.textAlign = "center";
-  for (const edge of [...selected.up, ...selected.down]) if (!edge.isControl && !edge.isLong) drawBytes(context, palette, edge, selected);
+  for (const edge of [...selected.up, ...selected.down]) if (!edge.isLong) drawBytes(context, palette, edge, selected);
   context.textAlign = "left";
 }
 

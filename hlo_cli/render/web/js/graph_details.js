@@ -1,12 +1,12 @@
 // Beside the picture: what is known of the selected instruction, or the heaviest of all.
 
 import {element} from "./dom.js";
-import {callersOf, sizeInside} from "./graph_model.js";
+import {callersOf, fileLineOf, isInEntry, sizeInside} from "./graph_model.js";
 import {goTo, select, surround, toggle} from "./graph_state.js";
 import {HEATS, formatFlops, heaviestOf} from "./heat.js";
 import {CHANGES} from "./kinds.js";
 import {operationOf} from "./node_text.js";
-import {formatBytes, formatCount, formatSeconds} from "./units.js";
+import {formatBytes, formatCount, formatPercent, formatSeconds} from "./units.js";
 
 const MOST_LISTED = 24;
 const MOST_HEAVY = 16;
@@ -39,14 +39,21 @@ function shownRows({model, state, limit}) {
   return limit ? rows.filter(row => limit.has(row)) : rows;
 }
 
+// Changed rows: those that are drawn first, those of the entry before others, large before small.
 function changedRows(model) {
   const rows = [];
   for (let row = 0; row < model.count; row++) if (CHANGES[model.change[row]]) rows.push(row);
-  return rows;
+  const rank = row => (model.is_hidden[row] || model.is_transfer[row] ? 0 : 2) + isInEntry(model, row);
+  return rows.sort((a, b) => rank(b) - rank(a) || (model.bytes[b] || 0) - (model.bytes[a] || 0) || a - b);
 }
 
 function changeList(app, rows) {
-  return listOf(app, rows, row => `${CHANGES[app.model.change[row]][0]} ${app.model.change[row]}`);
+  return listOf(app, rows, row => changeNote(app.model, row));
+}
+
+function changeNote(model, row) {
+  const change = model.change[row];
+  return `${CHANGES[change][0]} ${change}, ${model.opcode[row]}${model.bytes[row] ? `, ${formatBytes(model.bytes[row])}` : ""}`;
 }
 
 // Names with a bar and a number.
@@ -136,11 +143,11 @@ function factsOf(app, row) {
   const bytes = model.bytes[row];
   const padding = HEATS.padding.of(model, row);
   const has = (value, format) => (value === null || value === undefined ? null : format(value));
-  const share = padding ? `${formatBytes(padding)} (${Math.round(100 * padding / bytes)}% of the result)` : null;
+  const share = padding ? `${formatBytes(padding)} (${formatPercent(padding / bytes)}% of the result)` : null;
   const change = CHANGES[model.change[row]] && `${CHANGES[model.change[row]][0]} ${model.change[row]}`;
   const facts = [
     ["opcode", operationOf(model, row)], ["change", change], ["shape", model.shape[row], true], ["value", model.literal[row], true],
-    ["source", model.source[row], true], ["op_name", model.op_name[row], true],
+    ["source", fileLineOf(model, row), true], ["op_name", model.op_name[row], true],
     ["result", has(bytes, formatBytes)], ["padding", share],
     ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", model.flops[row] ? formatFlops(model.flops[row]) : null],
     ["est. time", has(model.seconds[row] || null, formatSeconds)],

@@ -68,3 +68,8 @@ export function sizeInside(model, row) {
   for (const called of model.calls[row]) size += model.inside[called].length;
   return size;
 }
+
+// The file and line of a row; a page that is sent on shows no directory of the sender.
+export function fileLineOf({source}, row) {
+  return source[row] ? source[row].slice(source[row].lastIndexOf("/") + 1) : "";
+}

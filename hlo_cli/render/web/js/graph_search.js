@@ -1,7 +1,7 @@
 // Search among all instructions, folded ones too: names, opcodes, source lines, op_names.
 
 import {element} from "./dom.js";
-import {isInEntry} from "./graph_model.js";
+import {fileLineOf, isInEntry} from "./graph_model.js";
 import {goTo} from "./graph_state.js";
 import {withoutMiddle} from "./node_text.js";
 import {countOf, formatCount} from "./units.js";
@@ -89,5 +89,5 @@ function showHits(app, input, list, found, choose) {
 
 function noteOf(model, row) {
   const where = isInEntry(model, row) ? "" : `in ${model.computations[model.computation[row]]}`;
-  return [model.opcode[row], model.source[row], where].filter(Boolean).join("  ");
+  return [model.opcode[row], fileLineOf(model, row), where].filter(Boolean).join("  ");
 }

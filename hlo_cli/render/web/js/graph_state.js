@@ -2,9 +2,9 @@
 
 import {isSeenThrough, neighborhood, nodesBetween} from "./folding.js";
 import {callersOf} from "./graph_model.js";
-import {centerOn, fitScene, isFitReadable, keepInPlace, reveal} from "./graph_view.js";
+import {centerAmong, centerOn, fitScene, isFitReadable, keepInPlace, reveal} from "./graph_view.js";
 import {largestOf, HEATS} from "./heat.js";
-import {createFolder, foldedOf, sceneOf} from "./scene.js";
+import {createFolder, foldedOf, limitTo, sceneOf} from "./scene.js";
 
 // `refresh` draws and writes what depends on the changed keys of the state.
 export function createApp(model, canvas, view, palette, refresh) {
@@ -38,12 +38,18 @@ function measureHeat(app) {
   if (HEATS[app.state.heat]) app.largest = largestOf(app.model, app.scene, app.state.heat);
 }
 
-function limitOf({folder, state}) {
-  if (state.shown !== null) return state.shown;
+function limitOf({folder, limit, model, state}) {
+  if (state.shown !== null) return state.shown === limit?.shown ? limit : {...limitTo(model, ...state.shown), shown: state.shown};
   if (state.around === null && state.between === null) return null;
   const whole = foldedOf(folder, state.computation, state);
-  if (state.around !== null) return neighborhood(whole, state.around, state.depth);
-  return nodesBetween(whole, ...state.between) || new Set(state.between);
+  if (state.around !== null) return sameOr(limit, model, neighborhood(whole, state.around, state.depth));
+  return sameOr(limit, model, nodesBetween(whole, ...state.between) || new Set(state.between));
+}
+
+// The limit as it was if it has the same nodes, so that opening a cluster arranges nothing anew.
+function sameOr(limit, model, nodes) {
+  const isSame = limit && limit.nodes.size === nodes.size && [...nodes].every(row => limit.nodes.has(row));
+  return isSame ? limit : limitTo(model, nodes);
 }
 
 export function select(app, row) {
@@ -157,7 +163,7 @@ export function showStart(app, row = null) {
     const weight = node => (node.parts ? 0 : model.bytes_accessed[node.row] || 0);
     const heaviest = scene.nodes.reduce((best, node) => (weight(node) > weight(best) ? node : best), scene.nodes[0]);
     const node = scene.at.get(row) || heaviest;
-    if (node) centerOn(view, node);
+    if (node) centerAmong(view, node, scene);
   }
   app.refresh({view: true});
 }

@@ -6,7 +6,7 @@ import {goTo, isLimited, setHeat, setTransfers, showComputation, showWhole, surr
 import {fitScene, zoomBy} from "./graph_view.js";
 import {HEATS, heatColor} from "./heat.js";
 import {CHANGES, KIND_COLORS, colorsOfKind} from "./kinds.js";
-import {countOf} from "./units.js";
+import {countOf, formatCount} from "./units.js";
 
 const DEPTHS = [1, 2, 3, 4];
 const STEP = 1.3;
@@ -18,8 +18,7 @@ export function createTools(app, heats, searchBox) {
   return element("div", {class: "tools", role: "toolbar", "aria-label": "Graph"},
     element("div", {class: "segmented", role: "group", "aria-label": "Color by"},
       element("span", {class: "label", text: "color by"}), ...heats.map(heatButton)),
-    app.model.is_transfer.some(Boolean) && toolButton("transfers", () => setTransfers(app, !app.state.transfers),
-      {id: "transfers", title: "Draw copies and slices between memories as nodes"}),
+    app.model.is_transfer.some(Boolean) ? transfersButton(app) : null,
     toolButton("neighborhood", () => toggleNeighborhood(app), {id: "neighborhood", title: "Only what is near the selected node (N)"}),
     element("div", {class: "segmented", id: "depths", role: "group", "aria-label": "Steps of the neighborhood"}, ...DEPTHS.map(depthButton)),
     searchBox);
@@ -27,6 +26,11 @@ export function createTools(app, heats, searchBox) {
 
 function toolButton(text, onclick, attributes) {
   return element("button", {type: "button", text, onclick, ...attributes});
+}
+
+function transfersButton(app) {
+  const title = "Draw copies and slices between memories as nodes";
+  return toolButton("transfers", () => setTransfers(app, !app.state.transfers), {id: "transfers", title});
 }
 
 function toggleNeighborhood(app) {
@@ -66,7 +70,7 @@ export function showPath(app, box) {
   const crumbs = [link(model.computations[entry], () => (state.computation === entry ? goToAll(app) : showComputation(app, entry)))];
   if (state.computation !== entry) crumbs.push(link(model.computations[state.computation], () => showComputation(app, state.computation)));
   for (const row of inner) crumbs.push(link(model.name[row], () => goTo(app, row)));
-  const part = partOf(app);
+  const part = partInWords(app);
   const size = `${countOf(scene.nodes.length, "nodes")}, ${countOf(scene.edges.length, "edges")} for ${countOf(model.count, "instructions")}`;
   box.replaceChildren(
     ...crumbs.flatMap((crumb, at) => (at ? [element("span", {class: "quiet", text: " \u203a "}), crumb] : [crumb])),
@@ -79,7 +83,7 @@ function goToAll(app) {
   return app.refresh({view: true});
 }
 
-function partOf({model, state}) {
+function partInWords({model, state}) {
   if (state.around !== null) return `within ${countOf(state.depth, "edges")} of ${model.name[state.around]}`;
   if (state.between !== null) return `paths from ${model.name[state.between[0]]} to ${model.name[state.between[1]]}`;
   return state.shown !== null ? "part" : "";
@@ -91,8 +95,9 @@ export function showLegend(app, box) {
   const parts = HEATS[state.heat] ? heatLegend(app) : state.heat === "change" ? changeLegend(app) : kindLegend(app);
   const has = test => scene.edges.some(test);
   const lines = ["edge width: log of bytes"];
-  if (has(edge => edge.isTransfer)) lines.push("dashed: transfer between memories");
-  if (has(edge => edge.isControl)) lines.push("dotted: control");
+  if (has(edge => edge.kind === "transfer")) lines.push("dashed: transfer between memories");
+  if (has(edge => edge.kind === "control")) lines.push("dotted: control");
+  if (has(edge => edge.kind === "indirect")) lines.push("dash-dot: through what is not shown");
   if (has(edge => edge.isLong)) lines.push("stub: far, select to draw");
   box.replaceChildren(...parts, element("span", {class: "lines", text: lines.join(" \u00b7 ")}));
   box.hidden = !scene.nodes.length || !model.count;
@@ -118,8 +123,13 @@ function kindLegend({model, palette, scene}) {
   return [...groups.values()].map(({colors, names}) => swatch(colors[0], colors[1], names.join(", ")));
 }
 
-function changeLegend({palette}) {
-  return Object.entries(CHANGES).map(([change, [sign, color]]) => swatch(palette[color], palette[color], `${sign} ${change}`));
+// Changes with their number in the whole module.
+function changeLegend({model, palette}) {
+  const counts = new Map();
+  for (const change of model.change) counts.set(change, (counts.get(change) || 0) + 1);
+  const found = Object.entries(CHANGES).filter(([change]) => counts.has(change));
+  return found.map(([change, [sign, color]]) =>
+    swatch(palette[color], palette[color], `${sign} ${formatCount(counts.get(change))} ${change}`));
 }
 
 function heatLegend({largest, palette, state}) {

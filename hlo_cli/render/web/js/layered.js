@@ -6,7 +6,7 @@
 
 import {columnsOf, horizontal} from "./horizontal.js";
 
-// Edges over more ranks are left out: the page draws a stub at each end. Training steps have many such edges (weights),
+// Edges over more ranks are left out in large graphs: the page draws a stub at each end. Training steps have many such edges (weights),
 // and a chain of points for each would make the layout quadratic.
 export const LONG_EDGE = 8;
 const RANK_LIMIT = 24; // More nodes without operands (or without users) in one rank go to further ranks.
@@ -20,7 +20,7 @@ const SLOPE = 0.04;
 // The order of `count` nodes in ranks. Edges are `[from, to]`, `from < to`, each pair once.
 // Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,
 // `paths[e]` are those of edge `e` from top to bottom.
-export function arrange(count, edges) {
+export function arrange(count, edges, longest = LONG_EDGE) {
   const ranks = ranksOf(count, edges);
   const up = Array.from({length: count}, () => []);
   const down = Array.from({length: count}, () => []);
@@ -28,7 +28,7 @@ export function arrange(count, edges) {
   const isLong = new Uint8Array(edges.length);
   edges.forEach(([from, to], at) => {
     paths[at] = [];
-    if (ranks[to] - ranks[from] > LONG_EDGE) isLong[at] = 1;
+    if (ranks[to] - ranks[from] > longest) isLong[at] = 1;
     else addPath(from, to, ranks, up, down, paths[at]);
   });
   const layers = firstLayers(ranks, up, down);
@@ -130,16 +130,18 @@ function firstLayers(ranks, up, down) {
 
 // Sorts each layer by the mean place of its neighbors above, then below, in turn; keeps the order with the fewest crossings.
 function sweep(layers, up, down) {
-  const places = new Array(up.length).fill(0);
+  const places = new Int32Array(up.length);
+  const means = new Float64Array(up.length);
   const number = layer => layer.forEach((node, at) => { places[node] = at; });
   layers.forEach(number);
   let best = layers.map(layer => layer.slice());
   let fewest = crossings(layers, up, places);
   for (let round = 0; round < SWEEPS && fewest > 0; round++) {
-    const near = round % 2 ? down : up;
+    const isDownward = round % 2 === 0;
     for (let at = 0; at < layers.length; at++) {
-      const layer = layers[round % 2 ? layers.length - 1 - at : at];
-      sortByMean(layer, near, places);
+      const layer = layers[isDownward ? at : layers.length - 1 - at];
+      for (const node of layer) means[node] = meanPlace(isDownward ? up[node] : down[node], places, places[node]);
+      layer.sort((a, b) => means[a] - means[b]);
       number(layer);
     }
     const found = crossings(layers, up, places);
@@ -150,14 +152,11 @@ function sweep(layers, up, down) {
   best.forEach((layer, at) => { layers[at] = layer; });
 }
 
-function sortByMean(layer, near, places) {
-  const keyed = layer.map(node => {
-    let total = 0;
-    for (const other of near[node]) total += places[other];
-    return [near[node].length ? total / near[node].length : places[node], node];
-  });
-  keyed.sort((a, b) => a[0] - b[0]);
-  keyed.forEach(([, node], at) => { layer[at] = node; });
+function meanPlace(neighbors, places, own) {
+  if (!neighbors.length) return own;
+  let total = 0;
+  for (const other of neighbors) total += places[other];
+  return total / neighbors.length;
 }
 
 // Crossings of lines between neighboring layers, as inversions counted in a Fenwick tree.
@@ -168,14 +167,13 @@ function crossings(layers, up, places) {
     const tree = new Int32Array(size + 1);
     let count = 0;
     for (const node of layers[rank]) {
-      const ends = up[node].map(other => places[other]);
-      for (const end of ends) {
+      for (const other of up[node]) {
         let below = 0;
-        for (let at = end + 1; at > 0; at -= at & -at) below += tree[at];
+        for (let at = places[other] + 1; at > 0; at -= at & -at) below += tree[at];
         total += count - below;
       }
-      for (const end of ends) for (let at = end + 1; at <= size; at += at & -at) tree[at]++;
-      count += ends.length;
+      for (const other of up[node]) for (let at = places[other] + 1; at <= size; at += at & -at) tree[at]++;
+      count += up[node].length;
     }
   }
   return total;
@@ -196,7 +194,8 @@ export function place(arrangement, widths, heights) {
   }
   if (!all.length) left = right = 0;
   const y = Array.from({length: count}, (_, node) => tops[ranks[node]][0] + heights[node] / 2);
-  const bends = paths.map(path => path.map(point => [x[point] - left, ...tops[ranks[point]]]));
+  const bendOf = point => [x[point] - left, tops[ranks[point]][0], tops[ranks[point]][1]];
+  const bends = paths.map(path => (path.length ? path.map(bendOf) : path));
   return {
     x: Array.from({length: count}, (_, node) => x[node] - left), y, bends,
     width: right - left, height: layers.length ? tops[layers.length - 1][1] : 0,

@@ -1,6 +1,7 @@
 // The whole scene, small, with a frame around what is seen; a drag moves the frame.
 
 import {nodeColors} from "./graph_palette.js";
+import {HEATS} from "./heat.js";
 import {seenPart} from "./graph_view.js";
 
 const MAP_MARGIN = 5;
@@ -46,20 +47,24 @@ function drawNodes(app, canvas, nodes, map) {
   context.fillRect(0, 0, width, height);
   for (const node of scene.nodes) {
     const [fill, border] = nodeColors(app, node.row);
-    context.fillStyle = node.parts ? palette.rule : state.heat === "kind" ? border : fill;
+    context.fillStyle = node.parts ? palette.rule : HEATS[state.heat] ? fill : border;
     const [x, y] = [map.x + (node.x - node.width / 2) * map.across, map.y + (node.y - node.height / 2) * map.down];
     context.fillRect(x, y, Math.max(1.2, node.width * map.across), Math.max(1, node.height * map.down));
   }
 }
 
+// The map is away while all of the scene is seen.
 function drawFrame(app, canvas, nodes, map) {
-  if (!nodes.width || !nodes.height) return;
+  const {left, top, right, bottom} = seenPart(app.view);
+  const {scene} = app;
+  const isAllSeen = left <= 0 && top <= 0 && right >= scene.width && bottom >= scene.height;
+  canvas.style.visibility = isAllSeen ? "hidden" : "";
+  if (!nodes.width || !nodes.height || isAllSeen) return;
   const context = canvas.getContext("2d");
   const ratio = window.devicePixelRatio || 1;
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.drawImage(nodes, 0, 0);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const {left, top, right, bottom} = seenPart(app.view);
   context.strokeStyle = app.palette.alarm;
   context.lineWidth = 1.5;
   const [x, y] = [map.x + left * map.across, map.y + top * map.down];

@@ -1,7 +1,7 @@
 // What is drawn, with coordinates: folded computations, open clusters as boxes within them.
 
-import {fold, limitedTo} from "./folding.js";
-import {arrange, place} from "./layered.js";
+import {fold, partOf} from "./folding.js";
+import {LONG_EDGE, arrange, place} from "./layered.js";
 import {NODE_HEIGHT, nodeWidth} from "./node_text.js";
 
 const TITLE_HEIGHT = 36; // The two lines of an open cluster.
@@ -10,27 +10,43 @@ const PADDING = 14;
 const LOOSE_GAP = 16;
 const LOOSE_WIDTH = 1200; // Nodes without edges stand in rows of this width at least.
 const PORT_GAP = 14;
+const FEW = 60; // Computations of at most this many nodes have no stubs.
+const PORTS_WIDTH = 360;
 const BAND = 600; // Nodes and edges are found by bands of this height.
 
 // A memory of arrangements, which do not depend on what is open.
 export function createFolder(model) {
-  return {model, known: new Map()};
+  return {model, known: new Map(), widths: new Float64Array(model.count)};
 }
 
-// The folded computation and its arrangement; `nodes` limits what is drawn, or is null.
-export function foldedOf(folder, computation, state, nodes = null) {
+// The folded computation, whole.
+export function foldedOf(folder, computation, state) {
   const {model, known} = folder;
   const signature = `${Number(state.transfers)} ${[...state.kept].join()}`;
   if (folder.signature !== signature) known.clear();
   folder.signature = signature;
-  const key = nodes ? "limited" : computation;
-  const before = known.get(key);
-  if (before && before.limit === nodes) return before;
-  const rows = nodes ? limitedTo(model, model.inside[computation], nodes, state) : model.inside[computation];
-  const {nodes: drawn, edges} = fold(model, rows, state);
-  const found = {...arranged(drawn, edges), limit: nodes};
-  known.set(key, found);
+  if (!known.has(computation)) known.set(computation, fold(model, computation, state));
+  return known.get(computation);
+}
+
+// The folded computation, or the part of it in `limit`, with its arrangement, which is kept until the part changes.
+function arrangedOf(folder, computation, state, limit) {
+  const whole = foldedOf(folder, computation, state);
+  const isPart = limit !== null && limit.computations.has(computation);
+  if (!isPart) return whole.arranged ||= arranged(whole.nodes, whole.edges);
+  const before = limit.arranged.get(computation);
+  if (before && before.whole === whole) return before;
+  const {nodes, edges} = partOf(whole, limit.nodes);
+  const links = limit.links && limit.links.filter(({to}) => folder.model.computation[to] === computation);
+  const found = {...arranged(nodes, links || edges), whole};
+  limit.arranged.set(computation, found);
   return found;
+}
+
+// A limit of what is shown to some rows; in computations without any of them all is shown. `links` are edges to show.
+export function limitTo(model, nodes, links = null) {
+  const computations = new Set([...nodes].map(row => model.computation[row]));
+  return {nodes, links, computations, arranged: new Map()};
 }
 
 // Nodes with edges, arranged; those without any, apart.
@@ -39,8 +55,15 @@ function arranged(nodes, edges) {
   for (const {from, to} of edges) tied.add(from).add(to);
   const linked = nodes.filter(row => tied.has(row));
   const places = new Map(linked.map((row, at) => [row, at]));
-  const pairs = edges.map(({from, to}) => [places.get(from), places.get(to)].sort((a, b) => a - b));
-  return {nodes, edges, linked, loose: nodes.filter(row => !tied.has(row)), arrangement: arrange(linked.length, pairs)};
+  const pairs = edges.map(({from, to}) => pairOf(places.get(from), places.get(to)));
+  const arrangement = arrange(linked.length, pairs, linked.length <= FEW ? linked.length : LONG_EDGE);
+  const ranks = new Map(linked.map((row, at) => [row, arrangement.ranks[at]]));
+  return {nodes, edges, linked, loose: nodes.filter(row => !tied.has(row)), arrangement, ranks};
+}
+
+// Control may point to an earlier row; for the order of ranks that makes no difference.
+function pairOf(from, to) {
+  return from < to ? [from, to] : [to, from];
 }
 
 // `{nodes, edges, at, width, height}`: nodes `{row, x, y, width, height, rank, parent, depth, parts, up, down}` with centers, edges with
@@ -50,7 +73,7 @@ export function sceneOf(folder, state, limit) {
   const group = groupOf(folder, state.computation, state, limit, new Set());
   flatten(group, 0, 0, null, scene);
   for (const node of scene.nodes) setPorts(node);
-  for (const edge of scene.edges) edge.points = pointsOf(edge);
+  for (const edge of scene.edges) setEnds(edge);
   fillBands(scene);
   return Object.assign(scene, {width: group.width, height: group.height});
 }
@@ -58,24 +81,34 @@ export function sceneOf(folder, state, limit) {
 // One computation; clusters within it are placed first, as their size decides about its own.
 function groupOf(folder, computation, state, limit, outer) {
   const {model} = folder;
-  const folded = foldedOf(folder, computation, state, limit);
+  const folded = arrangedOf(folder, computation, state, limit);
   const within = new Set(outer).add(computation);
   const boxes = new Map();
   for (const row of folded.nodes) {
-    const parts = state.open.has(row) && model.expandable[row]
-      ? model.calls[row].filter(called => !within.has(called) && model.inside[called].length) : [];
-    boxes.set(row, boxOf(row, parts, part => groupOf(folder, part, state, null, within), model));
+    const parts = state.open.has(row) && model.expandable[row] ? partsOf(model, row, limit, within) : [];
+    boxes.set(row, boxOf(folder, row, parts, part => groupOf(folder, part, state, limit, within)));
   }
   const sizes = folded.linked.map(row => boxes.get(row));
   const placed = place(folded.arrangement, sizes.map(box => box.width), sizes.map(box => box.height));
-  folded.linked.forEach((row, at) => Object.assign(boxes.get(row), {x: placed.x[at], y: placed.y[at]}));
+  sizes.forEach((box, at) => {
+    box.x = placed.x[at];
+    box.y = placed.y[at];
+  });
   const group = {computation, folded, boxes, bends: placed.bends, width: placed.width, height: placed.height};
   placeLoose(group);
   return group;
 }
 
-function boxOf(row, parts, build, model) {
-  const box = {row, width: nodeWidth(model, row), height: NODE_HEIGHT, parts: null};
+// The computations to show in a row; of those that the command has chosen parts of, no others.
+function partsOf(model, row, limit, within) {
+  const called = model.calls[row].filter(each => !within.has(each) && model.inside[each].length);
+  const chosen = called.filter(each => limit?.computations.has(each));
+  return chosen.length ? chosen : called;
+}
+
+function boxOf({model, widths}, row, parts, build) {
+  widths[row] ||= nodeWidth(model, row);
+  const box = {width: widths[row], height: NODE_HEIGHT, parts: null, x: 0, y: 0};
   if (!parts.length) return box;
   const titled = parts.length > 1 ? PART_TITLE : 0;
   let x = PADDING;
@@ -116,12 +149,12 @@ function placeLoose(group) {
 function flatten(group, left, top, parent, scene) {
   const made = new Map();
   const depth = parent ? parent.depth + 1 : 0;
-  const {linked, arrangement} = group.folded;
-  const ranks = new Map(linked.map((row, at) => [row, arrangement.ranks[at]]));
+  const {ranks, arrangement} = group.folded;
   for (const row of group.folded.nodes) {
     const box = group.boxes.get(row);
-    const spot = {x: left + box.x, y: top + box.y, rank: ranks.get(row) ?? -1};
-    const node = {...box, ...spot, parent, depth, up: [], down: [], ports: new Map()};
+    const {width, height, parts} = box;
+    const rank = ranks.get(row) ?? -1;
+    const node = {row, x: left + box.x, y: top + box.y, width, height, parts, rank, parent, depth, up: [], down: []};
     made.set(row, node);
     scene.nodes.push(node);
     if (!scene.at.has(row)) scene.at.set(row, node);
@@ -131,10 +164,13 @@ function flatten(group, left, top, parent, scene) {
       flatten(part.group, x, y, node, scene);
     }
   }
-  group.folded.edges.forEach((found, at) => {
-    const [from, to] = [made.get(found.from), made.get(found.to)];
-    const bends = group.bends[at].map(([x, start, end]) => [left + x, top + start, top + end]);
-    const edge = {...found, from, to, bends, isLong: Boolean(arrangement.isLong[at])};
+  group.folded.edges.forEach(({from: source, to: target, bytes, kind}, at) => {
+    const from = made.get(source);
+    const to = made.get(target);
+    const points = [null];
+    for (const [x, start, end] of group.bends[at]) points.push([left + x, top + start, top + end]);
+    points.push(null);
+    const edge = {from, to, bytes, kind, isLong: arrangement.isLong[at] === 1, points, out: 0, into: 0};
     from.down.push(edge);
     to.up.push(edge);
     scene.edges.push(edge);
@@ -143,26 +179,24 @@ function flatten(group, left, top, parent, scene) {
 
 // Where edges leave and enter a node: side by side, in the order of where they go.
 function setPorts(node) {
-  const goal = (edge, side) => {
-    const bend = side === "down" ? edge.bends[0] : edge.bends[edge.bends.length - 1];
-    return bend ? bend[0] : (side === "down" ? edge.to : edge.from).x;
-  };
-  for (const side of ["up", "down"]) {
-    const edges = node[side].filter(edge => !edge.isLong);
-    if (edges.length < 2) continue;
-    const sorted = edges.map(edge => [goal(edge, side), edge]).sort((a, b) => a[0] - b[0]);
-    const gap = Math.min(PORT_GAP, Math.min(node.width, 360) * 0.6 / (edges.length - 1));
-    sorted.forEach(([, edge], at) => node.ports.set(edge, (at - (edges.length - 1) / 2) * gap));
-  }
+  const above = node.up.filter(edge => !edge.isLong);
+  const below = node.down.filter(edge => !edge.isLong);
+  const before = ({points, from}) => (points.length > 2 ? points[points.length - 2][0] : from.x);
+  const after = ({points, to}) => (points.length > 2 ? points[1][0] : to.x);
+  above.sort((a, b) => before(a) - before(b)).forEach((edge, at) => { edge.into = portAt(node, at, above.length); });
+  below.sort((a, b) => after(a) - after(b)).forEach((edge, at) => { edge.out = portAt(node, at, below.length); });
 }
 
-function pointsOf(edge) {
-  const {from, to, bends} = edge;
+function portAt(node, at, count) {
+  const gap = count > 1 ? Math.min(PORT_GAP, Math.min(node.width, PORTS_WIDTH) * 0.6 / (count - 1)) : 0;
+  return (at - (count - 1) / 2) * gap;
+}
+
+function setEnds({from, to, points, out, into}) {
   const start = from.y + from.height / 2;
   const end = to.y - to.height / 2;
-  const out = from.x + (from.ports.get(edge) || 0);
-  const into = to.x + (to.ports.get(edge) || 0);
-  return [[out, start, start], ...bends, [into, end, end]];
+  points[0] = [from.x + out, start, start];
+  points[points.length - 1] = [to.x + into, end, end];
 }
 
 function fillBands(scene) {
