@@ -101,7 +101,7 @@ def _of_memory(sources: Sources) -> Verdict:
 def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     """Where the peak of a memory is, and how to check it against a limit."""
     place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
-    return f"{place}. Use --chip NAME to check the limits of a chip."
+    return f"{place}." if memory.target == "cpu" else f"{place}. Use --chip NAME to check the limits of a chip."
 
 
 def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gauge]:
