@@ -11,8 +11,8 @@ from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
+from hlo_cli.render.paths import path_shortener
 from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.web.paths import path_shortener
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Findings
