@@ -212,6 +212,11 @@ def test_a_program_before_optimization_is_said_first(tmp_path: Path) -> None:
     assert found["Memory"] == ("warning", "At most 92.2 GiB of main memory")
 
 
+def test_a_chip_of_another_kind_is_said_first(tmp_path: Path) -> None:
+    found = verdicts(scheduled("ROOT p = f32[8]{0:T(128)} parameter(0)"), tmp_path, "--chip", "h100")
+    assert next(iter(found.items())) == ("Dump", ("warning", "Compiled for TPU"))
+
+
 def test_a_truncated_dump_is_said_first(tmp_path: Path) -> None:
     text = (
         scheduled("ROOT p = f32[8]{0} parameter(0)") + "\nf {\n  q = f32[8]{0} parameter(0)\n  ROOT n = f32[8]{0} neg"

@@ -48,7 +48,7 @@ def test_each_module_has_a_page(dumps: Path) -> None:
     pages = ["all.jit_A-2.html", "all.jit_a.html", "all.jit_b.html"]
     assert sorted(path.name for path in dumps.glob("*.html")) == ["all.html", *pages]
     index = (dumps / "all.html").read_text(encoding="utf-8")
-    assert sorted(re.findall(r'href="\./([^"]+)"', index)) == pages
+    assert sorted(re.findall(r'href="\./([^"]+)" aria-label="open \1">', index)) == pages
     assert "<h1>jit_b" in (dumps / "all.jit_b.html").read_text(encoding="utf-8")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in dumps.glob("*.html")}
     assert modes == {stat.S_IMODE((dumps / "0.txt").stat().st_mode)}

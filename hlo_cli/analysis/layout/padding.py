@@ -73,6 +73,10 @@ def _data_values(module: Module, computation: Computation | None) -> tuple[Value
 
 def orders_of(module: Module, values: Iterable[Value]) -> KnownOrders:
     """Dimension orders of the given values, and the default tiles of the module's target."""
+    return computed_once(_orders, module, values)
+
+
+def _orders(module: Module, values: Iterable[Value]) -> KnownOrders:
     known: dict[tuple[int, ...], dict[Order, None]] = {}
     for value in values:
         if value.shape.problem is None:
@@ -93,7 +97,7 @@ def footprints(values: Sequence[Value], orders: KnownOrders, key: Callable[[Valu
     groups: dict[str, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)
-    measured = _measured(values, orders)
+    measured = computed_once(_measured, values, orders)
     found = [_footprint(name, group, measured) for name, group in groups.items()]
     return tuple(sorted(found, key=lambda f: (-f.padding_bytes, -f.padded_bytes, f.key)))
 

@@ -12,6 +12,7 @@ from hlo_cli.commands.report.sections import sections_of
 from hlo_cli.commands.report.sources import Sources, sources_of
 from hlo_cli.commands.report.subject import details_of, title_of
 from hlo_cli.commands.report.verdicts import verdicts_of
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts
 from hlo_cli.commands.shared.memory_timeline import chosen_spaces
 from hlo_cli.report.column import Column
@@ -46,7 +47,7 @@ def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report
         version=1,
         numbers=sources.numbers,
         parts=(overview, _verdicts_table(verdicts), *_parts(sources, sections), *([lines] if lines.rows else ())),
-        next=_next(options, argument),
+        next=_next(sources, options, argument),
         notes=tuple(_notes(sources)),
         input=input_facts(loaded),
     )
@@ -103,12 +104,13 @@ def _verdicts_table(verdicts: Sequence[Verdict]) -> Table:
     return Table("verdicts", columns, rows, noun="verdicts", person=False)
 
 
-def _next(options: ReportOptions, argument: str) -> tuple[str, ...]:
-    """The command that writes the page, with the same chip."""
+def _next(sources: Sources, options: ReportOptions, argument: str) -> tuple[str, ...]:
+    """The command that writes the page, with the chip that is given or that the dump names."""
     if not argument or argument == "-":
         return ()
-    chip = f" --chip {options.chip}" if options.chip else ""
-    return (f"hlo report {argument}{chip} -o report.html",)
+    chip = options.chip or (sources.memory_chip.name if sources.memory_chip is not None else None)
+    view = format_options((("--chip", chip), ("--chip-file", options.chip_file), ("-o", "report.html")))
+    return (f"hlo report {argument} {view}",)
 
 
 def _notes(sources: Sources) -> Iterator[Diagnostic]:

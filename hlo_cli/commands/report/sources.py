@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.commands.by.keys import keys_for
 from hlo_cli.commands.fuse.causes import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns
+from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
@@ -17,8 +20,8 @@ from hlo_cli.commands.report.dump_facts import chip_of_dump
 from hlo_cli.commands.report.findings import report_of_findings
 from hlo_cli.commands.report.lines import LineCosts
 from hlo_cli.commands.report.options import ReportOptions
-from hlo_cli.commands.schedule.async_table import report_of_pairs
-from hlo_cli.commands.schedule.causes import report_of_causes as transfers_by_cause
+from hlo_cli.commands.schedule.async_table import report_of_pairs, transfers_of
+from hlo_cli.commands.schedule.causes import transfers_by_cause
 from hlo_cli.commands.schedule.sequence import report_of_steps
 from hlo_cli.commands.shard.comms import report_of_comms
 from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
@@ -94,11 +97,8 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
     sharding = ShardOptions(comms=True, chip=options.chip, chip_file=options.chip_file)
     of_memory = report_of_memory(loaded, memory, MemspaceOptions(space="all", chip=name), argument)
     kernels = kernels_by_cause(loaded, "source", within=None, where=None, timing=timing, argument=argument)
-    transfers = transfers_by_cause(
-        loaded, overlap, "source", within=None, where=None, argument=argument, throughput=spec
-    )
-    padding = report_of_padding(loaded, cause="source", argument=argument)
-    pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, throughput=spec)
+    transfers = transfers_of(overlap, None, spec)
+    pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, selected=transfers)
     steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
     fusions = report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument)
     return Sources(
@@ -115,7 +115,12 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
         arguments=report_of_arguments(loaded, ShardOptions(), argument, ()),
         padding=report_of_padding(loaded, argument=argument),
         findings=report_of_findings(loaded, options, argument),
-        costs_by_line=LineCosts(*map(_table_by_source, (kernels, of_memory, transfers, padding))),
+        costs_by_line=LineCosts(
+            kernels=_table_by_source(kernels),
+            memory=_table_by_source(of_memory),
+            transfers=transfers_by_cause(loaded, transfers, "source"),
+            padding=_padding_by_source(loaded),
+        ),
     )
 
 
@@ -137,7 +142,12 @@ def _bounded(report: Report, loaded: Loaded, spec: ChipSpec | None) -> Report:
     return report if spec is None else bounded_report(report, loaded)
 
 
+def _padding_by_source(loaded: Loaded) -> Table:
+    """The table of `hlo layout --by source`."""
+    values, keys = data_values(loaded.module), keys_for(loaded, "source")
+    return causes_table(footprints_by_cause(values, orders_of(loaded.module, values), keys), keys)
+
+
 def _table_by_source(report: Report) -> Table:
-    names = ("by_source", "sources")
-    found = next((part for part in report.parts if isinstance(part, Table) and part.name in names), None)
+    found = next((part for part in report.parts if isinstance(part, Table) and part.name == "by_source"), None)
     return found if found is not None else Table("by_source", (), ())

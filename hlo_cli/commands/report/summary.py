@@ -95,6 +95,7 @@ def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[
         Column("exposed_share", "exposed", "percent", role="waste"),
     )
     return (
+        Column("page", "page", "page", person=has_pages),
         Column("chip", "chip"),
         Column("space", "space"),
         Column("peak_bytes", "peak", "bytes"),
@@ -108,7 +109,6 @@ def columns_of(summaries: Sequence[ModuleSummary], *, has_pages: bool) -> tuple[
         Column("errors", "errors", "count"),
         Column("warnings", "warnings", "count"),
         Column("notes", "notes", "count", person=False),
-        Column("page", "page", "page", person=has_pages),
     )
 
 

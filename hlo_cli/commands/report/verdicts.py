@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
-from hlo_cli.commands.shared.chips import time_notes
+from hlo_cli.commands.shared.chips import mismatch, time_notes
 from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.stage_notes import bounded
 from hlo_cli.ir.memory_space import MemorySpace
@@ -45,7 +46,7 @@ def verdicts_of(sources: Sources) -> tuple[Verdict, ...]:
 
 
 def _of_dump(sources: Sources) -> Verdict | None:
-    """Bad if the text is truncated or has errors, a warning if it is a part or not the final program."""
+    """Bad if the text is truncated or has errors, a warning if it is a part, not final, or for another kind of chip."""
     module = sources.loaded.module
     if module.is_truncated:
         return Verdict(
@@ -60,6 +61,10 @@ def _of_dump(sources: Sources) -> Verdict | None:
     if sources.stage != "optimized":
         words = "Numbers are upper bounds: the compiler still fuses, schedules, and assigns memory."
         return Verdict("Dump", "warning", _first_upper(sources.stage), words, section="memory")
+    target = target_of(module)
+    if target is not None and (other := mismatch(sources.memory_chip, target)):
+        words = f"{other}; sizes are those of the {target.upper()}, and limits and times those of the chip."
+        return Verdict("Dump", "warning", f"Compiled for {target.upper()}", _first_upper(words), section="memory")
     return None
 
 
@@ -96,7 +101,7 @@ def _of_memory(sources: Sources) -> Verdict:
 def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     """Where the peak of a memory is, and how to check it against a limit."""
     place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
-    return f"{place}. Use --chip NAME to check the limits of a chip."
+    return f"{place}." if memory.target == "cpu" else f"{place}. Use --chip NAME to check the limits of a chip."
 
 
 def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gauge]:

@@ -82,6 +82,12 @@ def report_of_causes(
     )
 
 
+def transfers_by_cause(loaded: Loaded, selected: Transfers, by: By) -> Table:
+    """The table of that report on all of some transfers; without rows if there are none."""
+    keys = keys_for(loaded, by)
+    return _table(group_by(tuple(_transfers(selected)), lambda each: keys.of(each.instruction)), keys, selected)
+
+
 def _transfers(selected: Transfers) -> Iterator[_Transfer]:
     times = selected.times
     for interval in selected.intervals:

@@ -12,9 +12,9 @@ from hlo_cli.render.web.cells import grid_elements, is_grid
 from hlo_cli.render.web.colors import picture_css
 from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.graph_picture import graph_picture
-from hlo_cli.render.web.subject import subject_of
 from hlo_cli.render.web.markup import encoded, safe, short, spans
 from hlo_cli.render.web.picture import document
+from hlo_cli.render.web.subject import subject_of
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.figure import Figure
 from hlo_cli.report.graph import Graph

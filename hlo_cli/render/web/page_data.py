@@ -6,13 +6,13 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
+from hlo_cli.render.paths import path_shortener
 from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.web.paths import path_shortener
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Findings
@@ -66,9 +66,10 @@ def page_data(report: Report) -> dict[str, Json]:
 
 
 def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
-    """The parts with rows and their tables, by the name of the part; each table is made once, as its rows take time."""
+    """The parts with rows and their tables, by the name of the part; rows are computed once, here."""
     parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
-    return {part.name: (part, table) for part in parts if (table := _table_of(part)) is not None}
+    found = ((part, table) for part in parts if (table := _table_of(part)) is not None)
+    return {part.name: (part, replace(table, rows=tuple(table.rows))) for part, table in found}
 
 
 def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page) -> dict[str, Json]:

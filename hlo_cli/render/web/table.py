@@ -233,7 +233,7 @@ def _share(value: float, largest: float) -> str:
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
     if column.unit == "page" and entry.text not in ("-", "?"):
-        return f'<a href="./{safe(quote(entry.text))}">{text}</a>'
+        return f'<a href="./{safe(quote(entry.text))}" aria-label="open {text}">open</a>'
     if column.unit == "source" and "/" in entry.text:
         directory, _, file = entry.text.rpartition("/")
         return f'<span class="dir">{safe(directory)}/</span>{safe(file)}'
