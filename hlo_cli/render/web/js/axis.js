@@ -43,6 +43,11 @@ export function createAxis(report, store) {
   };
 }
 
+// An empty picture; one that is printed narrower than it was drawn is scaled.
+export function pictureOf(width, height) {
+  return svgElement("svg", {"aria-hidden": "true", viewBox: `0 0 ${width} ${height}`, width, height, preserveAspectRatio: "xMinYMin"});
+}
+
 // Calls `draw(width)` when the width of a box is another one than at the last call.
 export function watchWidth(box, draw) {
   let last = 0;

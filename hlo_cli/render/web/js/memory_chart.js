@@ -1,7 +1,7 @@
 // The picture of memory over the schedule: a band for each value, the total, the peak, and the limit if it is near.
 
 import {element, svgElement} from "./dom.js";
-import {LEFT, RIGHT, tickDistance, watchWidth} from "./axis.js";
+import {LEFT, pictureOf, RIGHT, tickDistance, watchWidth} from "./axis.js";
 import {colorsOf, groupKey} from "./memory_groups.js";
 import {pictureColumns, stackBands, totalsBySteps} from "./memory_bands.js";
 import {memoryKeys} from "./memory_keys.js";
@@ -53,7 +53,7 @@ function drawChart(chart, width) {
   const limit = typeof memory.limitBytes === "number" && memory.limitBytes < NEAR * memory.peakBytes ? memory.limitBytes : null;
   const most = Math.max(memory.peakBytes, limit ?? 0, 1) * 1.02;
   const y = bytes => bottom - (bytes / most) * height;
-  const svg = svgElement("svg", {"aria-hidden": "true", height: bottom + 20 + (axis.loops.length ? 26 : 0)});
+  const svg = pictureOf(width, bottom + 20 + (axis.loops.length ? 26 : 0));
   chart.width = width;
   axis.drawLoops(svg, width, CHART_TOP, bottom);
   drawScale(svg, width, most, y);
@@ -117,10 +117,11 @@ function drawPeak({page: {axis, report}}, svg, memory, width, bottom) {
   const x = axis.x(memory.peakStep + 0.5, width);
   const name = report.tables.steps?.rows[memory.peakStep]?.instruction ?? "";
   const at = `step ${formatScaled(memory.peakStep)}${name ? `, ${shorten(name, 34)}` : ""}`;
-  const text = `\u25bc peak ${formatBytes(memory.peakBytes)}, ${at}`;
-  const wide = text.length * 6.2;
+  const words = `peak ${formatBytes(memory.peakBytes)}, ${at}`;
+  const wide = words.length * 6.2 + 14;
   const fits = x + wide < width;
   const anchor = fits ? "start" : x - wide > 0 ? "end" : "middle";
+  const text = anchor === "end" ? `${words} \u25bc` : `\u25bc ${words}`;
   const place = {start: x - 5, end: x + 5, middle: width / 2}[anchor];
   svg.append(
     svgElement("path", {d: `M${x.toFixed(1)} ${CHART_TOP - 8}V${bottom}`, class: "peak"}),
