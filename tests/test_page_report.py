@@ -141,7 +141,7 @@ def test_live_values_are_those_of_the_command(page: Page) -> None:
     }
     assert len(found) == min(12, len(expected))
     assert [label for label, _ in found if label not in expected] == []
-    unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[page.locator(".live thead .unit").inner_text()]
+    unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[page.locator(".live thead .unit").first.inner_text()]
     assert [(label, text) for label, text in found if text != format_scaled(expected[label], unit, 1)] == []
 
 
