@@ -131,7 +131,7 @@ def test_search_filters_and_counts(page: Page) -> None:
     change(page, {"query": "MULT copy"})
     assert texts(page) == ["copy.1", "copy.3"]
     assert page.locator("#t .count").inner_text() == "2 of 4 kernels"
-    assert page.locator("#t tfoot td").first.inner_text() == "total of these"
+    assert page.locator("#t tfoot td").first.inner_text() == "total of matches"
     assert set(page.locator("#t mark").all_inner_texts()) == {"copy", "mult"}
     change(page, {"query": "a.py:9"})
     assert texts(page) == ["fusion.2"]
@@ -237,10 +237,13 @@ def test_lanes_are_where_the_schedule_has_them(report: Page) -> None:
     assert sorted(name for name, *_ in found) == sorted(pairs)
     rows: dict[tuple[str, float], list[tuple[int, int]]] = {}
     for name, x, wide, y in found:
-        start, done, operation = pairs[name]
+        start, done, operation, _ = pairs[name]
         assert x == pytest.approx(66 + start * room, abs=0.06)
         assert wide == pytest.approx(max(1.2, (done + 1 - start) * room), abs=0.06)
         rows.setdefault((operation, y), []).append((start, done))
+    exposed = report.locator(".lanes .exposed").count()
+    assert exposed == sum(is_exposed for *_, is_exposed in pairs.values())
+    assert report.locator("#schedule h3").inner_text() == f"{exposed} exposed of {len(pairs)} async operations"
     for spans in rows.values():
         ordered = sorted(spans)
         assert all(before[1] < after[0] for before, after in pairwise(ordered))
@@ -262,11 +265,20 @@ def test_a_lane_selects_its_row_and_pins_its_step(report: Page) -> None:
 
 
 @cache
-def _pairs() -> tuple[dict[str, tuple[int, int, str]], int]:
-    """Start, done, and operation of each async operation, and the number of steps, as the command tells them."""
+def _pairs() -> tuple[dict[str, tuple[int, int, str, bool]], int]:
+    """Start, done, operation, and exposure of each async operation, and the number of steps, as the command tells them."""
     answer = io.StringIO()
     with redirect_stdout(answer):
         cli.main(["schedule", str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
     found = json.loads(answer.getvalue())
     rows = found["tables"]["pairs"]["rows"]
-    return {row["instruction"]: (row["start"], row["done"], row["operation"]) for row in rows}, found["answer"]["steps"]
+    pairs = {
+        row["instruction"]: (
+            row["start"],
+            row["done"],
+            row["operation"],
+            row["exposed"] or bool(row["exposed_seconds"]),
+        )
+        for row in rows
+    }
+    return pairs, found["answer"]["steps"]

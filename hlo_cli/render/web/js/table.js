@@ -17,8 +17,8 @@ const COMMON = {top: 10, noun: "rows", sort: "", own: () => null, follows: []};
 // key of the section in addresses.
 // `columns` are `{name, label, unit}` and more: `value(row)` computes a cell, `draw(row)` makes its content, `low`
 // leaves on narrow screens, `bar` adds bars (true or a class), `tone(row)` is a class, `total` asks for a sum (true
-// or `{part, whole}`), `most` limits the characters, `wide` texts wrap, `isLink` makes names links, `optional`
-// columns leave if all cells are 0.
+// or `{part, whole}`), `most` limits the characters, `order(row)` is sorted instead of the cell, `wide` texts wrap,
+// `isLink` makes names links, `optional` columns leave if all cells are 0.
 // `rows` is a list, or a function of the state that is called again when a key in `follows` changes. `sort` names a
 // column, `-column` turns its order; the first `top` rows are shown. `own(row)` says what a row shows, `{instruction,
 // value, source}`, with `also`, further instructions; `choose(row)` acts when it is chosen, by default it is selected.
@@ -248,7 +248,7 @@ class DataTable {
     const button = left ? element("button", {type: "button", text, onclick: () => this.showMore(next)}) : null;
     const isSummed = this.columns.some(column => column.total) && this.found.length > 1;
     this.more.replaceChildren(...(button ? [button] : []));
-    const named = {text: this.found.length < this.rows.length ? "total of these" : "total", label: this.label};
+    const named = {text: this.found.length < this.rows.length ? "total of matches" : "total", label: this.label};
     this.foot.replaceChildren(...(isSummed ? [sumLine(this.columns, this.found, this.writings, named)] : []));
   }
 
