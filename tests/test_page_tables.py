@@ -15,7 +15,9 @@ import pytest
 
 from browser import Opened, browser, opened
 from hlo_cli import cli
+from hlo_cli.render.draw.cells import writing_of
 from hlo_cli.render.web.assets import script, style
+from hlo_cli.report.column import Column
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -264,13 +266,36 @@ def test_a_lane_selects_its_row_and_pins_its_step(report: Page) -> None:
     report.wait_for_selector("tr.on", state="detached")
 
 
+def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
+    """Bytes and flops of all kernels are those of `hlo fuse`, written as Python writes them; transfers are none."""
+    report.locator('[data-table="kernels"] .more button').click()
+    rows = [row for row in _answer("fuse")["tables"]["kernels"]["rows"] if row["kernel_kind"] != "transfer"]
+    shown = report.evaluate(
+        """() => { const table = document.querySelector('[data-table="kernels"] table');
+          const heads = [...table.tHead.rows[0].cells].map(head => head.innerText.split(/\\s/)[0]);
+          return [...table.tBodies[0].rows].map(row => Object.fromEntries(
+            [...row.cells].map((cell, at) => [heads[at], cell.innerText]))); }"""
+    )
+    assert len(shown) == len(rows)
+    for name, label, unit in (("bytes", "accessed", "bytes"), ("flops", "flops", "count")):
+        cells = [row[name] for row in rows]
+        writing = writing_of(Column(name, label, unit), cells)  # type: ignore[arg-type]
+        expected = {row["instruction"]: writing.text_of(row[name]) for row in rows}
+        assert {row["kernel"]: row[label] for row in shown} == expected
+
+
 @cache
-def _pairs() -> tuple[dict[str, tuple[int, int, str, bool]], int]:
-    """Start, done, operation, and exposure of each async operation, and the number of steps, as the command tells them."""
+def _answer(command: str) -> Any:
+    """The JSON of a command on the dump."""
     answer = io.StringIO()
     with redirect_stdout(answer):
-        cli.main(["schedule", str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
-    found = json.loads(answer.getvalue())
+        cli.main([command, str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
+    return json.loads(answer.getvalue())
+
+
+def _pairs() -> tuple[dict[str, tuple[int, int, str, bool]], int]:
+    """Start, done, operation, and exposure of each async operation, and the number of steps, as the command tells them."""
+    found = _answer("schedule")
     rows = found["tables"]["pairs"]["rows"]
     pairs = {
         row["instruction"]: (
