@@ -13,8 +13,8 @@ const LANE_ROOM = 96;
 const GAP = 9;
 const LEAST_LANE = 24;
 
-// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which
-// operation is below the pointer, null for none.
+// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut` hears what is below
+// the pointer, `{pair}` or `{synchronous}`, a row of a table; null for nothing.
 export function createLanes({report, store, axis}, pairs, readOut) {
   const label = "Schedule: kernels and async operations over steps";
   const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
@@ -95,8 +95,12 @@ function drawSynchronous({compute, store, axis, readOut}, shapes, width, top, ma
     const [from, to] = [axis.x(row.step, width), axis.x(row.step + 1, width)];
     const place = {x: from.toFixed(1), y: top, width: Math.max(1.5, to - from).toFixed(1), height: SYNCHRONOUS_HEIGHT};
     const own = {instruction: row.instruction};
-    const shape = svgElement("rect", {...place, class: "synchronous mark", onclick: () => store.show(own)});
-    shape.onpointerenter = () => readOut(row);
+    const shape = svgElement("rect", {...place, class: "synchronous mark"});
+    shape.onclick = event => {
+      event.stopPropagation(); // its step is pinned, not one of those beside it at the same place
+      store.show(own);
+    };
+    shape.onpointerenter = () => readOut({synchronous: row});
     shape.onpointerleave = () => readOut(null);
     marks.push({shape, own});
     shapes.append(shape);
@@ -118,7 +122,7 @@ function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {
     const shape = svgElement("rect", {...place, x: from.toFixed(1), width: wide.toFixed(1), class: "interval mark"});
     shape.dataset.name = pair.instruction;
     shape.onclick = () => store.show({instruction: own.instruction, source: own.source});
-    shape.onpointerenter = () => readOut(pair);
+    shape.onpointerenter = () => readOut({pair});
     shape.onpointerleave = () => readOut(null);
     marks.push({shape, own});
     shapes.append(shape);
