@@ -36,7 +36,7 @@ function selectionDetails(page, selected) {
   const values = isLine ? [] : page.store.buffersOf(value ?? instruction);
   const bar = values.length === 1 ? liveBar(page, values[0]) : null;
   const blocks = isLine ? describeLine(page, source) : describeAll(page, values, instruction);
-  const command = isLine ? null : commandOf(page.report, instruction, value);
+  const command = isLine ? searchButton(page.store, source) : commandOf(page.report, instruction, value);
   return [
     element("div", {class: "details-head"}, title, bar, command, element("button", closing)),
     element("div", {class: "details-blocks"}, ...blocks.filter(block => block.childElementCount)),
@@ -52,6 +52,11 @@ function commandOf(report, instruction, value) {
   const dump = quoted((report.input?.path ?? "DUMP").split("/").slice(-2).join("/"));
   const option = value === null ? `--explain ${quoted(instruction)}` : `--value ${quoted(value)}`;
   return element("code", {class: "command", text: `hlo ${value === null ? "parse" : "memspace"} ${dump} ${option}`});
+}
+
+function searchButton(store, source) {
+  const onclick = () => store.set({query: fileLine(source ?? "")});
+  return element("button", {type: "button", text: "search for this line", onclick});
 }
 
 function quoted(text) {

@@ -16,7 +16,7 @@ export function describeValues(page, values) {
   const links = values.slice(0, MOST_LINKS).map(row => valueLink(page, row));
   const rest = values.length - MOST_LINKS;
   const text = `${countOf(values.length, "values")}, ${formatBytes(sum)}`;
-  return [detailsList([["values", [text, ...links, rest > 0 ? moreText(rest) : null]]])];
+  return [detailsList([["values", [element("p", {text}), ...links, rest > 0 ? moreText(rest) : null]]])];
 }
 
 function describeValue(page, row) {
@@ -147,30 +147,42 @@ function pairTexts(page, pair, instruction) {
 
 function findingsOf(report, instruction) {
   const rows = report.tables.findings?.rows.filter(row => row.instruction === instruction) ?? [];
-  return rows.slice(0, MOST_LINKS).map(row => {
-    const tone = row.severity === "error" ? "alarm" : "waste";
-    return element("p", {}, element("span", {class: tone, text: `${row.code} `}), row.message);
-  });
+  return rows.slice(0, MOST_LINKS).map(findingText);
 }
 
-// What a source line has: its values, kernels, and findings.
+function findingText({severity, code, message}) {
+  const tone = severity === "error" ? "alarm" : "waste";
+  return element("p", {}, element("span", {class: tone, text: `${code} `}), message);
+}
+
+// What a source line has: its costs, its largest values, and its findings.
 export function describeLine(page, source) {
-  const {report, store} = page;
-  const count = (table, noun) => {
-    const rows = report.tables[table]?.rows.filter(row => row.source === source) ?? [];
-    return rows.length ? [countOf(rows.length, noun)] : [];
-  };
-  const values = report.tables.buffers?.rows.filter(row => row.source === source) ?? [];
-  const largest = [...values].sort((a, b) => b.bytes - a.bytes).slice(0, MOST_LINKS);
-  const search = () => store.set({query: fileLine(source)});
+  const {report} = page;
+  const ofLine = table => report.tables[table]?.rows.filter(row => row.source === source) ?? [];
+  const values = ofLine("buffers").sort((a, b) => b.bytes - a.bytes);
+  const links = values.slice(0, MOST_LINKS).map(row => valueLink(page, row));
+  const rest = values.length > MOST_LINKS ? moreText(values.length - MOST_LINKS) : null;
+  const findings = ofLine("findings").slice(0, MOST_LINKS);
+  const fusions = ofLine("fusions").map(row => instructionLink(page, row.fusion));
+  const moreFusions = fusions.length > MOST_LINKS ? moreText(fusions.length - MOST_LINKS) : null;
   return [
-    detailsList([
-      ["values", [...count("buffers", "values"), ...largest.map(row => valueLink(page, row))]],
-      ["fusions", count("fusions", "fusions")],
-      ["findings", count("findings", "findings")],
-    ]),
-    element("div", {}, element("button", {type: "button", text: "search for this line", onclick: search})),
+    detailsList([["costs", [costsOfLine(ofLine("lines")[0])]], ["findings", findings.map(findingText)]]),
+    detailsList([["values", [...links, rest]]]),
+    detailsList([["fusions", [...fusions.slice(0, MOST_LINKS), moreFusions]]]),
   ];
+}
+
+function costsOfLine(row) {
+  if (!row) return null;
+  const seconds = numberOf(row.seconds);
+  const [bytes, launches, peak] = [row.bytes, row.launches, row.peak_bytes].map(numberOf);
+  const parts = [
+    seconds === null ? null : `${formatSeconds(seconds)} est.`,
+    bytes === null ? null : `${formatBytes(bytes)} accessed`,
+    launches === null ? null : countOf(launches, "launches"),
+    peak ? `${formatBytes(peak)} at the peak` : null,
+  ];
+  return parts.filter(Boolean).join(", ");
 }
 
 // Rows of `[term, children]`; a row without children is left out.
