@@ -10,6 +10,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -190,7 +191,7 @@ def test_many_rows_show_the_first(page: Page) -> None:
     more.click()
     assert len(texts(page, 0, "m")) == 210
     assert page.evaluate("document.activeElement.cells[0].innerText") == "k.3989"
-    change(page, {"selected": {"instruction": "k.3000", "value": None, "source": None}, "reveal": {"table": "m"}})
+    change(page, {"selected": {"instruction": "k.3000", "value": None, "source": None}, "reveal": {"section": "s"}})
     assert page.locator("#m tr.on").is_visible()
     assert texts(page, 0, "m")[-1] == "k.3000"
 
@@ -282,6 +283,20 @@ def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
         writing = writing_of(Column(name, label, unit), cells)  # type: ignore[arg-type]
         expected = {row["instruction"]: writing.text_of(row[name]) for row in rows}
         assert {row["kernel"]: row[label] for row in shown} == expected
+
+
+def test_an_address_brings_its_row_into_sight(chromium: Browser, report: Page) -> None:
+    """The link of a kernel opens the page at its row, also if it is below the first ones."""
+    link = report.locator('[data-table="kernels"] tbody tr').nth(40).locator("a.name")
+    name, address = link.inner_text(), str(link.get_attribute("href"))
+    path = Path(unquote(report.url.partition("#")[0].removeprefix("file://")))
+    with opened(chromium, path, fragment=address) as found:
+        found.page.wait_for_selector('[data-table="kernels"] tr.on')
+        row = found.page.locator('[data-table="kernels"] tr.on')
+        assert row.locator("a.name").inner_text() == name
+        box = row.bounding_box()
+        assert box is not None
+        assert 0 < box["y"] < 900
 
 
 @cache

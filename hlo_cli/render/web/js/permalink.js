@@ -24,6 +24,7 @@ export function keepPermalink({store, axis}) {
     section = byId(key)?.matches("section") ? key : "";
     applyAddress(new URLSearchParams(query), store, axis);
     if (section && (query || !event)) byId(section).scrollIntoView();
+    if (section && section !== "memory" && query) store.set({reveal: {section}}); // the selected row of its tables
     later();
   };
   store.subscribe(changed => {
