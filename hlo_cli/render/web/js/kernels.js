@@ -46,7 +46,7 @@ function wantedOfKernels(rows) {
   const bound = row => (row.bottleneck === "memory" ? "waste" : null);
   return [
     {name: "instruction", label: "kernel", isLink: true},
-    timed && {...total, name: "total_seconds", label: "total time", unit: "seconds", value: row => row.total_seconds},
+    timed && {...total, name: "total_seconds", label: "est. time", unit: "seconds", value: row => row.total_seconds},
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
     {name: "bytes", label: "accessed", bar: !timed, lowBar: true, low: timed},
     {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: savingTone},
