@@ -10,12 +10,15 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
 from browser import Opened, browser, opened
 from hlo_cli import cli
+from hlo_cli.render.draw.cells import writing_of
 from hlo_cli.render.web.assets import script, style
+from hlo_cli.report.column import Column
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -131,7 +134,7 @@ def test_search_filters_and_counts(page: Page) -> None:
     change(page, {"query": "MULT copy"})
     assert texts(page) == ["copy.1", "copy.3"]
     assert page.locator("#t .count").inner_text() == "2 of 4 kernels"
-    assert page.locator("#t tfoot td").first.inner_text() == "total of these"
+    assert page.locator("#t tfoot td").first.inner_text() == "total of matches"
     assert set(page.locator("#t mark").all_inner_texts()) == {"copy", "mult"}
     change(page, {"query": "a.py:9"})
     assert texts(page) == ["fusion.2"]
@@ -188,7 +191,7 @@ def test_many_rows_show_the_first(page: Page) -> None:
     more.click()
     assert len(texts(page, 0, "m")) == 210
     assert page.evaluate("document.activeElement.cells[0].innerText") == "k.3989"
-    change(page, {"selected": {"instruction": "k.3000", "value": None, "source": None}, "reveal": {"table": "m"}})
+    change(page, {"selected": {"instruction": "k.3000", "value": None, "source": None}, "reveal": {"section": "s"}})
     assert page.locator("#m tr.on").is_visible()
     assert texts(page, 0, "m")[-1] == "k.3000"
 
@@ -237,10 +240,13 @@ def test_lanes_are_where_the_schedule_has_them(report: Page) -> None:
     assert sorted(name for name, *_ in found) == sorted(pairs)
     rows: dict[tuple[str, float], list[tuple[int, int]]] = {}
     for name, x, wide, y in found:
-        start, done, operation = pairs[name]
+        start, done, operation, _ = pairs[name]
         assert x == pytest.approx(66 + start * room, abs=0.06)
         assert wide == pytest.approx(max(1.2, (done + 1 - start) * room), abs=0.06)
         rows.setdefault((operation, y), []).append((start, done))
+    exposed = report.locator(".lanes .exposed").count()
+    assert exposed == sum(is_exposed for *_, is_exposed in pairs.values())
+    assert report.locator("#schedule h3").inner_text() == f"{exposed} exposed of {len(pairs)} async operations"
     for spans in rows.values():
         ordered = sorted(spans)
         assert all(before[1] < after[0] for before, after in pairwise(ordered))
@@ -261,12 +267,58 @@ def test_a_lane_selects_its_row_and_pins_its_step(report: Page) -> None:
     report.wait_for_selector("tr.on", state="detached")
 
 
+def test_kernels_have_the_numbers_of_the_command(report: Page) -> None:
+    """Bytes and flops of all kernels are those of `hlo fuse`, written as Python writes them; transfers are none."""
+    report.locator('[data-table="kernels"] .more button').click()
+    rows = [row for row in _answer("fuse")["tables"]["kernels"]["rows"] if row["kernel_kind"] != "transfer"]
+    shown = report.evaluate(
+        """() => { const table = document.querySelector('[data-table="kernels"] table');
+          const heads = [...table.tHead.rows[0].cells].map(head => head.innerText.split(/\\s/)[0]);
+          return [...table.tBodies[0].rows].map(row => Object.fromEntries(
+            [...row.cells].map((cell, at) => [heads[at], cell.innerText]))); }"""
+    )
+    assert len(shown) == len(rows)
+    for name, label, unit in (("bytes", "accessed", "bytes"), ("flops", "flops", "count")):
+        cells = [row[name] for row in rows]
+        writing = writing_of(Column(name, label, unit), cells)  # type: ignore[arg-type]
+        expected = {row["instruction"]: writing.text_of(row[name]) for row in rows}
+        assert {row["kernel"]: row[label] for row in shown} == expected
+
+
+def test_an_address_brings_its_row_into_sight(chromium: Browser, report: Page) -> None:
+    """The link of a kernel opens the page at its row, also if it is below the first ones."""
+    link = report.locator('[data-table="kernels"] tbody tr').nth(40).locator("a.name")
+    name, address = link.inner_text(), str(link.get_attribute("href"))
+    path = Path(unquote(report.url.partition("#")[0].removeprefix("file://")))
+    with opened(chromium, path, fragment=address) as found:
+        found.page.wait_for_selector('[data-table="kernels"] tr.on')
+        row = found.page.locator('[data-table="kernels"] tr.on')
+        assert row.locator("a.name").inner_text() == name
+        box = row.bounding_box()
+        assert box is not None
+        assert 0 < box["y"] < 900
+
+
 @cache
-def _pairs() -> tuple[dict[str, tuple[int, int, str]], int]:
-    """Start, done, and operation of each async operation, and the number of steps, as the command tells them."""
+def _answer(command: str) -> Any:
+    """The JSON of a command on the dump."""
     answer = io.StringIO()
     with redirect_stdout(answer):
-        cli.main(["schedule", str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
-    found = json.loads(answer.getvalue())
+        cli.main([command, str(DUMP), "--chip", "v7x", "-q", "--json"], standalone=False)
+    return json.loads(answer.getvalue())
+
+
+def _pairs() -> tuple[dict[str, tuple[int, int, str, bool]], int]:
+    """Start, done, operation, and exposure of each async operation, and the number of steps, as the command tells them."""
+    found = _answer("schedule")
     rows = found["tables"]["pairs"]["rows"]
-    return {row["instruction"]: (row["start"], row["done"], row["operation"]) for row in rows}, found["answer"]["steps"]
+    pairs = {
+        row["instruction"]: (
+            row["start"],
+            row["done"],
+            row["operation"],
+            row["exposed"] or bool(row["exposed_seconds"]),
+        )
+        for row in rows
+    }
+    return pairs, found["answer"]["steps"]

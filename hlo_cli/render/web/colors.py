@@ -45,7 +45,7 @@ class Scheme(NamedTuple):
 LIGHT: Final = Scheme(
     paper="#ffffff", ink="#1f2328", quiet="#59636e", rule="#d8dee4", other="#b4bcc6", rest="#dde2e8",
     alarm="#c0271f", name="#0a6a75", waste="#8a5a00", saving="#1a7f37", odd="#8e3a9d",
-    wash="#f5f7f9", busy="#7f93a8", pick="#0a6a75", chosen="#e7f3f5", found="#f3df9f",
+    wash="#f5f7f9", busy="#7f93a8", pick="#0a6a75", chosen="#eaf5f7", found="#f3df9f",
 )  # fmt: skip
 DARK: Final = Scheme(
     paper="#11151a", ink="#e6edf3", quiet="#9aa4af", rule="#30363d", other="#5d6773", rest="#3a424b",

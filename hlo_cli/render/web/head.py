@@ -88,9 +88,9 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _gauges(gauges: tuple[Gauge, ...]) -> str:
-    """The gauges with limits, else the first ones; the section has the others."""
+    """The gauges with limits, else those of several memories; the headline has the number of a single one."""
     limited = tuple(gauge for gauge in gauges if gauge.limit_bytes is not None)
-    shown = (limited or gauges)[:_MOST_GAUGES]
+    shown = (limited or (gauges if len(gauges) > 1 else ()))[:_MOST_GAUGES]
     return f'\n<span class="gauges">{"".join(map(_gauge, shown))}</span>' if shown else ""
 
 

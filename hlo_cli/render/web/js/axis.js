@@ -43,6 +43,12 @@ export function createAxis(report, store) {
   };
 }
 
+// An empty picture; one that is printed narrower than it was drawn is scaled.
+export function pictureOf(width, height) {
+  const scaled = {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "xMinYMin"};
+  return svgElement("svg", {"aria-hidden": "true", width, height, ...scaled});
+}
+
 // Calls `draw(width)` when the width of a box is another one than at the last call.
 export function watchWidth(box, draw) {
   let last = 0;
@@ -100,13 +106,14 @@ function drawTicks(svg, width, y, most, isTime) {
   const distance = Math.max(tickDistance(scaled, Math.max(2, room / 110)), isTime ? 0 : 1);
   svg.append(svgElement("path", {d: `M${LEFT} ${y + 0.5}H${width - RIGHT}`, class: "grid"}));
   for (let at = 0; at * distance <= scaled; at++) {
-    const x = LEFT + ((at * distance) / scaled) * room;
+    const tick = LEFT + ((at * distance) / scaled) * room;
     const text = Number((at * distance).toPrecision(6)).toLocaleString("en-US");
-    const isLast = x > width - RIGHT - 16;
+    const isLast = tick > width - RIGHT - 16;
+    const x = isLast ? width - RIGHT : tick.toFixed(1);
     const anchor = at === 0 ? "start" : isLast ? "end" : "middle";
     svg.append(
-      svgElement("path", {d: `M${x.toFixed(1)} ${y}v4`, class: "grid"}),
-      svgElement("text", {x: isLast ? width - RIGHT : x.toFixed(1), y: y + 16, class: "quiet", "text-anchor": anchor, text}),
+      svgElement("path", {d: `M${tick.toFixed(1)} ${y}v4`, class: "grid"}),
+      svgElement("text", {x, y: y + 16, class: "quiet", "text-anchor": anchor, text}),
     );
   }
   const label = isTime ? `${unit}, est.` : unit;
@@ -116,8 +123,8 @@ function drawTicks(svg, width, y, most, isTime) {
 function drawLoopShades(axis, svg, width, top, bottom) {
   for (const loop of axis.loops) {
     const x = axis.x(loop.start, width);
-    const wide = Math.max(1, axis.x(loop.end + 1, width) - x);
-    svg.append(svgElement("rect", {x: x.toFixed(1), y: top, width: wide.toFixed(1), height: bottom - top, class: "loop"}));
+    const wide = Math.max(1, axis.x(loop.end + 1, width) - x).toFixed(1);
+    svg.append(svgElement("rect", {x: x.toFixed(1), y: top, width: wide, height: bottom - top, class: "loop"}));
   }
 }
 

@@ -31,14 +31,14 @@ function selectionDetails(page, selected) {
   const isLine = instruction === null;
   const text = isLine ? fileLine(source ?? "") : (value ?? instruction);
   const title = element("h3", {class: isLine ? "code" : "code name", text});
-  const close = () => page.store.set({selected: null});
-  const button = element("button", {type: "button", class: "close", "aria-label": "Close details", text: "\u2715", onclick: close});
+  const onclick = () => page.store.set({selected: null});
+  const closing = {type: "button", class: "close", "aria-label": "Close details", text: "\u2715", onclick};
   const values = isLine ? [] : page.store.buffersOf(value ?? instruction);
   const bar = values.length === 1 ? liveBar(page, values[0]) : null;
   const blocks = isLine ? describeLine(page, source) : describeAll(page, values, instruction);
-  const command = isLine ? null : commandOf(page.report, instruction, value);
+  const command = isLine ? searchButton(page.store, source) : commandOf(page.report, instruction, value);
   return [
-    element("div", {class: "details-head"}, title, bar, command, button),
+    element("div", {class: "details-head"}, title, bar, command, element("button", closing)),
     element("div", {class: "details-blocks"}, ...blocks.filter(block => block.childElementCount)),
   ];
 }
@@ -50,8 +50,13 @@ function describeAll(page, values, instruction) {
 // A command to paste. The dump is named by its directory and file only, as the page shows no more of its place.
 function commandOf(report, instruction, value) {
   const dump = quoted((report.input?.path ?? "DUMP").split("/").slice(-2).join("/"));
-  const command = value === null ? `hlo parse ${dump} --explain ${quoted(instruction)}` : `hlo memspace ${dump} --value ${quoted(value)}`;
-  return element("code", {class: "command", text: command});
+  const option = value === null ? `--explain ${quoted(instruction)}` : `--value ${quoted(value)}`;
+  return element("code", {class: "command", text: `hlo ${value === null ? "parse" : "memspace"} ${dump} ${option}`});
+}
+
+function searchButton(store, source) {
+  const onclick = () => store.set({query: fileLine(source ?? "")});
+  return element("button", {type: "button", text: "search for this line", onclick});
 }
 
 function quoted(text) {

@@ -16,14 +16,15 @@ export function describeValues(page, values) {
   const links = values.slice(0, MOST_LINKS).map(row => valueLink(page, row));
   const rest = values.length - MOST_LINKS;
   const text = `${countOf(values.length, "values")}, ${formatBytes(sum)}`;
-  return [detailsList([["values", [text, ...links, rest > 0 ? moreText(rest) : null]]])];
+  return [detailsList([["values", [element("p", {text}), ...links, rest > 0 ? moreText(rest) : null]]])];
 }
 
 function describeValue(page, row) {
   const {store, axis} = page;
   const peak = store.peakOf.get(row.space);
   const isOverPeak = row.start <= peak && peak <= row.end;
-  const steps = `steps ${formatScaled(row.start)}\u2013${formatScaled(row.end)}, ${formatScaled(row.end - row.start + 1)} of ${formatScaled(axis.count)}`;
+  const length = row.end - row.start + 1;
+  const steps = `steps ${stepRange(row.start, row.end)}, ${formatScaled(length)} of ${formatScaled(axis.count)}`;
   const line = row.source ? fileLine(row.source) : isInferred(row) ? `${fileLine(row.origin)} (inferred)` : null;
   const own = [
     ["size", [sizeOf(row)]],
@@ -50,7 +51,8 @@ function sizeOf(row) {
 
 function allocationOf(row) {
   if (numberOf(row.allocation) === null) return null;
-  return `${formatScaled(row.allocation)}${numberOf(row.offset) === null ? "" : ` at offset ${formatAddress(row.offset)}`}`;
+  const offset = numberOf(row.offset) === null ? "" : ` at offset ${formatAddress(row.offset)}`;
+  return `${formatScaled(row.allocation)}${offset}`;
 }
 
 function spaceButton({store}, row) {
@@ -64,7 +66,8 @@ function usersOf(page, row) {
   const count = numberOf(row.user_count) ?? names.length;
   if (row.users === undefined && row.user_count === undefined) return [];
   if (!count) return ["no users"];
-  return [...names.map(name => instructionLink(page, name)), count > names.length ? moreText(count - names.length) : null];
+  const rest = count > names.length ? moreText(count - names.length) : null;
+  return [...names.map(name => instructionLink(page, name)), rest];
 }
 
 // Where a value is live on the schedule, and where the peak is.
@@ -88,15 +91,21 @@ export function describeInstruction(page, instruction, values) {
   const own = row?.instruction === instruction ? row : null;
   const kernel = rowOf(report, "kernels", "instruction", instruction);
   const fusion = rowOf(report, "fusions", "fusion", instruction);
-  const pair = rowOf(report, "pairs", "instruction", instruction) ?? rowOf(report, "pairs", "done_instruction", instruction);
+  const pair =
+    rowOf(report, "pairs", "instruction", instruction) ?? rowOf(report, "pairs", "done_instruction", instruction);
   const hasValue = values.length === 1;
   const shape = own?.shape ?? null;
   const opName = own?.op_name ?? fusion?.op_name ?? pair?.op_name ?? null;
   const source = fusion?.source ?? kernel?.source ?? pair?.source ?? null;
+  const written = [
+    ["shape", [shape && codeText(shape)]],
+    ["source", [source && codeText(fileLine(source))]],
+    ["op_name", [opName && codeText(opName)]],
+  ];
   const rows = [
     ["opcode", [own?.opcode ?? kernel?.opcode ?? values[0]?.opcode]],
     ["step", [step === null ? null : stepButton(page, step)]],
-    ...(hasValue ? [] : [["shape", [shape && codeText(shape)]], ["source", [source && codeText(fileLine(source))]], ["op_name", [opName && codeText(opName)]]]),
+    ...(hasValue ? [] : written),
     ["kernel", kernel ? kernelTexts({...fusion, ...kernel}) : []],
     ["async", pair ? pairTexts(page, pair, instruction) : []],
   ];
@@ -129,7 +138,7 @@ function pairTexts(page, pair, instruction) {
   const parts = [
     pair.operation,
     bytes === null ? null : formatBytes(bytes),
-    numberOf(pair.done) === null ? null : `in flight at steps ${formatScaled(pair.start)}\u2013${formatScaled(pair.done)}`,
+    numberOf(pair.done) === null ? null : `in flight at steps ${stepRange(pair.start, pair.done)}`,
     pair.exposed ? "exposed: no kernel overlaps" : `${countOf(numberOf(pair.kernels) ?? 0, "kernels")} overlap`,
     exposed ? `${formatSeconds(exposed)} exposed, est.` : null,
   ];
@@ -138,33 +147,50 @@ function pairTexts(page, pair, instruction) {
 
 function findingsOf(report, instruction) {
   const rows = report.tables.findings?.rows.filter(row => row.instruction === instruction) ?? [];
-  return rows.slice(0, MOST_LINKS).map(row => element("p", {}, element("span", {class: row.severity === "error" ? "alarm" : "waste", text: `${row.code} `}), row.message));
+  return rows.slice(0, MOST_LINKS).map(findingText);
 }
 
-// What a source line has: its values, kernels, and findings.
+function findingText({severity, code, message}) {
+  const tone = severity === "error" ? "alarm" : "waste";
+  return element("p", {}, element("span", {class: tone, text: `${code} `}), message);
+}
+
+// What a source line has: its costs, its largest values, and its findings.
 export function describeLine(page, source) {
-  const {report, store} = page;
-  const count = (table, noun) => {
-    const rows = report.tables[table]?.rows.filter(row => row.source === source) ?? [];
-    return rows.length ? [countOf(rows.length, noun)] : [];
-  };
-  const values = report.tables.buffers?.rows.filter(row => row.source === source) ?? [];
-  const largest = [...values].sort((a, b) => b.bytes - a.bytes).slice(0, MOST_LINKS);
-  const search = () => store.set({query: fileLine(source)});
+  const {report} = page;
+  const ofLine = table => report.tables[table]?.rows.filter(row => row.source === source) ?? [];
+  const values = ofLine("buffers").sort((a, b) => b.bytes - a.bytes);
+  const links = values.slice(0, MOST_LINKS).map(row => valueLink(page, row));
+  const rest = values.length > MOST_LINKS ? moreText(values.length - MOST_LINKS) : null;
+  const findings = ofLine("findings").slice(0, MOST_LINKS);
+  const fusions = ofLine("fusions").map(row => instructionLink(page, row.fusion));
+  const moreFusions = fusions.length > MOST_LINKS ? moreText(fusions.length - MOST_LINKS) : null;
   return [
-    detailsList([
-      ["values", [...count("buffers", "values"), ...largest.map(row => valueLink(page, row))]],
-      ["fusions", count("fusions", "fusions")],
-      ["findings", count("findings", "findings")],
-    ]),
-    element("div", {}, element("button", {type: "button", text: "search for this line", onclick: search})),
+    detailsList([["costs", [costsOfLine(ofLine("lines")[0])]], ["findings", findings.map(findingText)]]),
+    detailsList([["values", [...links, rest]]]),
+    detailsList([["fusions", [...fusions.slice(0, MOST_LINKS), moreFusions]]]),
   ];
+}
+
+function costsOfLine(row) {
+  if (!row) return null;
+  const seconds = numberOf(row.seconds);
+  const [bytes, launches, peak] = [row.bytes, row.launches, row.peak_bytes].map(numberOf);
+  const parts = [
+    seconds === null ? null : `${formatSeconds(seconds)} est.`,
+    bytes === null ? null : `${formatBytes(bytes)} accessed`,
+    launches === null ? null : countOf(launches, "launches"),
+    peak ? `${formatBytes(peak)} at the peak` : null,
+  ];
+  return parts.filter(Boolean).join(", ");
 }
 
 // Rows of `[term, children]`; a row without children is left out.
 function detailsList(rows) {
-  const shown = rows.map(([term, children]) => [term, children.filter(Boolean)]).filter(([, children]) => children.length);
-  return element("dl", {}, ...shown.flatMap(([term, children]) => [element("dt", {text: term}), element("dd", {}, ...children)]));
+  const filled = rows.map(([term, children]) => [term, children.filter(Boolean)]);
+  const shown = filled.filter(([, children]) => children.length);
+  const items = shown.flatMap(([term, children]) => [element("dt", {text: term}), element("dd", {}, ...children)]);
+  return element("dl", {}, ...items);
 }
 
 function codeText(text) {
@@ -182,13 +208,19 @@ function stepButton({store}, step) {
 
 function instructionLink({store}, name) {
   const step = store.stepOf(name);
-  const place = step === null ? null : element("span", {class: "quiet", text: ` ${formatScaled(step)}`});
-  const show = () => store.show({instruction: name});
-  return element("button", {type: "button", class: "plain code link", onclick: show}, element("span", {class: "name", text: name}), place);
+  return linkButton(name, step === null ? "" : formatScaled(step), () => store.show({instruction: name}));
 }
 
 function valueLink({store}, row) {
-  const size = element("span", {class: "quiet", text: ` ${formatBytes(row.bytes)}`});
-  const show = () => store.show({value: row.value});
-  return element("button", {type: "button", class: "plain code link", onclick: show}, element("span", {class: "name", text: row.value}), size);
+  return linkButton(row.value, formatBytes(row.bytes), () => store.show({value: row.value}));
+}
+
+// A name that shows what it names, and a remark.
+function linkButton(name, remark, onclick) {
+  const parts = [element("span", {class: "name", text: name}), element("span", {class: "quiet", text: ` ${remark}`})];
+  return element("button", {type: "button", class: "plain code link", onclick}, ...parts);
+}
+
+function stepRange(start, end) {
+  return `${formatScaled(start)}\u2013${formatScaled(end)}`;
 }

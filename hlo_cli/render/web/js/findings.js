@@ -7,17 +7,22 @@ import {columnsOf} from "./table_rows.js";
 import {fileLine} from "./words.js";
 import {countOf, formatCount} from "./units.js";
 
+const RANKS = {error: 0, warning: 1};
 const TONES = {error: "alarm", warning: "waste"};
 const MOST_LISTED = 50;
 
 const WANTED = [
   {name: "message", label: "finding", wide: true},
-  {name: "severity", label: "severity", tone: row => TONES[row.severity] || "quiet"},
+  {name: "severity", label: "severity", order: rankOf, tone: row => TONES[row.severity] || "quiet"},
   {name: "code", label: "rule", isCode: true},
   {name: "count", label: "count", low: true},
   {name: "cost_bytes", label: "cost", low: true, tone: () => "waste"},
   {name: "seconds", label: "est. time", low: true},
 ];
+
+function rankOf(row) {
+  return RANKS[row.severity] ?? 2;
+}
 
 export function drawFindingsSection({body, key}, {report, store}) {
   const {groups, findings} = report.tables;
@@ -52,7 +57,8 @@ function createRules(store, rows) {
   const buttons = codes.map(([code, count]) => {
     const search = () => store.set({query: store.state.query === code ? "" : code});
     const text = [`${code} `, element("b", {text: formatCount(count)})];
-    return element("button", {type: "button", onclick: search, "data-rule": code}, ...text);
+    const title = `hlo lint --explain ${code}`;
+    return element("button", {type: "button", title, onclick: search, "data-rule": code}, ...text);
   });
   const press = () => {
     for (const each of buttons) each.setAttribute("aria-pressed", String(each.dataset.rule === store.state.query));

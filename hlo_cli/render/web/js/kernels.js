@@ -26,7 +26,7 @@ function rowsOfKernels(kernels, fusions) {
       const fusion = byName.get(row.instruction) || {};
       const merged = {...row};
       for (const name of OF_FUSION) merged[name] = row[name] ?? fusion[name] ?? null;
-      if (typeof row.estimated_seconds !== "undefined") merged.total_seconds = timesOf(row.estimated_seconds, row);
+      if (row.estimated_seconds !== undefined) merged.total_seconds ??= timesOf(row.estimated_seconds, row);
       return merged;
     });
 }
@@ -42,13 +42,14 @@ function wantedOfKernels(rows) {
   const timed = rows.some(row => row.total_seconds !== undefined);
   const total = {total: true, bar: true, lowBar: true, hint: "estimated, in all executions"};
   const tone = () => "quiet";
+  const savingTone = row => (row.saved_bytes < 0 ? "waste" : "saving");
   const bound = row => (row.bottleneck === "memory" ? "waste" : null);
   return [
     {name: "instruction", label: "kernel", isLink: true},
-    timed && {...total, name: "total_seconds", label: "total time", unit: "seconds", value: row => row.total_seconds},
+    timed && {...total, name: "total_seconds", label: "est. time", unit: "seconds", value: row => row.total_seconds},
     repeats && {name: "execution_count", label: "launches", low: true, total: true},
     {name: "bytes", label: "accessed", bar: !timed, lowBar: true, low: timed},
-    {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: () => "saving"},
+    {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: savingTone},
     {name: "flops", label: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
     {name: "source", label: "source line", value: lineOfRow, tone: inferredTone},

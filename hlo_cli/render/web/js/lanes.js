@@ -3,6 +3,7 @@
 import {numberOf} from "./store.js";
 
 const COLLECTIVE = "collective";
+const TRANSFER = "transfer";
 
 // One lane for each kind of operation, those with most bytes first: `{operation, rows, intervals}`; intervals that
 // overlap are in different rows. An interval is `{pair, row, share}`, `share` the exposed part of its duration.
@@ -52,8 +53,9 @@ export function computeOfSteps(report, count, hasTime) {
   for (const row of report.tables.steps?.rows ?? []) {
     const kernel = kernels.get(row.instruction);
     if (kernel && kernel.kernel_kind === COLLECTIVE && !isAsync(row.opcode)) synchronous.push(row);
+    if (kernel && (kernel.kernel_kind === TRANSFER || kernel.kernel_kind === COLLECTIVE)) continue;
     if (hasTime) costs[row.step] = numberOf(row.compute_seconds) ?? 0;
-    else if (kernel && kernel.kernel_kind !== COLLECTIVE) costs[row.step] = Math.max(1, numberOf(kernel.bytes) ?? 1);
+    else if (kernel) costs[row.step] = Math.max(1, numberOf(kernel.bytes) ?? 1);
   }
   return {costs, unit: hasTime ? "seconds" : "bytes", synchronous};
 }

@@ -4,6 +4,7 @@ import {element, svgElement} from "./dom.js";
 import {LEFT, RIGHT, watchWidth} from "./axis.js";
 import {columnsOfCosts, computeOfSteps, lanesOf} from "./lanes.js";
 import {isRowSelected} from "./selection.js";
+import {numberOf} from "./store.js";
 import {lineOfRow} from "./words.js";
 
 const KERNELS_HEIGHT = 34;
@@ -12,8 +13,8 @@ const LANE_ROOM = 96;
 const GAP = 9;
 const LEAST_LANE = 24;
 
-// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which
-// operation is below the pointer, null for none.
+// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut` hears what is below
+// the pointer, `{pair}` or `{synchronous}`, a row of a table; null for nothing.
 export function createLanes({report, store, axis}, pairs, readOut) {
   const label = "Schedule: kernels and async operations over steps";
   const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
@@ -62,20 +63,27 @@ function drawLanes(parts, width) {
   return {svg, marks};
 }
 
-// The height of a column is the share of the largest; as square roots, so that short kernels can be seen too.
+// The height of a column is the share of its time in which kernels run; on an axis of steps, the share of the largest
+// column, as square roots, so that short kernels can be seen too.
 function drawKernels({compute, axis}, shapes, width, top) {
   const columns = Math.max(1, Math.min(axis.count, width - LEFT - RIGHT));
   const wide = (width - LEFT - RIGHT) / columns;
   const sums = columnsOfCosts(compute.costs, step => (axis.x(step, width) - LEFT) / wide, columns);
   const most = Math.max(...sums);
+  const shareOf = sum => (axis.isTime() ? Math.min(1, sum / secondsOf(axis, columns)) : Math.sqrt(sum / most));
   const base = top + KERNELS_HEIGHT;
   let outline = "";
   sums.forEach((sum, column) => {
     if (!sum) return;
-    const height = Math.max(1, KERNELS_HEIGHT * Math.sqrt(sum / most));
+    const height = Math.max(1, KERNELS_HEIGHT * shareOf(sum));
     outline += `M${(LEFT + column * wide).toFixed(1)} ${base}v${-height.toFixed(1)}h${wide.toFixed(2)}V${base}Z`;
   });
   shapes.append(laneLabel(["kernels"], base - 4), svgElement("path", {d: outline, class: "kernels"}));
+}
+
+// The time of one column on an axis of time.
+function secondsOf(axis, columns) {
+  return axis.secondsAt(axis.count) / columns;
 }
 
 // A lane of the collectives during which the device computes nothing.
@@ -87,8 +95,12 @@ function drawSynchronous({compute, store, axis, readOut}, shapes, width, top, ma
     const [from, to] = [axis.x(row.step, width), axis.x(row.step + 1, width)];
     const place = {x: from.toFixed(1), y: top, width: Math.max(1.5, to - from).toFixed(1), height: SYNCHRONOUS_HEIGHT};
     const own = {instruction: row.instruction};
-    const shape = svgElement("rect", {...place, class: "synchronous mark", onclick: () => store.show(own)});
-    shape.onpointerenter = () => readOut(row);
+    const shape = svgElement("rect", {...place, class: "synchronous mark"});
+    shape.onclick = event => {
+      event.stopPropagation(); // its step is pinned, not one of those beside it at the same place
+      store.show(own);
+    };
+    shape.onpointerenter = () => readOut({synchronous: row});
     shape.onpointerleave = () => readOut(null);
     marks.push({shape, own});
     shapes.append(shape);
@@ -110,12 +122,12 @@ function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {
     const shape = svgElement("rect", {...place, x: from.toFixed(1), width: wide.toFixed(1), class: "interval mark"});
     shape.dataset.name = pair.instruction;
     shape.onclick = () => store.show({instruction: own.instruction, source: own.source});
-    shape.onpointerenter = () => readOut(pair);
+    shape.onpointerenter = () => readOut({pair});
     shape.onpointerleave = () => readOut(null);
     marks.push({shape, own});
     shapes.append(shape);
     if (!share) continue;
-    const exposed = Math.max(2, wide * share);
+    const exposed = Math.max(2, exposedWidth(pair, share, wide, axis, width));
     const tone = isSynchronous({pair}) ? "synchronous" : "exposed";
     const end = from + Math.max(wide, exposed) - exposed;
     shapes.append(svgElement("rect", {...place, x: end.toFixed(1), width: exposed.toFixed(1), class: tone}));
@@ -126,6 +138,13 @@ function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {
 // A start and done that the compiler runs as one.
 function isSynchronous({pair}) {
   return pair.is_sync === true;
+}
+
+// The exposed stretch is at the end, where the done waits: as long as the wait on an axis of time, else as the share.
+function exposedWidth(pair, share, wide, axis, width) {
+  const seconds = numberOf(pair.exposed_seconds);
+  if (!axis.isTime() || seconds === null) return wide * share;
+  return Math.min(wide, (seconds / axis.secondsAt(axis.count)) * (width - LEFT - RIGHT));
 }
 
 // A name of up to two lines left of the axis.

@@ -8,25 +8,37 @@ import {fileLine, shorten, shortenShape} from "./words.js";
 const LAYOUT_PART = /\{[^{}]*\}/g;
 const MOST_SHAPES = 2;
 
-// `format` is `{bytes, total, grouping, largest, isOpen, color}`, where `bytes` writes sizes in the unit of the column.
+// `format` is `{bytes, total, grouping, largest, isOpen, toggle, color}`, where `bytes` writes sizes in the unit of the
+// column; `toggle` opens and closes the group.
 export function liveRow(group, format) {
   const isSingle = group.values.length === 1;
   const swatch = element("span", {class: `swatch ${format.color === undefined ? "other" : `b${format.color}`}`});
   const label = element("span", {title: group.label, text: shorten(group.label, 52)});
   const inferred = group.inferred ? element("span", {class: "quiet", text: inferenceOf(group)}) : null;
-  const sign = isSingle ? null : element("span", {class: "quiet", "aria-hidden": "true", text: format.isOpen ? " \u25be" : " \u25b8"});
+  const toggle = isSingle ? null : toggleOf(group, format);
   const counted = format.grouping === "value" ? stepsOf(group.values[0]) : formatScaled(group.values.length);
   const bar = element("span", {style: `width:${((100 * group.bytes) / Math.max(1, format.largest)).toFixed(1)}%`});
   return element(
     "tr",
-    {"aria-expanded": isSingle ? null : String(format.isOpen)},
-    element("td", {class: "code"}, swatch, label, inferred, sign),
+    {class: isSingle ? null : "group"},
+    element("td", {class: "code"}, swatch, label, inferred, toggle),
     numberCell(counted),
     numberCell(format.bytes.textOf(group.bytes)),
     numberCell(shareOf(group.bytes, format.total)),
     element("td", {class: "bar low"}, bar),
     element("td", {class: "code quiet low", text: groupContent(group, format.grouping)}),
   );
+}
+
+// The row takes the focus and Enter, so the button is no stop of its own.
+function toggleOf(group, {isOpen, toggle}) {
+  const onclick = event => {
+    event.stopPropagation();
+    toggle();
+  };
+  const named = {"aria-expanded": String(isOpen), "aria-label": `values of ${group.label}`};
+  const text = isOpen ? "\u25be" : "\u25b8";
+  return element("button", {...named, type: "button", class: "toggle", tabindex: -1, text, onclick});
 }
 
 export function valueRow(value, format) {
@@ -69,7 +81,8 @@ function groupContent(group, grouping) {
     const plain = shape.replace(LAYOUT_PART, "");
     counts.set(plain, (counts.get(plain) ?? 0) + 1);
   }
-  const named = [...counts].slice(0, MOST_SHAPES).map(([shape, count]) => (count > 1 ? `${count} \u00d7 ` : "") + shorten(shape, 40));
+  const counted = ([shape, count]) => (count > 1 ? `${count} \u00d7 ` : "") + shorten(shape, 40);
+  const named = [...counts].slice(0, MOST_SHAPES).map(counted);
   const rest = counts.size - MOST_SHAPES;
   const texts = rest > 0 ? [...named, `${formatScaled(rest)} more`] : named;
   return (group.values.length === 1 ? [first.value, ...texts] : texts).join(group.values.length === 1 ? "  " : ", ");

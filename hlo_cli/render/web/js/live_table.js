@@ -56,7 +56,8 @@ class LiveTable {
     const hasQuery = group => matches({label: group.label}) || group.values.some(matches);
     const found = matches ? groups.filter(hasQuery) : groups;
     const sum = groups.reduce((bytes, group) => bytes + group.bytes, 0);
-    const format = {bytes: writingOf("bytes", groups.map(group => group.bytes), [sum]), total: memory.totals[step], grouping};
+    const bytes = writingOf("bytes", groups.map(group => group.bytes), [sum]);
+    const format = {bytes, total: memory.totals[step], grouping};
     this.element.dataset.found = found.length;
     this.marks = [];
     this.drawTitle(memory, groups);
@@ -72,7 +73,8 @@ class LiveTable {
     const name = this.page.report.tables.steps?.rows[step]?.instruction;
     const values = groups.reduce((sum, group) => sum + group.values.length, 0);
     this.title.textContent = `In ${memory.name} at step ${formatScaled(step)}${isPeak ? ", the peak" : ""}`;
-    this.sentence.textContent = `${countOf(values, "values")}, ${formatBytes(memory.totals[step])}${name ? `; the step is ${name}` : ""}`;
+    const sum = `${countOf(values, "values")}, ${formatBytes(memory.totals[step])}`;
+    this.sentence.textContent = name ? `${sum}; the step is ${name}` : sum;
     this.table.setAttribute("aria-label", this.title.textContent);
   }
 
@@ -83,7 +85,8 @@ class LiveTable {
       const inner = unit ? [" ", element("span", {class: "unit", text: unit})] : [];
       return element("th", {scope: "col", class: kind}, text, ...inner);
     };
-    const cells = [cell(label), cell(isValue ? "live" : "values", "number"), cell("", "number", bytes.unit), cell("", "number", "%")];
+    const counted = cell(isValue ? "live" : "values", "number");
+    const cells = [cell(label), counted, cell("", "number", bytes.unit), cell("", "number", "%")];
     const last = cell(grouping === "shape" ? "largest" : isValue ? "shape" : "shapes", "low");
     this.head.replaceChildren(element("tr", {}, ...cells, element("td", {class: "bar low"}), last));
   }
@@ -93,8 +96,9 @@ class LiveTable {
     const largest = groups[0]?.bytes ?? 0;
     for (const group of found.slice(0, this.limit)) {
       const isOpen = this.open.has(group.key);
-      const line = liveRow(group, {...format, largest, isOpen, color: colors.get(group.key)});
-      this.activate(line, group.values.length === 1 ? () => this.select(group.values[0]) : () => this.toggle(group));
+      const toggle = () => this.toggle(group);
+      const line = liveRow(group, {...format, largest, isOpen, toggle, color: colors.get(group.key)});
+      this.activate(line, group.values.length === 1 ? () => this.select(group.values[0]) : toggle);
       this.marks.push([line, ownOfGroup(group, format.grouping)]);
       rows.push(line);
       if (isOpen) rows.push(...this.valueRows(group, format));
@@ -106,8 +110,8 @@ class LiveTable {
       this.limit += MORE_GROUPS;
       this.draw();
     };
-    const button = element("button", {type: "button", text: `show ${formatScaled(Math.min(left, MORE_GROUPS))} more`, onclick: show});
-    this.more.replaceChildren(...(left > 0 ? [button] : []));
+    const text = `show ${formatScaled(Math.min(left, MORE_GROUPS))} more`;
+    this.more.replaceChildren(...(left > 0 ? [element("button", {type: "button", text, onclick: show})] : []));
   }
 
   valueRows(group, format) {
@@ -135,8 +139,9 @@ class LiveTable {
     const rest = format.total - sum;
     const count = groups.reduce((total, group) => total + group.values.length, 0);
     const line = (text, values, bytes) => {
-      const cells = [["", text], ["number", values], ["number", format.bytes.textOf(bytes)], ["number", ""], ["bar low", ""], ["low", ""]];
-      return element("tr", {}, ...cells.map(([kind, each]) => element("td", {class: kind || null, text: each})));
+      const cells = [[null, text], ["number", values], ["number", format.bytes.textOf(bytes)], ["number", ""]];
+      const all = [...cells, ["bar low", ""], ["low", ""]];
+      return element("tr", {}, ...all.map(([kind, each]) => element("td", {class: kind, text: each})));
     };
     const lines = rest > 0 ? [line("not listed", "", rest)] : [];
     if (groups.length > 1 || rest > 0) lines.push(line("total", formatScaled(count), format.total));

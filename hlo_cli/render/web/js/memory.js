@@ -19,7 +19,8 @@ export function drawMemorySection(section, page) {
   };
   addTools(section.tools, page);
   const groupings = stateChoice(store, "Group by", GROUPINGS, "grouping");
-  const toPeak = element("button", {type: "button", text: "back to the peak", hidden: true, onclick: () => store.set({isPinned: false})});
+  const unpin = () => store.set({isPinned: false});
+  const toPeak = element("button", {type: "button", text: "back to the peak", hidden: true, onclick: unpin});
   store.subscribe(changed => {
     if (changed.has("isPinned") || changed.has("step")) toPeak.hidden = !store.state.isPinned;
   });

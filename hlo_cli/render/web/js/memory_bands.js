@@ -24,7 +24,8 @@ export function pictureColumns(axis, totals, width) {
   const edges = Array.from({length: columns + 1}, (_, column) => tenths(left + (column * (right - left)) / columns));
   let first = 0;
   for (let column = 0; column < columns; column++) {
-    const after = axis.isTime() ? axis.stepAt(edges[column + 1], width) + 1 : Math.floor(((column + 1) * axis.count) / columns);
+    const next = column + 1;
+    const after = axis.isTime() ? axis.stepAt(edges[next], width) + 1 : Math.floor((next * axis.count) / columns);
     steps[column] = highest(totals, first, Math.max(first + 1, after));
     first = axis.isTime() ? Math.max(first, after - 1) : after;
   }
@@ -38,8 +39,8 @@ function highest(totals, first, after) {
 }
 
 // The stack from below: `{row, group, path}` for each value that is large enough, older ones below, and for all others
-// of a group, which have no `row`; last those of no group. `groupOf(row)` is a group's key, or null. `y` gives the place
-// of a number of bytes. The outline is the total.
+// of a group, which have no `row`; last those of no group. `groupOf(row)` is a group's key, or null; `y` gives the
+// place of a number of bytes. The outline is the total.
 export function stackBands(rows, groupOf, memory, {steps, edges}, y) {
   const {large, small} = bandsOf(rows, groupOf, memory.peakBytes, steps);
   const base = new Float64Array(steps.length);

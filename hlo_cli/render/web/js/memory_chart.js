@@ -1,7 +1,7 @@
 // The picture of memory over the schedule: a band for each value, the total, the peak, and the limit if it is near.
 
 import {element, svgElement} from "./dom.js";
-import {LEFT, RIGHT, tickDistance, watchWidth} from "./axis.js";
+import {LEFT, pictureOf, RIGHT, tickDistance, watchWidth} from "./axis.js";
 import {colorsOf, groupKey} from "./memory_groups.js";
 import {pictureColumns, stackBands, totalsBySteps} from "./memory_bands.js";
 import {memoryKeys} from "./memory_keys.js";
@@ -50,10 +50,10 @@ function drawChart(chart, width) {
   const memory = chart.memory();
   const height = width < 640 ? HEIGHTS.narrow : HEIGHTS.wide;
   const bottom = CHART_TOP + height;
-  const limit = typeof memory.limitBytes === "number" && memory.limitBytes < NEAR * memory.peakBytes ? memory.limitBytes : null;
+  const limit = nearLimit(memory);
   const most = Math.max(memory.peakBytes, limit ?? 0, 1) * 1.02;
   const y = bytes => bottom - (bytes / most) * height;
-  const svg = svgElement("svg", {"aria-hidden": "true", height: bottom + 20 + (axis.loops.length ? 26 : 0)});
+  const svg = pictureOf(width, bottom + 20 + (axis.loops.length ? 26 : 0));
   chart.width = width;
   axis.drawLoops(svg, width, CHART_TOP, bottom);
   drawScale(svg, width, most, y);
@@ -70,13 +70,18 @@ function drawChart(chart, width) {
   markBands(chart);
 }
 
+function nearLimit({limitBytes, peakBytes}) {
+  return typeof limitBytes === "number" && limitBytes < NEAR * peakBytes ? limitBytes : null;
+}
+
 function drawScale(svg, width, most, y) {
   const unit = axisUnit(most);
   const distance = tickDistance(most / 1024 ** unit, 4);
   for (let at = 0; at * distance * 1024 ** unit <= most; at++) {
     const place = y(at * distance * 1024 ** unit).toFixed(1);
     const isLast = (at + 1) * distance * 1024 ** unit > most;
-    const text = Number((at * distance).toPrecision(6)).toLocaleString("en-US") + (isLast ? ` ${BYTE_UNITS[unit]}` : "");
+    const number = Number((at * distance).toPrecision(6)).toLocaleString("en-US");
+    const text = isLast ? `${number} ${BYTE_UNITS[unit]}` : number;
     svg.append(
       svgElement("path", {d: `M${LEFT} ${place}H${width - RIGHT}`, class: "grid"}),
       svgElement("text", {x: LEFT - 8, y: Number(place) + 4, class: "quiet", "text-anchor": "end", text}),
@@ -97,7 +102,7 @@ function drawBands(chart, svg, memory, columns, y) {
   const group = svgElement("g", {});
   for (const band of bands) {
     const color = band.group === null ? "other" : `b${colors.get(band.group)}`;
-    const isThin = band.row !== null && y(0) - y(band.row.bytes) < THIN;
+    const isThin = band.row === null || y(0) - y(band.row.bytes) < THIN;
     const shape = svgElement("path", {d: band.path, class: `band ${color}${isThin ? " thin" : ""}`});
     chart.bands.set(shape, band);
     group.append(shape);
@@ -107,9 +112,10 @@ function drawBands(chart, svg, memory, columns, y) {
 
 function drawLimit(svg, width, limit, y) {
   const place = y(limit).toFixed(1);
+  const at = {x: width - RIGHT - 4, y: place - 4, "text-anchor": "end"};
   svg.append(
     svgElement("path", {d: `M${LEFT} ${place}H${width - RIGHT}`, class: "limit"}),
-    svgElement("text", {x: width - RIGHT - 4, y: place - 4, class: "peak-label", "text-anchor": "end", text: `limit ${formatBytes(limit)}`}),
+    svgElement("text", {...at, class: "peak-label", text: `limit ${formatBytes(limit)}`}),
   );
 }
 
@@ -117,10 +123,11 @@ function drawPeak({page: {axis, report}}, svg, memory, width, bottom) {
   const x = axis.x(memory.peakStep + 0.5, width);
   const name = report.tables.steps?.rows[memory.peakStep]?.instruction ?? "";
   const at = `step ${formatScaled(memory.peakStep)}${name ? `, ${shorten(name, 34)}` : ""}`;
-  const text = `\u25bc peak ${formatBytes(memory.peakBytes)}, ${at}`;
-  const wide = text.length * 6.2;
+  const words = `peak ${formatBytes(memory.peakBytes)}, ${at}`;
+  const wide = words.length * 6.2 + 14;
   const fits = x + wide < width;
   const anchor = fits ? "start" : x - wide > 0 ? "end" : "middle";
+  const text = anchor === "end" ? `${words} \u25bc` : `\u25bc ${words}`;
   const place = {start: x - 5, end: x + 5, middle: width / 2}[anchor];
   svg.append(
     svgElement("path", {d: `M${x.toFixed(1)} ${CHART_TOP - 8}V${bottom}`, class: "peak"}),
@@ -133,7 +140,7 @@ function markBands({page: {store}, bands, svg}) {
   let isAny = false;
   for (const [shape, band] of bands) {
     const own = ownOfBand(band, store.state.grouping);
-    const isOn = own !== null && isSelected(selected, own);
+    const isOn = own !== null && isSelected(selected, own) && (band.row !== null || selected.instruction === null);
     shape.classList.toggle("on", isOn);
     isAny ||= isOn;
   }

@@ -3,7 +3,13 @@
 import {scopeOf} from "./scopes.js";
 import {fileLine} from "./words.js";
 
-export const GROUPINGS = [["source", "source line"], ["shape", "shape"], ["kind", "kind"], ["scope", "scope"], ["value", "value"]];
+export const GROUPINGS = [
+  ["source", "source line"],
+  ["shape", "shape"],
+  ["kind", "kind"],
+  ["scope", "scope"],
+  ["value", "value"],
+];
 export const COLORS = 10;
 const FROM_PEAK = 7; // colors for the largest groups at the peak; the others go to what is large for long
 
@@ -36,7 +42,10 @@ export function groupsAt(rows, step, grouping) {
     if (!isLiveAt(row, step)) continue;
     const key = groupKey(row, grouping);
     let group = groups.get(key);
-    if (group === undefined) groups.set(key, (group = {key, label: labelOf(key, grouping), bytes: 0, inferred: 0, values: []}));
+    if (group === undefined) {
+      group = {key, label: labelOf(key, grouping), bytes: 0, inferred: 0, values: []};
+      groups.set(key, group);
+    }
     group.bytes += row.bytes;
     if (grouping === "source" && isInferred(row)) group.inferred += 1;
     group.values.push(row);

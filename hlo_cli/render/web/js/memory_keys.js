@@ -10,7 +10,8 @@ export function memoryKeys(box, page, memory) {
   box.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const far = Math.max(1, Math.ceil(axis.count / 50));
-    const moves = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: -far, PageDown: far, Home: -Infinity, End: Infinity};
+    const arrows = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1};
+    const moves = {...arrows, PageUp: -far, PageDown: far, Home: -Infinity, End: Infinity};
     if (event.key in moves) moveBy(moves[event.key], page);
     else if (event.key === "p" || event.key === "P") store.set({isPinned: false});
     else if (event.key === "Enter") selectLargest(page, memory());
@@ -38,9 +39,9 @@ function selectLargest({store}, {rows}) {
 function announceStep(box, {store, axis, report}, {name, totals}) {
   const {step} = store.state;
   const instruction = report.tables.steps?.rows[step]?.instruction;
-  const text = `step ${formatScaled(step)}: ${formatBytes(totals[step])} of ${name} in use${instruction ? `, ${instruction}` : ""}`;
+  const use = `step ${formatScaled(step)}: ${formatBytes(totals[step])} of ${name} in use`;
   box.setAttribute("aria-valuemin", 0);
   box.setAttribute("aria-valuemax", axis.count - 1);
   box.setAttribute("aria-valuenow", step);
-  box.setAttribute("aria-valuetext", text);
+  box.setAttribute("aria-valuetext", instruction ? `${use}, ${instruction}` : use);
 }

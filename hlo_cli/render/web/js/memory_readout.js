@@ -51,5 +51,6 @@ function linesOfBand({row, group}, memory, {grouping, hoverStep}) {
 }
 
 function placeOf(row) {
-  return [`steps ${formatScaled(row.start)}\u2013${formatScaled(row.end)}`, row.shape, sourceOfValue(row)].filter(Boolean);
+  const steps = `steps ${formatScaled(row.start)}\u2013${formatScaled(row.end)}`;
+  return [steps, row.shape, sourceOfValue(row)].filter(Boolean);
 }

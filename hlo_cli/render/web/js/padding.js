@@ -14,8 +14,8 @@ export function drawPaddingSection({body, key}, {report, store}) {
     {name: "count", label: "values", low: true},
     {name: "padding_bytes", label: "padding", bar: "waste", lowBar: true, tone: waste},
     {name: "padding", label: "padding", total: {part: "padding_bytes", whole: "padded_bytes"}},
-    {name: "best_order", label: "best order", isCode: true, most: 30},
     {name: "saving_bytes", label: "saving", optional: true, tone: () => "saving"},
+    {name: "best_order", label: "best order", isCode: true, most: 30},
     {name: "example", label: "example", low: true},
     {name: "example_source", label: "source line", low: true},
   ]);

@@ -19,11 +19,12 @@ export function keepPermalink({store, axis}) {
     clearTimeout(timer);
     timer = setTimeout(write, REST);
   };
-  const read = () => {
+  const read = (event = null) => {
     const [key, query = ""] = location.hash.slice(1).split("?");
     section = byId(key)?.matches("section") ? key : "";
     applyAddress(new URLSearchParams(query), store, axis);
-    if (section && query) byId(section).scrollIntoView();
+    if (section && (query || !event)) byId(section).scrollIntoView();
+    if (section && section !== "memory" && query) store.set({reveal: {section}}); // the selected row of its tables
     later();
   };
   store.subscribe(changed => {

@@ -19,16 +19,20 @@ async function start() {
   drawNavigation(page, sections);
   for (const [at, section] of sections.entries()) {
     (SECTION_DRAWERS[section.key] ?? drawTables)(section, page);
-    if (at === 0) await isPainted();
+    if (at === 0) await whenShown();
   }
   document.body.append(createDetails(page));
   keepPermalink(page);
+  await whenShown();
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 
-// Lets the browser show what is drawn before more is drawn.
-function isPainted() {
-  return new Promise(resolve => setTimeout(resolve));
+// Resolves when what is there has been laid out, drawn, and shown; in a hidden window, where nothing is shown, soon.
+function whenShown() {
+  return new Promise(resolve => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 250);
+  });
 }
 
 // The section that is in the page's HTML, with room for controls and for what it shows.

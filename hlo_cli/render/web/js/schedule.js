@@ -13,10 +13,11 @@ export function drawScheduleSection({body, tools, key}, page) {
   const pairs = withLines(report.tables.pairs?.rows ?? [], store);
   if (axis.hasTime) tools.append(scaleChoice(store));
   const readout = element("p", {class: "readout", "aria-live": "off"});
-  const hovered = {pair: null};
-  const write = () => readout.replaceChildren(...describeStep(page, hovered.pair));
-  const readOut = pair => {
-    hovered.pair = pair;
+  const rows = new Map((report.tables.steps?.rows ?? []).map(row => [row.step, row]));
+  let hovered = null;
+  const write = () => readout.replaceChildren(...describeStep(page, rows, hovered ?? {}));
+  const readOut = found => {
+    hovered = found;
     write();
   };
   store.subscribe(changed => {
@@ -49,17 +50,18 @@ function legendOf(pairs, hasTime, {hasSynchronous}) {
 }
 
 // What happens at the step below the pointer, else at the pinned step.
-function describeStep({report, store, axis}, pair) {
+function describeStep({store, axis}, rows, {pair, synchronous}) {
   const {hoverStep, step, isPinned} = store.state;
-  const at = hoverStep ?? (isPinned ? step : null);
+  const at = synchronous?.step ?? hoverStep ?? (isPinned ? step : null);
   if (at === null) return [element("span", {text: "Point at the picture for a step; click to pin it."})];
-  const row = report.tables.steps?.rows[at];
+  const row = rows.get(at);
   const seconds = axis.secondsAt(at);
   const words = [
     `step ${formatCount(at)}`,
     seconds === null ? null : `at ${formatSeconds(seconds)} est.`,
     ...(row ? describeRow(row) : []),
-    pair && pair.operation ? describePair(pair) : null,
+    synchronous ? `synchronous ${synchronous.opcode}` : null,
+    pair ? describePair(pair) : null,
   ];
   const name = row?.instruction ? element("code", {text: row.instruction}) : null;
   const rest = words.slice(1).filter(Boolean).map(word => ` \u00b7 ${word}`);
@@ -73,7 +75,7 @@ function describeRow(row) {
   const bytes = numberOf(row.in_flight_bytes);
   return [
     compute ? `compute ${formatSeconds(compute)}` : null,
-    wait ? `wait ${formatSeconds(wait)}` : null,
+    wait ? `exposed ${formatSeconds(wait)}` : null,
     flying ? `${formatCount(flying)} in flight${bytes ? `, ${formatBytes(bytes)}` : ""}` : null,
   ];
 }

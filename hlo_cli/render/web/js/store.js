@@ -9,9 +9,9 @@
 //   space      name of the memory in the picture, such as "HBM"; null without a timeline
 //   grouping   "source" | "shape" | "kind" | "value" | "scope"
 //   step       the step whose live values are listed; the peak unless `isPinned`
-//   selected   null | {instruction, value, source}: any of them null; use `store.show(...)` to select and go to the step
+//   selected   null | {instruction, value, source}, any of them null; `store.show(...)` selects and goes to the step
 //   scale      "steps" | "time"; `axis.hasTime` tells whether time is known
-//   query      what is searched for: lower case, "" for nothing
+//   query      the words of the search, "" for none
 //   hoverStep  the step below the pointer in any picture, or null
 //
 // store.set(changes)          merges; listeners hear the set of changed keys once per frame
@@ -24,7 +24,7 @@
 export function createStore(report) {
   const tracks = report.timelines.buffers?.tracks ?? [];
   const peakOf = new Map(tracks.map(track => [track.name, track.peak_step]));
-  const space = tracks.reduce((best, track) => (best && best.peak_bytes >= track.peak_bytes ? best : track), null)?.name ?? null;
+  const space = highestOf(tracks)?.name ?? null;
   const state = {
     space, grouping: "source", step: peakOf.get(space) ?? 0, isPinned: false, selected: null, scale: "steps", query: "",
     hoverStep: null,
@@ -39,6 +39,11 @@ export function createStore(report) {
     set(step === null ? {selected} : {selected, step, isPinned: true});
   };
   return {report, state, set, subscribe, flush, show, stepOf, buffersOf: name => buffers.get(name) ?? [], peakOf};
+}
+
+// The memory with the highest peak, the first of equals.
+function highestOf(tracks) {
+  return tracks.reduce((best, track) => (best && best.peak_bytes >= track.peak_bytes ? best : track), null);
 }
 
 export function isSelected(selected, {instruction = null, value = null, source = null}) {
@@ -104,7 +109,9 @@ function completeSelection({instruction = null, value = null, source = null}, bu
 
 function stepsByInstruction(report) {
   const steps = new Map();
-  for (const row of report.tables.steps?.rows ?? []) if (!steps.has(row.instruction)) steps.set(row.instruction, row.step);
+  for (const {instruction, step} of report.tables.steps?.rows ?? []) {
+    if (!steps.has(instruction)) steps.set(instruction, step);
+  }
   return steps;
 }
 

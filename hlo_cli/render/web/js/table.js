@@ -9,20 +9,20 @@ import {barCell, tableCell} from "./table_cells.js";
 import {barHead, headCell, markSorted, orderOf, sumLine, turnedOrder} from "./table_head.js";
 
 const MORE = 200;
-const COMMON = {top: 10, noun: "rows", sort: "", own: () => null, follows: []};
+const COMMON = {top: 10, noun: "rows", sort: "", own: () => null};
 
 // A table as an element that follows the store.
 //
 // `name` is the table's name, `noun` names its rows in the plural, `label` is its name for a reader, `section` the
 // key of the section in addresses.
-// `columns` are `{name, label, unit}` and more: `value(row)` computes a cell, `draw(row)` makes its content, `low`
-// leaves on narrow screens, `bar` adds bars (true or a class), `tone(row)` is a class, `total` asks for a sum (true
-// or `{part, whole}`), `most` limits the characters, `wide` texts wrap, `isLink` makes names links, `optional`
-// columns leave if all cells are 0.
-// `rows` is a list, or a function of the state that is called again when a key in `follows` changes. `sort` names a
-// column, `-column` turns its order; the first `top` rows are shown. `own(row)` says what a row shows, `{instruction,
-// value, source}`, with `also`, further instructions; `choose(row)` acts when it is chosen, by default it is selected.
-// `details(row)` is an element, or null, that a chosen row opens below itself.
+// `columns` are `{name, label, unit}` and more: `value(row)` computes a cell, `low` leaves on narrow screens, `bar`
+// adds bars (true or a class), `tone(row)` is a class, `total` asks for a sum (true or `{part, whole}`), `most` limits
+// the characters, `order(row)` is sorted instead of the cell, `wide` texts wrap, `isLink` makes names links,
+// `optional` columns leave if all cells are 0.
+// `sort` names a column, `-column` turns its order; the first `top` rows are shown. `own(row)` says what a row shows,
+// `{instruction, value, source}`, with `also`, further instructions; `choose(row)` acts when it is chosen, by default
+// it is selected. `details(row)` is an element, or null, that a chosen row opens below itself. A change of `reveal` in
+// the state, `{section}`, brings the first row of the selection into sight.
 export function createTable(store, options) {
   const table = new DataTable(store, {...COMMON, ...options});
   store.subscribe(changed => table.update(changed));
@@ -45,16 +45,15 @@ class DataTable {
   }
 
   update(changed) {
-    if (this.options.follows.some(key => changed.has(key))) this.fill();
-    else if (changed.has("query")) this.draw();
+    if (changed.has("query")) this.draw();
     if (changed.has("selected")) this.mark();
-    if (changed.has("reveal") && this.store.state.reveal.table === this.options.name) this.reveal();
+    if (changed.has("reveal") && this.store.state.reveal.section === this.options.section) this.reveal();
   }
 
   // Rows, columns, and units anew.
   fill() {
     const {rows, columns, sort} = this.options;
-    this.rows = typeof rows === "function" ? rows(this.store.state) : rows;
+    this.rows = rows;
     this.columns = filledColumns(columns, this.rows);
     this.order = this.order || orderOf(sort, columns);
     this.writings = new Map(this.columns.map(column => [column, this.writingOf(column)]));
@@ -248,7 +247,7 @@ class DataTable {
     const button = left ? element("button", {type: "button", text, onclick: () => this.showMore(next)}) : null;
     const isSummed = this.columns.some(column => column.total) && this.found.length > 1;
     this.more.replaceChildren(...(button ? [button] : []));
-    const named = {text: this.found.length < this.rows.length ? "total of these" : "total", label: this.label};
+    const named = {text: this.found.length < this.rows.length ? "total of matches" : "total", label: this.label};
     this.foot.replaceChildren(...(isSummed ? [sumLine(this.columns, this.found, this.writings, named)] : []));
   }
 

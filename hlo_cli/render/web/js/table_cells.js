@@ -18,7 +18,6 @@ export function classOf(column, ...more) {
 // A cell of a row; `writing` is the format of the column, `words` the searched words, which are marked.
 export function tableCell(column, row, {writing, words, link}) {
   const cell = cellOfRow(column, row);
-  if (column.draw) return element("td", {class: classOf(column)}, ...[column.draw(row)].flat());
   if (isNumericUnit(column.unit)) {
     const tone = cell ? column.tone && column.tone(row) : "none";
     return element("td", {class: classOf(column, isMissing(cell) ? "none" : tone), text: writing.textOf(cell)});

@@ -11,7 +11,7 @@ export function cellOfRow(column, row) {
 
 // The rows sorted by a column, from the largest or the first text if it `falls`; cells without a value come last.
 export function sortedRows(rows, column, falls) {
-  const keyed = rows.map((row, at) => ({row, at, cell: cellOfRow(column, row)}));
+  const keyed = rows.map((row, at) => ({row, at, cell: column.order ? column.order(row) : cellOfRow(column, row)}));
   const there = keyed.filter(each => !isMissing(each.cell));
   const missing = keyed.filter(each => isMissing(each.cell));
   const sign = falls ? -1 : 1;

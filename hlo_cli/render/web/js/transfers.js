@@ -16,7 +16,7 @@ function createKinds(store, operations, section) {
   const columns = columnsOf(operations, [
     {name: "operation", label: "operation"},
     {name: "pairs", label: "async", optional: true},
-    {name: "bytes", label: "size", bar: true, lowBar: true},
+    {name: "bytes", label: "size", optional: true, bar: true, lowBar: true},
     {name: "total_seconds", label: "duration", low: true},
     {name: "exposed", label: "exposed", optional: true, low: true},
     {name: "exposed_bytes", label: "exposed", optional: true, low: true, tone: waste},
@@ -25,7 +25,8 @@ function createKinds(store, operations, section) {
     {name: "synchronous_bytes", label: "synchronous", optional: true, tone: alarm},
     {name: "execution_share", label: "of total", optional: true, low: true},
   ]);
-  const sort = columns.some(column => column.name === "exposed_seconds") ? "exposed_seconds" : "bytes";
+  const costs = ["exposed_seconds", "bytes", "synchronous_bytes"];
+  const sort = costs.find(name => operations.rows.some(row => row[name] > 0)) ?? "";
   return createTable(store, {
     name: "operations", section, noun: "kinds", rows: operations.rows, columns, sort, top: 20,
   });
@@ -57,7 +58,6 @@ export function createPairs({report, store}, options) {
     {name: "kernels", label: "kernels", low: true, hint: "kernels between start and done"},
     {name: "link", label: "link", low: true},
     {name: "line", label: "source line", unit: "source", value: lineOfRow, tone: inferredTone, low: true},
-    {name: "op_name", label: "op_name", low: true, most: 26},
   ].filter(Boolean));
   const own = row => ({instruction: row.instruction, source: lineOfRow(row), also: [row.done_instruction]});
   const sort = hasTime ? "exposed_seconds" : "total_bytes";

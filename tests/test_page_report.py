@@ -1,0 +1,313 @@
+"""The report page in a browser: its picture of memory is the totals, and what is chosen in one part shows in all."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from browser import Opened, browser, opened
+from hlo_cli import cli
+from hlo_cli.report.numbers import format_bytes, format_scaled
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(120)]
+
+DUMP = Path(__file__).parent.parent / "fixtures" / "tpu" / "7x_transformer"
+TOO_LARGE = """\
+HloModule jit_f, is_scheduled=true
+
+ENTRY main {
+  a = f32[2,1024,1024,1024]{3,2,1,0:T(8,128)} parameter(0)
+  b = f32[2,1024,1024,1024]{3,2,1,0:T(8,128)} negate(a), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
+  ROOT c = f32[2,1024,1024,1024]{3,2,1,0:T(8,128)} exponential(b), metadata={op_name="jit(f)/exp" source_file="f.py" source_line=4}
+}
+"""
+STACK = """() => {
+  const svg = document.querySelector('.memory svg');
+  const point = svg.createSVGPoint();
+  const holds = (path, x, y) => { point.x = x; point.y = y; return path.isPointInFill(point); };
+  const layers = [...svg.querySelectorAll('.small, .band')];
+  const [bottom, bad] = [24 + 280, []];
+  const total = svg.querySelector('.total').getAttribute('d').slice(1).split(/(?=[HV])/).flatMap(part => part[0] === 'H' || part[0] === 'V' ? [part] : ['M' + part]);
+  const heightAt = x => {
+    let y = Number(total[0].slice(1).split(' ')[1]), found = y;
+    for (const part of total.slice(1)) {
+      if (part[0] === 'V') y = Number(part.slice(1));
+      else if (Number(part.slice(1)) >= x) return y;
+    }
+    return y;
+  };
+  for (let x = 90.31; x < 1240; x += 29.7) {
+    const top = heightAt(x);
+    for (let y = top + 0.37; y < bottom - 0.1; y += 4.9) {
+      const count = layers.filter(layer => holds(layer, x, y)).length;
+      if (count !== 1) bad.push([x, y, count]);
+    }
+    if (top > 30 && layers.some(layer => holds(layer, x, top - 1))) bad.push([x, top - 1, 'above the total']);
+  }
+  return bad;
+}"""
+
+
+@cache
+def answers(*arguments: str) -> Any:
+    """The JSON of a command."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        cli.main([*arguments, "--json", "-q"], standalone=False)
+    return json.loads(text.getvalue())
+
+
+def rows(name: str, *arguments: str) -> list[dict[str, Any]]:
+    """The rows of a table of a command."""
+    return answers(*arguments)["tables"][name]["rows"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("report") / "report.html"
+    cli.main(["report", str(DUMP), "--chip", "v7x", "-q", "-o", str(written)], standalone=False)
+    return written
+
+
+@pytest.fixture(scope="module")
+def opened_page(chromium: Browser, path: Path) -> Iterator[Opened]:
+    with opened(chromium, path) as found:
+        yield found
+
+
+@pytest.fixture
+def page(opened_page: Opened) -> Iterator[Page]:
+    """The page as it is when it is opened."""
+    found = opened_page.page
+    found.keyboard.press("Escape")
+    found.keyboard.press("Escape")
+    choose(found, "source line")
+    found.evaluate("scrollTo(0, 0)")
+    settle(found)
+    yield found
+    assert opened_page.messages == []
+
+
+def settle(page: Page) -> None:
+    """Waits for the frame in which changes are drawn."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def choose(page: Page, grouping: str) -> None:
+    """Groups the live values."""
+    page.locator(".live .segmented").get_by_text(grouping, exact=True).click()
+
+
+def test_page_opens_on_the_highest_peak(page: Page) -> None:
+    spaces = rows("spaces", "memspace", str(DUMP), "--space", "all")
+    highest = max(spaces, key=lambda row: row["peak_bytes"])
+    assert page.locator("#memory .tools [aria-pressed=true]").first.inner_text() == highest["space"]
+    label = page.locator(".memory .peak-label").first.inner_html()
+    assert f"peak {format_bytes(highest['peak_bytes'])}, step {highest['peak_step']:,}" in label
+
+
+def test_bands_fill_the_total(page: Page) -> None:
+    """Each place below the line of the total is in one band, and no place above it is in any."""
+    for grouping in ("source line", "kind"):
+        choose(page, grouping)
+        settle(page)
+        assert page.evaluate(STACK) == []
+
+
+def test_live_values_are_those_of_the_command(page: Page) -> None:
+    found = page.evaluate(
+        "[...document.querySelectorAll('.live tbody tr')].map(row => [row.cells[0].children[1].title, row.cells[2].innerText])"
+    )
+    expected = {
+        row["source"].rpartition("/")[2]: row["bytes"]
+        for row in rows("by_source", "memspace", str(DUMP), "--by", "source", "--space", "VMEM")
+        if row["bytes"]
+    }
+    assert len(found) == min(12, len(expected))
+    assert [label for label, _ in found if label not in expected] == []
+    unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[page.locator(".live thead .unit").first.inner_text()]
+    assert [(label, text) for label, text in found if text != format_scaled(expected[label], unit, 1)] == []
+
+
+def test_arrows_move_by_a_step(page: Page) -> None:
+    picture = page.locator(".memory[role=slider]")
+    picture.focus()
+    start = int(picture.get_attribute("aria-valuenow") or "")
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert picture.get_attribute("aria-valuenow") == str(start + 1)
+    assert f"at step {start + 1:,}" in page.locator(".live h3").inner_text()
+    assert page.locator("svg .pin:not([visibility=hidden])").count() == 2
+    page.keyboard.press("Home")
+    settle(page)
+    assert picture.get_attribute("aria-valuenow") == "0"
+    page.keyboard.press("p")
+    settle(page)
+    assert picture.get_attribute("aria-valuenow") == str(start)
+    assert page.locator("svg .pin:not([visibility=hidden])").count() == 0
+
+
+def test_grouping_colors_picture_and_table_alike(page: Page) -> None:
+    """A band has the color of the swatch in whose group it is."""
+    for grouping in ("source line", "shape", "kind", "scope", "value"):
+        choose(page, grouping)
+        settle(page)
+        swatches = page.evaluate(
+            "[...document.querySelectorAll('.live .swatch')].map(each => each.className.split(' ')[1])"
+        )
+        used = page.evaluate(
+            "[...new Set([...document.querySelectorAll('.memory .band')].map(each => each.classList[1]))]"
+        )
+        assert swatches[0] == "b0"
+        assert swatches[0] in used
+        assert len({each for each in swatches if each != "other"}) == sum(each != "other" for each in swatches)
+
+
+def test_band_selects_row_line_and_details(page: Page) -> None:
+    """A click on a band shows its value in the details, marks its row and its source line, and is in the address."""
+    before = page.evaluate("history.length")
+    bands = page.locator(".memory .band:not(.thin)")
+    for at in range(bands.count()):
+        bands.nth(at).dispatch_event("click", {"bubbles": True, "clientX": 600, "clientY": 400})
+        settle(page)
+        if page.locator("#details h3.name").count():
+            break
+    value = page.locator("#details h3").inner_text()
+    buffer = next(row for row in rows("buffers", "memspace", str(DUMP), "--space", "all") if row["value"] == value)
+    details = page.locator("#details").inner_text()
+    assert format_bytes(buffer["bytes"]) in details
+    assert f"steps {buffer['start']:,}\u2013{buffer['end']:,}" in details
+    assert buffer["shape"] in details
+    assert page.locator(".memory .band.on").count() == 1
+    page.wait_for_url("**select=*")
+    assert page.evaluate("history.length") == before
+    page.keyboard.press("Escape")
+    settle(page)
+    assert page.locator("#details").is_hidden()
+    assert page.locator("tr.on, .band.on").count() == 0
+
+
+def test_rows_open_to_their_values(page: Page) -> None:
+    row = page.locator(".live tbody tr.group").first
+    count = int(row.locator("td").nth(1).inner_text())
+    row.focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".live [aria-expanded=true]").count() == 1
+    assert page.locator(".live tr.value").count() == min(count, 41)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.locator(".live tr.value.on").count() == 1
+    assert page.locator("#details h3").inner_text() == page.locator(".live tr.value.on td").first.get_attribute("title")
+    page.keyboard.press("Escape")
+
+
+def test_search_filters_all_tables(page: Page) -> None:
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("copy")
+    page.wait_for_selector(".links .found")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('[data-found]')].map(table => [table.closest('section').id, Number(table.dataset.found)])"
+    )
+    counts = page.evaluate(
+        "[...document.querySelectorAll('.links a')].map(link => [link.hash.slice(1), Number(link.querySelector('.found').innerText.replaceAll(',', ''))])"
+    )
+    assert {key: count for key, count in counts if count} == {
+        key: sum(found for section, found in shown if section == key) for key, count in counts if count
+    }
+    assert sum(count for _, count in counts) > 0
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".links .found", state="detached")
+    assert page.locator("#search").input_value() == ""
+
+
+def test_address_restores_the_view(chromium: Browser, path: Path) -> None:
+    buffers = rows("buffers", "memspace", str(DUMP), "--space", "all")
+    value = next(row for row in buffers if row["space"] == "VMEM" and row["end"] > row["start"])["value"]
+    fragment = f"#memory?space=VMEM&step=7&select={value.replace('{', '%7B').replace('}', '%7D')}&group=kind&scale=time&q=fusion"
+    with opened(chromium, path, fragment=fragment) as found:
+        page = found.page
+        settle(page)
+        assert "In VMEM at step 7" in page.locator(".live h3").inner_text()
+        assert page.locator("#details h3").inner_text() == value
+        assert page.locator("#search").input_value() == "fusion"
+        pressed = page.locator("#memory [aria-pressed=true]").all_inner_texts()
+        assert pressed == ["VMEM", "time, est.", "kind"]
+        assert found.messages == []
+
+
+def test_address_of_another_dump_is_ignored(chromium: Browser, path: Path) -> None:
+    with opened(
+        chromium, path, fragment="#nothing?space=none&step=99999999&group=__proto__&scale=x&select=%F0"
+    ) as found:
+        settle(found.page)
+        assert ", the peak" in found.page.locator(".live h3").inner_text()
+        assert found.messages == []
+
+
+def test_theme_changes_and_print_is_light(chromium: Browser, path: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with opened(chromium, path, dark=True) as found:
+        page = found.page
+        assert page.evaluate(ground) == "rgb(17, 21, 26)"
+        page.click("button.theme")
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.click("button.theme")
+        assert page.evaluate(ground) == "rgb(17, 21, 26)"
+        page.emulate_media(media="print")
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        assert not page.locator("nav").is_visible()
+        assert page.locator("button:visible").count() == page.locator("th button:visible").count()
+
+
+def test_head_needs_no_script(chromium: Browser, path: Path) -> None:
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(path.as_uri())
+    (overview,) = answers("report", str(DUMP), "--chip", "v7x")["overviews"].values()
+    text = page.locator("body").inner_text()
+    assert overview["title"] in text
+    assert overview["details"] in text
+    assert [each["headline"] for each in overview["verdicts"] if each["headline"] not in text] == []
+    assert [each["sentence"] for each in overview["sections"] if each["sentence"] not in text] == []
+    assert "hlo memspace" in text
+    context.close()
+
+
+@pytest.mark.parametrize(("chip", "near"), [("v5e", True), ("v7x", False)])
+def test_limit_is_drawn_only_if_it_is_near(chip: str, near: bool, chromium: Browser, tmp_path: Path) -> None:
+    """24 GiB are over the 16 GiB of a v5e, and far below the 192 GiB of a v7x."""
+    dump, written = tmp_path / "f.txt", tmp_path / "f.html"
+    dump.write_text(TOO_LARGE)
+    cli.main(["report", str(dump), "--chip", chip, "-q", "-o", str(written)], standalone=False)
+    with opened(chromium, written) as found:
+        assert found.page.locator("svg .limit").count() == near
+        assert found.page.locator(".verdicts .bad [aria-label=bad]").first.is_visible() == near
+        assert found.page.locator(".verdicts .over").count() == near
+        assert found.messages == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (400, 860)])
+def test_picture_is_above_the_fold(width: int, height: int, chromium: Browser, path: Path) -> None:
+    """At least a third of the picture is seen before any scrolling."""
+    with opened(chromium, path, width=width, height=height) as found:
+        box = found.page.locator(".memory svg").bounding_box()
+        assert box is not None
+        assert height - box["y"] > box["height"] / 3
