@@ -36,7 +36,7 @@ function startOf(app) {
 
 function shownRows({model, state, limit}) {
   const rows = model.inside[state.computation];
-  return limit ? rows.filter(row => limit.has(row)) : rows;
+  return limit ? rows.filter(row => limit.nodes.has(row)) : rows;
 }
 
 // Changed rows: those that are drawn first, those of the entry before others, large before small.

@@ -56,7 +56,8 @@ export function centerOn(view, node, scale = Math.max(view.scale, COMFORTABLE)) 
 export function centerAmong(view, node, {nodes, height: sceneHeight}) {
   centerOn(view, node);
   const {top, bottom} = seenPart(view);
-  const near = nodes.filter(({y}) => top < y && y < bottom);
+  const reach = view.width / view.scale;
+  const near = nodes.filter(({x, y}) => top < y && y < bottom && Math.abs(x - node.x) < reach);
   let total = 0;
   for (const {x} of near) total += x;
   const room = Math.max(0, view.width - node.width * view.scale) / 2 - VIEW_MARGIN;
