@@ -69,6 +69,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
+        "graphs": {"cost", "dataflow", "fusion", "matching"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
     },
     "commands": {

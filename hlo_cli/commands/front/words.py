@@ -20,7 +20,7 @@ _MEANT: Final = {
     "parse DUMP": "cat dump explore info inspect load module open print read show stat stats summarize summary text",
     "parse DUMP --explain NAME": "describe explain instruction",
     "parse DUMP --where EXPR": "filter find grep list query search",
-    "parse DUMP --tree": "calls graph loops tree",
+    "parse DUMP --tree": "calls loops tree",
     "layout SHAPE": "shape shapes layouts",
     "layout DUMP": "pad padding waste",
     "tile-index SHAPE INDEX": "address element index offset tile tiles",
@@ -30,6 +30,7 @@ _MEANT: Final = {
     "fuse DUMP": "flops fusions kernel kernels ops roofline",
     "shard DUMP": "mesh partition partitioning partitions replicated sharding shardings shards spmd",
     "shard DUMP --comms": "axes comm comms communication network",
+    "graph DUMP": "dag dataflow dot draw graph graphviz svg viz",
     "diff OLD NEW": "changes cmp compare delta",
     "lint DUMP": "analyze audit check doctor validate verify warnings",
 }

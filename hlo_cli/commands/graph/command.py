@@ -105,7 +105,7 @@ the terminal: operands above their users, with a line for each value.
     is_common=True,
     type=click.Choice(HEATS),
     metavar="NUMBER",
-    help=f"Color nodes by a number instead of by kind: {joined_by_or(HEATS)}.",
+    help=f"Color nodes by a number, not by kind: {joined_by_or(HEATS)}.",
 )
 @chip_options("Estimate times on this chip")
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
