@@ -33,6 +33,18 @@ class _Records(Protocol):
         """The rows of a table of a value."""
 
 
+class _Errors(Protocol):
+    def lines_of(self, error: BaseException) -> list[str]:
+        """The lines of an error."""
+
+
+class _Printer(Protocol):
+    """The printer of IPython."""
+
+    def text(self, text: str) -> None:
+        """Prints a text."""
+
+
 class Displayed:
     """A value that notebooks and rich show as a report."""
 
@@ -75,6 +87,11 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
 
     context: _C
 
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Prints the text in IPython, which otherwise prefers its own text of tuples to the bundle."""
+        shown = self._repr_mimebundle_(include=("text/plain",))
+        printer.text("(...)" if cycle else shown.get("text/plain", repr(tuple(self))))
+
     @classmethod
     def of(cls, items: Iterable[_T], context: _C) -> Self:
         """The results found in `context`."""
@@ -92,6 +109,11 @@ class Results(tuple[_T, ...], Tabular, Generic[_T, _C]):
         if isinstance(index, slice):
             return self.of(tuple(self)[index], self.context)
         return super().__getitem__(index)
+
+
+def error_lines(error: BaseException) -> list[str]:
+    """The lines that notebooks show of an HloError."""
+    return cast(_Errors, _part("errors")).lines_of(error)
 
 
 def _part(name: str) -> object:

@@ -204,6 +204,12 @@ class HloError(Exception):
     def __str__(self) -> str:
         return "\n".join(map(str, self.diagnostics))
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows instead of a traceback: where it was raised, the place in the text, and help."""
+        from hlo_cli.displayed import error_lines
+
+        return error_lines(self)
+
 
 def counted(number: int, noun: str) -> str:
     """A number and a noun, which is given in the plural; for messages of packages that cannot use `report`.

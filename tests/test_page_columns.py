@@ -9,7 +9,11 @@ import pytest
 
 from dumps import FIXTURES
 from hlo_cli import parse_shape
+from hlo_cli.analysis.cache import sharing
+from hlo_cli.analysis.memory.memory_analysis import memory_analysis
 from hlo_cli.cli import main
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.load import load_one
 
 CONVNET = next(FIXTURES.glob("tpu/v5e_conv*"))
 TRAINING = FIXTURES / "tpu" / "v5e_gathered_weights"
@@ -118,3 +122,16 @@ def test_pairs_have_origins_when_named(capsys: pytest.CaptureFixture[str]) -> No
     columns = ("--columns", "instruction,origin_source")
     rows = tables(capsys, "schedule", str(TRAINING), *columns)["pairs"]
     assert any(str(row["origin_source"]).count(":") for row in rows)
+
+
+def test_memory_for_a_chip_that_the_dump_tells_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guessed generation gives what a told one does, but for the limit, unless the limit changes the strategy."""
+    module = load_one([str(CONVNET)], InputOptions()).module
+    alone, told = memory_analysis(module), memory_analysis(module, generation="v5e")
+    with sharing():
+        first = memory_analysis(module, generation="v5e")
+        monkeypatch.setattr("hlo_cli.analysis.memory.memory_analysis.assign", None)
+        second = memory_analysis(module)
+    assert (first.limit, first.is_generation_known, first.values) == (told.limit, True, told.values)
+    assert (second.limit, second.is_generation_known) == (None, False) == (alone.limit, alone.is_generation_known)
+    assert (second.values, second.spaces, second.allocations) == (alone.values, alone.spaces, alone.allocations)

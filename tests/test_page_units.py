@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from browser import browser, opened
-from hlo_cli.render.draw.cells import cell_text, in_words, writing_of
+from hlo_cli.render.draw.cells import cell_text, writing_of
 from hlo_cli.render.web.assets import script
 from hlo_cli.report import numbers
 from hlo_cli.report.cell import UNKNOWN, Cell
@@ -28,7 +28,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., str], str]] = {
     "formatScaled": (numbers.format_scaled, "scaled"),
     "formatCount": (numbers.count, "any"),
     "formatBytes": (numbers.format_bytes, "whole"),
-    "formatPart": (numbers.format_part, "part"),
     "formatSeconds": (numbers.format_seconds, "seconds"),
     "formatPercent": (numbers.format_percent, "fraction"),
     "formatRatio": (numbers.format_ratio, "any"),
@@ -74,14 +73,6 @@ def test_columns_are_written_as_python_writes_them(page: Page, unit: str) -> Non
     assert found == [_python_column(unit, cells, sums) for cells, sums in columns]
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_single_cells_are_written_with_their_unit(page: Page, unit: str) -> None:
-    """Outside of tables the unit follows the number."""
-    cells = [_argument(UNITS[unit], random.Random(f"{unit} {at}"))[0] for at in range(COUNT // 5)]
-    found = page.evaluate("([unit, cells]) => cells.map(each => inWords(unit, each))", [unit, cells])
-    assert found == [in_words(Column("x", "x", unit), cell) for cell in cells]  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("noun", ["instructions", "copies", "branches", "losses", "boxes", "S"])
 def test_nouns_have_their_singular(page: Page, noun: str) -> None:
     """`1 copy`, `2 copies`."""
@@ -103,9 +94,6 @@ def _argument(kind: str, chance: random.Random) -> tuple[int | float, ...]:
     match kind:
         case "whole":
             return (whole,)
-        case "part":
-            total = chance.randrange(1, 2 ** chance.randint(2, 53))
-            return (chance.randrange(total), total)
         case "scaled":
             value: int | float = whole if chance.random() < 0.6 else chance.random() * 10.0 ** chance.randint(-3, 12)
             return (value, 1024 ** chance.randint(0, 4), chance.randint(0, 3))

@@ -67,10 +67,26 @@ def computed_once(analysis: Callable[Given, Result], *given: Given.args, **named
     kept = _KEPT.get()
     if kept is None:
         return analysis(*given, **named)
-    key = (analysis, *map(_identity, given), *((name, _identity(value)) for name, value in sorted(named.items())))
+    key = _key(analysis, given, named)
     if key not in kept:
         kept[key] = (analysis(*given, **named), given, named)  # the arguments are kept, so that no other has their id
     return cast(Result, kept[key][0])
+
+
+def known_result(analysis: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result | None:
+    """Returns what `computed_once` has kept for these arguments; None without `sharing`, or if there is nothing.
+
+    >>> known_result(sorted, "ba") is None
+    True
+    >>> with sharing(): computed_once(sorted, "ba"), known_result(sorted, "ba")
+    (['a', 'b'], ['a', 'b'])
+    """
+    kept = (_KEPT.get() or {}).get(_key(analysis, given, named))
+    return None if kept is None else cast(Result, kept[0])
+
+
+def _key(analysis: object, given: tuple[object, ...], named: dict[str, object]) -> Hashable:
+    return analysis, *map(_identity, given), *((name, _identity(value)) for name, value in sorted(named.items()))
 
 
 def _identity(value: object) -> Hashable:

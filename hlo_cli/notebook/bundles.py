@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.displayed import Tabular
 from hlo_cli.notebook.values import report_of
+from hlo_cli.report.numbers import format_shown
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
 from hlo_cli.source import HloError
 
 WIDTH: Final = 100
@@ -18,6 +21,8 @@ _COMMAND_HINT: Final = "; use --top 0 to show all"
 _RECORDS_HINT: Final = "; to_records() has all"
 MAX_PICTURE: Final = 60_000
 """Characters of a picture; a larger one is left out, because the page has it too."""
+MAX_SPANS: Final = 500
+"""Rows of a schedule that is drawn."""
 
 
 def bundle(value: object, include: Collection[str] | None, exclude: Collection[str] | None) -> dict[str, str]:
@@ -33,7 +38,7 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
     if not wanted:
         return {}
     try:
-        report = report_of(value)
+        report = _read_once(report_of(value))
     except HloError:
         return {"text/plain": str(value)} if "text/plain" in wanted else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
@@ -53,6 +58,17 @@ def renderable(value: object) -> object:
         return sanitize(str(value)).replace("[", r"\[")
 
 
+def _read_once(report: Report) -> Report:
+    """A report of what people see, whose charts do not make their buffers again for each display."""
+    parts = (
+        replace(part, tracks=tuple(replace(track, bands=tuple(track.bands)) for track in part.tracks))
+        if part.kind == "timeline"
+        else part
+        for part in report.seen_parts
+    )
+    return replace(report, parts=tuple(parts))
+
+
 def _text(report: Report) -> str:
     from hlo_cli.render.formats.screen import render
     from hlo_cli.render.style import Style
@@ -61,9 +77,23 @@ def _text(report: Report) -> str:
 
 
 def _html(report: Report) -> str:
-    from hlo_cli.notebook.fragments import fragment
+    from hlo_cli.render.web.fragment import fragment
 
-    return fragment(report, top=ROWS)
+    parts = tuple(_first_rows(part) if part.kind == "table" else part for part in report.parts)
+    return fragment(replace(report, parts=parts), top=ROWS)
+
+
+def _first_rows(table: Table) -> Table:
+    """A table with the rows that are shown, and the totals of all; the charts of a schedule have every row."""
+    if len(table.rows) <= ROWS + 1 or _has_spans(table):
+        return table
+    total = table.total_row or (table.total_of(table.rows) if table.has_totals else None)
+    footnote = " ".join(text for text in (format_shown(ROWS, len(table.rows), table.noun), table.footnote) if text)
+    return replace(table, rows=tuple(table.rows[:ROWS]), total_row=total, footnote=footnote)
+
+
+def _has_spans(table: Table) -> bool:
+    return any(column.unit == "span" for column in table.columns)
 
 
 def _picture(report: Report) -> str:
@@ -71,6 +101,8 @@ def _picture(report: Report) -> str:
     from hlo_cli.render.formats.svg import render
     from hlo_cli.render.style import Style
 
+    if any(part.kind == "table" and _has_spans(part) and len(part.rows) > MAX_SPANS for part in report.parts):
+        return ""
     try:
         picture = "".join(render(report, Style()))
     except HloError:

@@ -98,7 +98,8 @@ class Timeline:
     """The steps of a schedule, from 0, and one or more tracks, each with a total for every step.
 
     `instructions` are the names of the instructions of the steps, if known. `details` are further columns of its table.
-    With `person=False`, screens and documents do not show it.
+    With `person=False`, screens and documents do not show it. An interactive page has the rows of at most `page_limit`
+    buffers of each track.
 
     >>> bands = (Band("a", 0, 2, 64), Band("b", 1, 1, 32))
     >>> timeline = Timeline("memory", (Track("HBM", totals_of(bands, 4), bands),), (Loop("while.10", 1, 2, 32),))
@@ -116,6 +117,7 @@ class Timeline:
     title: str = ""
     details: tuple[Column, ...] = ()
     person: bool = True
+    page_limit: int = 4_000
 
     @property
     def steps(self) -> int:

@@ -56,7 +56,7 @@ def kernels_of(module: Module) -> KernelList:
     return computed_once(_kernels, module)
 
 
-def _kernels(module: Module) -> tuple[Kernel, ...]:
+def _kernels(module: Module) -> KernelList:
     target = target_of(module)
     async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations

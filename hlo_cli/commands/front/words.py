@@ -32,6 +32,7 @@ _MEANT: Final = {
     "shard DUMP --comms": "axes comm comms communication network",
     "graph DUMP": "dag dataflow dot draw graph graphviz svg viz",
     "diff OLD NEW": "changes cmp compare delta",
+    "report DUMP -o report.html": "dashboard export html overview page pages publish send share web website",
     "lint DUMP": "analyze audit check doctor validate verify warnings",
 }
 """The command line for each word that others use for it."""

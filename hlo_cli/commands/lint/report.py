@@ -68,7 +68,7 @@ def report_of(
         parts=parts,
         next=_next(findings, argument),
         notes=notes,
-        input={"paths": result.paths},
+        input={"paths": result.paths, "modules": tuple(dict.fromkeys(each.module for each in result.modules))},
     )
 
 

@@ -65,7 +65,7 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
     return Report(
         "memspace",
         bounded(answer, stage),
-        numbers={**_numbers(memory, fit, is_verdict=is_verdict), **stage_numbers(stage)},
+        numbers={**_numbers(memory, fit, chip, is_verdict=is_verdict), **stage_numbers(stage)},
         parts=parts,
         next=_next_of_cause(parts, cause, argument, options) if cause is not None else _next(memory, spaces, argument),
         notes=(*_notes(memory, chip), *program_notes(loaded)),
@@ -129,9 +129,11 @@ def _peak_in_words(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
     return f"{space.name} usage peaks at {peak} at {step_label(memory, space.peak)}{share}"
 
 
-def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, *, is_verdict: bool) -> dict[str, Cell]:
+def _numbers(memory: MemoryAnalysis, fit: MemoryFit | None, chip: Chip | None, *, is_verdict: bool) -> dict[str, Cell]:
     peaks = {space.name: space.peak_bytes for space in memory.spaces}
     numbers: dict[str, Cell] = {"steps": len(memory.sequence), "order": memory.order, "release": memory.release}
+    if chip is not None:
+        numbers["chip"] = chip.name
     if fit is not None:
         fits = fit.excess_bytes <= 0 or (False if is_verdict else None)
         numbers |= {"fits": fits, "limit_bytes": fit.limit_bytes, "needed_bytes": fit.needed_bytes}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.inputs.compiler_files import read_plain
+from hlo_cli.inputs.input import Input
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
@@ -33,7 +35,7 @@ def chip_of_dump(loaded: Loaded) -> str | None:
 
     Mirrors the files `target_arguments.txt` of libtpu, and `gpu_target_config.pbtxt` of xla/service/dump.cc.
     """
-    for text in _texts(loaded.input.path):
+    for text in _texts(loaded.input):
         if version := _VERSION.search(text):
             variant = _VARIANT.search(text)
             return _TPU_VERSIONS.get((version[1], variant[1] if variant else ""))
@@ -53,19 +55,16 @@ def _gpu_named(description: str) -> str | None:
     return max(found, key=len, default=None)
 
 
-def _texts(path: str | None) -> Iterator[str]:
-    """The texts of the files with the target next to a dump: those of its module, or of the only module."""
-    if path is None or not os.path.isfile(path):
+def _texts(dump: Input) -> Iterator[str]:
+    """The texts of the files with the target next to a dump, which begin like the dump's file."""
+    if dump.path is None or dump.dump is None:
         return
-    folder, name = os.path.split(path)
-    first, number, module = name.partition("module_")
-    label = ".".join(f"{first}{number}{module}".split(".")[:2]) if number else ""
-    for kind in ("target_arguments.txt", "gpu_target_config.pbtxt"):
+    folder, name = os.path.split(dump.path)
+    stage = f"{dump.target}_{dump.stage}" if dump.target else dump.dump.stage
+    before, found, _ = name.partition(stage)
+    for kind in ("target_arguments.txt", "gpu_target_config.pbtxt") if found else ():
         for ending in _ENDINGS:
-            for candidate in (f"{label}.{kind}", kind) if label else (kind,):
-                place = os.path.join(folder, candidate + ending)
-                if os.path.isfile(place):
-                    try:
-                        yield read_plain(place, maximum_bytes=_MAX_BYTES).text
-                    except HloError:
-                        continue
+            place = os.path.join(folder, before + kind + ending)
+            if os.path.isfile(place):
+                with suppress(HloError):
+                    yield read_plain(place, maximum_bytes=_MAX_BYTES).text

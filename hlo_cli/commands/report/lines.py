@@ -43,7 +43,7 @@ def lines_table(costs: LineCosts, space: str | None) -> Table:
     found = {id(each): _rows_by_line(each, space) for each in _tables(costs)}
     lines = dict.fromkeys(line for rows in found.values() for line in rows)
     rows = [(line, *(_cell(each, found[id(each.table)].get(line)) for each in taken)) for line in lines]
-    columns = (Column(_KEY, "source line", "source", role="name"), *(each.column for each in taken))
+    columns = (Column("source", "source line", "source", role="name"), *(each.column for each in taken))
     ranked = sorted(rows, key=lambda row: _rank(columns, row))
     return Table("lines", columns, tuple(ranked), noun="lines", main=False, person=False)
 

@@ -24,10 +24,11 @@ from hlo_cli.source import Diagnostic
 def report_of_module(loaded: Loaded, options: ReportOptions, argument: str) -> Report:
     """All sections on a module; their tables have the names and the rows that the other commands give them."""
     with sharing():
-        return _report(sources_of(loaded, options, argument), options, argument)
+        return report_of(sources_of(loaded, options, argument), options, argument)
 
 
-def _report(sources: Sources, options: ReportOptions, argument: str) -> Report:
+def report_of(sources: Sources, options: ReportOptions, argument: str) -> Report:
+    """The same for results of analyses; tables are computed when they are read, best within `sharing`."""
     loaded = sources.loaded
     lines = lines_table(sources.costs_by_line, _highest_space(sources))
     sections = sections_of(sources, lines)

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
-from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
+from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
 from hlo_cli.commands.shared.chips import time_notes
+from hlo_cli.commands.shared.memory_timeline import step_label
 from hlo_cli.commands.shared.stage_notes import bounded
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell, number_of
@@ -74,20 +76,27 @@ def _of_memory(sources: Sources) -> Verdict:
     if peak is None:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:
-        words = f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}"
+        words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
+        sentence = bounded(_peak(memory, peak), sources.stage)
         return Verdict("Memory", "neutral", words, sentence, section="memory", gauges=gauges)
     fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if fullest.excess_bytes > 0 and sources.stage != "optimized":
         words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
         return Verdict("Memory", "warning", words, sentence, section="memory", gauges=gauges)
     if fullest.excess_bytes > 0:
-        words = f"Does not fit {chip.name}: {fullest.name} {format_bytes(fullest.excess_bytes)} over"
+        words = f"Does not fit {chip.name} ({fullest.name} {format_bytes(fullest.excess_bytes)} over)"
         return Verdict("Memory", "bad", words, sentence, section="memory", gauges=gauges)
     main = next((fit for fit in fits if fit.space == MemorySpace.MAIN), fullest)
-    words = f"Fits {chip.name}: {format_part(main.needed_bytes, main.limit_bytes)}"
+    words = f"Fits {chip.name} ({format_part(main.needed_bytes, main.limit_bytes)})"
     is_nearly_full = main.needed_bytes >= NEARLY_FULL * main.limit_bytes
     tone: Tone = "warning" if is_nearly_full else "good"
     return Verdict("Memory", tone, words, sentence, section="memory", gauges=gauges)
+
+
+def _peak(memory: MemoryAnalysis, space: MemorySpaceUsage) -> str:
+    """Where the peak of a memory is, and how to check it against a limit."""
+    place = f"At {step_label(memory, space.peak)}, step {space.peak:,} of {len(memory.sequence):,}"
+    return f"{place}. Use --chip NAME to check the limits of a chip."
 
 
 def _gauges(memory: MemoryAnalysis, fits: tuple[MemoryFit, ...]) -> Iterator[Gauge]:
@@ -103,27 +112,22 @@ def _of_exposed(sources: Sources) -> Verdict:
 
     Synchronous transfers count as exposed. Neutral without transfers, and if nothing is known.
     """
-    numbers, sentence = sources.schedule.numbers, _sentence(sources.schedule.answer)
-    pairs, synchronous = _number(numbers, "pairs"), _number(numbers, "synchronous")
-    if not pairs and not synchronous:
+    exposed, sentence = exposed_of(sources.schedule), _sentence(sources.schedule.answer)
+    if not exposed.transfers:
         return Verdict("Exposed", "neutral", "No transfers", sentence, section="schedule")
-    total = _number(numbers, "bytes") + _number(numbers, "synchronous_bytes")
-    exposed = _number(numbers, "exposed_bytes") + _number(numbers, "synchronous_bytes")
     if sources.chip_spec is None:
-        words = f"{format_part(round(exposed), round(total))} exposed" if exposed else "All transfers overlap compute"
-        tone: Tone = "warning" if exposed and exposed >= MUCH_EXPOSED * total else "good"
+        part = format_part(exposed.bytes, exposed.total_bytes)
+        words = f"{part} exposed" if exposed.bytes else "All transfers overlap compute"
+        tone: Tone = "warning" if exposed.bytes and exposed.bytes >= MUCH_EXPOSED * exposed.total_bytes else "good"
         return Verdict("Exposed", tone, words, sentence, section="schedule")
-    names = ("exposed_seconds", "synchronous_seconds")
-    is_known = all(numbers.get(name) is not None for name in names)
-    seconds = sum(_number(numbers, name) or _number(numbers, f"known_{name}") for name in names)
-    execution, bounds = _number(numbers, "execution_seconds"), numbers.get("lower_bounds")
-    if not is_known and not seconds:
-        return Verdict("Exposed", "neutral", "Unknown", sentence, section="schedule")
-    least = "" if is_known else "at least "
-    share = seconds / execution if execution else 0.0
-    percent = f" ({format_percent(share)}%)" if is_known and execution and not bounds else ""
-    words = _first_upper(f"{least}{format_seconds(seconds)} exposed{percent}") if seconds else "Nothing exposed"
-    return Verdict("Exposed", "warning" if share >= MUCH_EXPOSED else "good", words, sentence, section="schedule")
+    if exposed.seconds is None:
+        return Verdict("Exposed", "neutral", "Exposed time unknown", sentence, section="schedule")
+    least = "" if exposed.is_known else "at least "
+    percent = f" ({format_percent(exposed.share)}%)" if exposed.share is not None else ""
+    words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "Nothing exposed"
+    execution = _number(sources.schedule.numbers, "execution_seconds")
+    tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
+    return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 
 def _of_padding(sources: Sources) -> Verdict:
@@ -136,7 +140,7 @@ def _of_padding(sources: Sources) -> Verdict:
     if padding < MUCH_PADDING * padded:
         return Verdict("Padding", "good", share, sentence, section="padding")
     if saving >= MUCH_SAVED * padded:
-        words = f"{share}; {format_bytes(saving)} avoidable"
+        words = f"{share} ({format_bytes(saving)} avoidable)"
         return Verdict("Padding", "warning", words, sentence, section="padding")
     return Verdict("Padding", "neutral", share, sentence, section="padding")
 
@@ -155,12 +159,9 @@ def _of_findings(sources: Sources) -> Verdict:
     if seconds and sources.chip_spec is not None:
         estimate = f"an estimated {format_seconds(sum(seconds))} per execution on {sources.chip_spec.chip}"
         cost = f"{estimate} ({cost})" if cost else estimate
-    lead = f"{format_count(len(found.groups), 'groups')} {_verb(len(found.groups), 'cost')} {cost}. " if cost else ""
-    return Verdict("Findings", tone, words, f"{lead}{sentence}", section="findings")
-
-
-def _verb(number: int, plural: str) -> str:
-    return f"{plural}s" if number == 1 else plural
+    groups, rules = len(found.groups), sentence.partition(": ")[2]
+    lead = f"{format_count(groups, 'groups')} {'costs' if groups == 1 else 'cost'} {cost}"
+    return Verdict("Findings", tone, words, f"{lead}: {rules}" if cost and rules else sentence, section="findings")
 
 
 def _of_time(sources: Sources) -> Verdict | None:
@@ -171,7 +172,7 @@ def _of_time(sources: Sources) -> Verdict | None:
     execution, compute = _number(numbers, "execution_seconds"), _number(numbers, "compute_seconds")
     bounds = numbers.get("lower_bounds")
     if not execution:
-        return Verdict("Time", "neutral", "Unknown", _sentence(sources.steps.answer), section="kernels")
+        return Verdict("Time", "neutral", "Execution time unknown", _sentence(sources.steps.answer), section="kernels")
     least = "at least " if bounds else ""
     rates = ", ".join(
         note.message.partition(": ")[2] for note in time_notes(sources.chip_spec, sources.loaded.module)[:1]

@@ -39,6 +39,23 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     return print_diagnostics(notes, errors, output, read=read)
 
 
+def is_page_file(output: OutputOptions) -> bool:
+    """Whether the output is a file that a web browser shows, next to which other pages can be.
+
+    >>> is_page_file(OutputOptions("html", "report.html")), is_page_file(OutputOptions("html", "-"))
+    (True, False)
+    """
+    return output.format == "html" and output.path is not None and output.path not in _STANDARD_OUTPUT
+
+
+def write_page(report: Report, path: str, *, ascii: bool) -> None:
+    """Writes a report to a file as a page for web browsers, without its notes."""
+    from hlo_cli.render.registry import renderer
+    from hlo_cli.render.style import Style
+
+    write(renderer("html", person=False)(report, Style(ascii=ascii)), path)
+
+
 def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:
     """A note on a table in a file whose extension is neither that of a format nor one of texts."""
     ending = os.path.splitext(output.path or "")[1]

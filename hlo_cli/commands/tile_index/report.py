@@ -95,7 +95,8 @@ def report_of_elements(
         answer, parts = (result, parts) if not requested else (answer, [*parts, Passage("verified", (f"{result}.",))])
         numbers["verified"] = code == 0
     following = () if options.explain or count != 1 else (f"hlo tile-index --explain '{array}' {_bare(shown[0])}",)
-    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following)
+    facts: dict[str, Cell] = {"shape": str(array)}
+    report = Report("tile-index", answer, numbers=numbers, parts=tuple(parts), next=following, input=facts)
     return report, code
 
 
@@ -110,7 +111,9 @@ def report_of_positions(array: ArrayShape, requested: Sequence[range], options: 
         element = element_at(array, position)
         holds = f"element ({_bare(element)})" if element is not None else f"padding: {padding_reason(array, position)}"
         answer = f"Linear index {position} is {holds}"
-    return Report("tile-index", answer, numbers={"positions": len(table.rows)}, parts=(table,))
+    return Report(
+        "tile-index", answer, numbers={"positions": len(table.rows)}, parts=(table,), input={"shape": str(array)}
+    )
 
 
 def _one(place: ElementPosition, bits: int, base: int) -> tuple[str, list[Part]]:

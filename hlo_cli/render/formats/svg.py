@@ -7,9 +7,12 @@ from typing import Final
 
 from hlo_cli.render.draw.prose import fill
 from hlo_cli.render.style import Style
+from hlo_cli.render.truncate import shorten_name
+from hlo_cli.render.web.cells import grid_elements, is_grid
 from hlo_cli.render.web.colors import picture_css
 from hlo_cli.render.web.gantt import gantt, span_column
 from hlo_cli.render.web.graph_picture import graph_picture
+from hlo_cli.render.web.subject import subject_of
 from hlo_cli.render.web.markup import encoded, safe, short, spans
 from hlo_cli.render.web.picture import document
 from hlo_cli.render.web.timeline import drawing
@@ -22,10 +25,12 @@ from hlo_cli.report.timeline import Timeline
 from hlo_cli.source import HloError
 
 MARGIN: Final = 20
-ANSWER_CELLS: Final = 130
-ANSWER_LINE: Final = 20
+TITLE_LINE: Final = 26
+HEADING_CELLS: Final = 60
+ANSWER_CELLS: Final = 110
+ANSWER_LINE: Final = 21
 FIGURE_ROOM: Final = 120
-FIGURE_LINE: Final = 15
+FIGURE_LINE: Final = 17
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -47,17 +52,30 @@ def render(report: Report, style: Style) -> Iterator[str]:
     drawn = [part for part in report.parts if _is_drawn(part)]
     if not drawn:
         raise HloError(f"no figure to draw for {report.command}", hint="use --format html, md, or json")
-    top: float = MARGIN / 2
-    elements: list[str] = []
-    for line in fill((Run(report.answer),), ANSWER_CELLS):
-        top += ANSWER_LINE
-        elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(plain_text(line))}</text>')
-    top += FIGURE_LINE if report.answer else 0
+    elements, top = _heading(report)
     for at, part in enumerate(drawn):
         more, top = _drawn(part, style, top, f"p{at}t")
         elements += more
-    for each in document(elements, top, style=f"<style>{picture_css()}</style>", title=report.answer):
+    title = subject_of(report).title
+    named = f"{title}: {report.answer}" if title and report.answer else title or report.answer
+    for each in document(elements, top, style=f"<style>{picture_css()}</style>", title=named):
         yield encoded(each, ascii=style.ascii)
+
+
+def _heading(report: Report) -> tuple[list[str], float]:
+    """The module and its chip, the dump, and the answer; and the lower edge."""
+    subject = subject_of(report)
+    elements = []
+    top: float = MARGIN / 2
+    if subject.title:
+        top += TITLE_LINE
+        title, details = (shorten_name(text, HEADING_CELLS) for text in subject)
+        words = f'<tspan class="title">{safe(title)}</tspan> <tspan class="quiet" dx="8">{safe(details)}</tspan>'
+        elements.append(f'<text x="{MARGIN}" y="{short(top - 6)}">{words}</text>')
+    for line in fill((Run(report.answer),), ANSWER_CELLS):
+        top += ANSWER_LINE
+        elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(plain_text(line))}</text>')
+    return elements, top + FIGURE_LINE if report.answer or elements else top
 
 
 def _is_drawn(part: Part) -> bool:
@@ -78,8 +96,14 @@ def _drawn(part: Part, style: Style, top: float, key: str) -> tuple[list[str], f
 
 def _figure(figure: Figure, top: float) -> tuple[list[str], float]:
     elements = []
-    title = [(Run(figure.title, "strong"),)] if figure.title else []
-    for line in (*title, *figure.draw(FIGURE_ROOM)):
+    if figure.title:
+        top += ANSWER_LINE
+        elements.append(f'<text class="head" x="{MARGIN}" y="{short(top - 6)}">{safe(figure.title)}</text>')
+    drawn = figure.draw(FIGURE_ROOM)
+    if is_grid(drawn):
+        cells, _, bottom = grid_elements(drawn, MARGIN, top)
+        return [*elements, *cells], bottom + MARGIN
+    for line in drawn:
         top += FIGURE_LINE
         text = spans(line, "tspan")
         elements.append(f'<text class="code" xml:space="preserve" x="{MARGIN}" y="{short(top)}">{text}</text>')

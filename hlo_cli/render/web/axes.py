@@ -7,9 +7,9 @@ from typing import Final
 
 from hlo_cli.render.bins import Axis, tick_interval
 from hlo_cli.render.draw.loops import loop_levels, trips_text
-from hlo_cli.render.truncate import shorten_name
-from hlo_cli.render.web.markup import safe, short
-from hlo_cli.render.web.picture import GLYPH, HEIGHT, Frame
+from hlo_cli.render.sanitize import sanitize
+from hlo_cli.render.web.markup import safe, short, shortened
+from hlo_cli.render.web.picture import GLYPH, HEIGHT, Frame, Room
 from hlo_cli.report.loop import Loop
 from hlo_cli.report.numbers import (
     BYTE_UNITS,
@@ -29,6 +29,7 @@ LOOP_HEIGHT: Final = 24
 MAX_LEVELS: Final = 6
 MAX_BRACKETS: Final = 300
 MIN_WIDTH: Final = 2
+MIN_NAME: Final = 12
 
 
 def byte_axis(frame: Frame) -> Iterator[str]:
@@ -94,7 +95,7 @@ def pointer(mark: Mark, role: str, frame: Frame, steps: int, y: float) -> Iterat
     line = "peak" if role == "alarm" else "mark"
     yield f'<path class="{line}" d="M{short(x)} {short(y)}V{short(frame.top + HEIGHT)}"/>'
     yield f'<text class="{role} middle" x="{short(x)}" y="{short(y)}">▼</text>'
-    words = shorten_name(mark.label, int(room.width / 2 / GLYPH))
+    words = shortened(mark.label, int(room.width / 2 / GLYPH))
     yield f'<text class="{role} {looks}" x="{short(at)}" y="{short(y)}">{safe(words)}</text>'
 
 
@@ -103,25 +104,41 @@ def brackets(
 ) -> tuple[list[str], float]:
     """The loops below the steps, inner ones below outer ones, and their total height."""
     axis = Axis(0, frame.columns, steps)
-    levels = loop_levels(loops, steps)[:MAX_LEVELS]
     drawn: list[str] = []
-    for depth, level in enumerate(levels):
-        y = top + depth * LOOP_HEIGHT
+    depth = 0
+    for level in loop_levels(loops, steps)[:MAX_LEVELS]:
         longest = sorted(level, key=lambda loop: (loop.start - loop.end, loop.start))[:MAX_BRACKETS]
-        for loop in longest:
-            drawn += _bracket(loop, frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), y, counts_steps)
-    return drawn, len(levels) * LOOP_HEIGHT
+        placed = [(frame.x(axis.cell(loop.start)), frame.x(axis.cell(loop.end) + 1), loop) for loop in longest]
+        wide = [(left, right, loop) for left, right, loop in placed if right - left >= MIN_WIDTH]
+        names = _names(wide, frame.room)
+        for left, right, loop in wide:
+            drawn += _bracket(loop, left, right, top + depth * LOOP_HEIGHT, names.get(loop, ""), counts_steps)
+        depth += bool(wide)
+    return drawn, depth * LOOP_HEIGHT
 
 
-def _bracket(loop: Loop, left: float, right: float, y: float, counts_steps: bool) -> Iterator[str]:
-    if right - left < MIN_WIDTH:
-        return
+def _names(placed: Sequence[tuple[float, float, Loop]], room: Room) -> dict[Loop, str]:
+    """The names of loops that have room for one, centered below its bracket; those of the longest loops first."""
+    taken: list[tuple[float, float]] = []
+    names = {}
+    for left, right, loop in placed:
+        words = sanitize(loop.name) + trips_text(loop)
+        length = min(len(words), max(int((right - left) / GLYPH), MIN_NAME))
+        name = words if length == len(words) else shortened(loop.name, max(length - len(trips_text(loop)), 4))
+        name = name if name == words else name + trips_text(loop)
+        half, middle = len(name) * GLYPH / 2 + 3, (left + right) / 2
+        begin, end = middle - half, middle + half
+        if begin >= 0 and end <= room.page and all(end <= other or begin >= last for other, last in taken):
+            taken.append((begin, end))
+            names[loop] = name
+    return names
+
+
+def _bracket(loop: Loop, left: float, right: float, y: float, name: str, counts_steps: bool) -> Iterator[str]:
     words = loop.name + trips_text(loop)
     title = f"{words}, steps {loop.start:,}–{loop.end:,}" if counts_steps else words
     path = f"M{short(left + 1)} {short(y)}v6H{short(right - 1)}v-6"
     yield f'<g><title>{safe(title)}</title><path class="bracket" d="{path}"/>'
-    room = int((right - left) / GLYPH)
-    if room >= min(len(words), 8):
-        name = shorten_name(loop.name, max(room - len(trips_text(loop)), 4)) + trips_text(loop)
+    if name:
         yield f'<text class="code middle" x="{short((left + right) / 2)}" y="{short(y + 18)}">{safe(name)}</text>'
     yield "</g>"

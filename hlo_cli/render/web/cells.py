@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Final
 
 from hlo_cli.render.truncate import shorten_text
@@ -14,6 +15,7 @@ CELL: Final = 8.4  # the width of a character
 ROW: Final = 24
 MAX_CENTERED: Final = 24
 MAX_LENGTH: Final = 400
+TOP_RULE: Final = 16
 RULE: Final = 8  # the height of a line without text
 # for each glyph, whether its line goes left, right, up, and down
 _SIDES: Final = {
@@ -40,7 +42,7 @@ def grid_elements(lines: Sequence[Line], left: float, top: float) -> tuple[list[
     >>> lines = [(Run("┌───┐"),), (Run("│ "), Run("7", "even"), Run(" │")), (Run("└───┘"),)]
     >>> elements, right, bottom = grid_elements(lines, 0, 0)
     >>> elements[0], right, bottom
-    ('<rect class="even-cell" x="8.4" y="8" width="25.2" height="24"/>', 42.0, 40)
+    ('<rect class="even-cell" x="4.2" y="8" width="33.6" height="24"/>', 42.0, 40)
     """
     fills: list[str] = []
     texts: list[str] = []
@@ -49,23 +51,50 @@ def grid_elements(lines: Sequence[Line], left: float, top: float) -> tuple[list[
     for line in lines:
         text = plain_text(line)
         widest = max(widest, cell_width(text))
-        high = RULE if _is_rule(text) else ROW
+        high = _height(text)
         strokes += _strokes(text, left, y, high)
+        fills += _fills(line, text, left, y, high)
         at = 0
         for run in line:
-            length = cell_width(run.text)
-            if run.role in _FILLED:
-                x = left + (at - 1) * CELL
-                size = f'width="{short((length + 2) * CELL)}" height="{high}"'
-                fills.append(f'<rect class="{run.role}-cell" x="{short(x)}" y="{short(y)}" {size}/>')
             if run.role != "plain":
                 texts.append(_text(run.text, run.role, left + at * CELL, y + high / 2 + 4))
             else:
                 texts += _words(run.text, left + at * CELL, y + high / 2 + 4)
-            at += length
+            at += cell_width(run.text)
         y += high
     path = [f'<path class="line" d="{"".join(strokes)}"/>'] if strokes else []
     return [*fills, *path, *texts], left + widest * CELL, y
+
+
+def _fills(line: Line, text: str, left: float, y: float, high: float) -> Iterator[str]:
+    """The colored squares of a row: each up to the line next to it, or to the middle between it and its neighbor."""
+    ends = list(accumulate((cell_width(run.text) for run in line), initial=0))
+    cells = [
+        (start, end, run.role) for (start, end), run in zip(pairwise(ends), line, strict=True) if run.role in _FILLED
+    ]
+    for at, (start, end, role) in enumerate(cells):
+        before = text[cells[at - 1][1] if at else 0 : start]
+        after = text[end : cells[at + 1][0] if at + 1 < len(cells) else len(text)]
+        begin, stop = start - _gap(before[::-1]), end + _gap(after)
+        size = f'width="{short((stop - begin) * CELL)}" height="{short(high)}"'
+        yield f'<rect class="{role}-cell" x="{short(left + begin * CELL)}" y="{short(y)}" {size}/>'
+
+
+def _gap(text: str) -> float:
+    """How far a cell extends into the text up to its neighbor: to the middle of the next line, or half of the way.
+
+    >>> _gap("  │ "), _gap(" ")
+    (2.5, 0.5)
+    """
+    lines = [at for at, glyph in enumerate(text) if glyph in _SIDES]
+    return lines[0] + 0.5 if lines else min(len(text) / 2, 1)
+
+
+def _height(text: str) -> int:
+    """The height of a line; the upper line of a box has the name of a dimension at most."""
+    if "┌" in text and not _is_rule(text):
+        return TOP_RULE
+    return RULE if _is_rule(text) else ROW
 
 
 def _is_rule(text: str) -> bool:
@@ -113,4 +142,4 @@ def _text(text: str, role: Role, x: float, y: float) -> str:
     looks = f"code {role}" if role != "plain" else "code"
     if length <= MAX_CENTERED:
         looks, x = f"{looks} middle", x + length * CELL / 2
-    return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(shorten_text(text, MAX_LENGTH))}</text>'
+    return f'<text class="{looks}" x="{short(x)}" y="{short(y)}">{safe(shorten_text(text.strip(), MAX_LENGTH))}</text>'

@@ -84,6 +84,7 @@ svg.hlo{max-width:100%;height:auto;
 font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
 svg.hlo .code{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;white-space:pre}
 svg.hlo .head{font-size:15px;font-weight:600}
+svg.hlo .title{font-size:18px;font-weight:600}
 svg.hlo .on{fill:#111;pointer-events:none}
 svg.hlo .band{stroke-width:.6}
 svg.hlo .thin{stroke-width:0}

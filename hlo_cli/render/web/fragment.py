@@ -12,6 +12,7 @@ from hlo_cli.report.report import Report
 
 WHOLE = 250  # the width from which no column is omitted
 MAX_ROWS = 100
+_PLACEHOLDER = "\x00"  # no sanitized text has it
 # what notebooks set on elements around an output when their own scheme is light or dark
 _LIGHT = '[data-jp-theme-light="true"] .hlo,.vscode-light .hlo,[data-theme=light] .hlo,html[theme=light] .hlo'
 _DARK = '[data-jp-theme-light="false"] .hlo,.vscode-dark .hlo,[data-theme=dark] .hlo,html[theme=dark] .hlo'
@@ -29,13 +30,14 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     """
     style = Style(width=WHOLE, top=top)
     # the classes of columns are those of a digest of the content, so the content is written with a placeholder first
-    key = "k" + hashlib.sha256("\n".join(body_lines(report, style, "k", MAX_ROWS)).encode()).hexdigest()[:10]
+    body = "\n".join(body_lines(report, style, _PLACEHOLDER, MAX_ROWS))
+    key = "k" + hashlib.sha256(body.encode()).hexdigest()[:10]
     answer = [f'<p class="answer">{safe(report.answer)}</p>'] if report.answer else []
     css = f"{scheme_css()}{part_style()}{report_css(report, key)}"
     lines = (
         f'<div class="hlo fragment">\n<style>\n{css}</style>',
         *answer,
-        *body_lines(report, style, key, MAX_ROWS),
+        body.replace(_PLACEHOLDER, key),
         "</div>\n",
     )
     return "\n".join(lines)

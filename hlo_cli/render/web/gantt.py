@@ -8,16 +8,15 @@ from typing import Final
 from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import in_words
 from hlo_cli.render.style import Style
-from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, step_axis, time_axis
 from hlo_cli.render.web.lanes import lanes_of
-from hlo_cli.render.web.markup import safe, safe_lines, short
+from hlo_cli.render.web.markup import safe, safe_lines, short, shortened
 from hlo_cli.render.web.picture import GLYPH, NARROW, Frame, Room, document
-from hlo_cli.report.numbers import format_count, format_shown
+from hlo_cli.report.numbers import format_count
 from hlo_cli.report.table import Table
 
 ROW: Final = 18
-WIDE_SPANS: Final = Room(1100, 8, 960, "wide")
+WIDE_SPANS: Final = Room(1100, 20, 950, "wide")
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
 MAX_BARS: Final = 3000
 MIN_WIDTH: Final = 1.5
@@ -53,7 +52,7 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     >>> columns = (Column("name", "", "name"), Column("span", "step", "span", steps=9))
     >>> elements, end = gantt(Table("pairs", columns, (("a", (3, 5, True)),)), Style(), 0)
     >>> elements[6], end
-    ('<rect class="b0" x="328" y="30" width="320" height="11"/>', 80)
+    ('<rect class="b0" x="336.7" y="30" width="316.7" height="11"/>', 80)
     """
     at = span_column(table)
     assert at is not None
@@ -77,14 +76,16 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
 def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator[str]:
     """What the bars are and what their colors mean, in one line above them."""
     column = table.columns[at]
-    bars = format_count(shown, table.noun) if shown == len(table.rows) else format_shown(shown, len(table.rows), "")
+    bars = format_count(len(table.rows), table.noun)
+    bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}"
     axis = "estimated time" if column.seconds else "steps"
     x: float = room.left
     for looks, words in (("b0", "overlapped"), ("exposed", "exposed")):
         yield f'<rect class="{looks}" x="{short(x)}" y="{short(y - 10)}" width="11" height="11"/>'
         yield f'<text x="{short(x + 16)}" y="{short(y)}">{words}</text>'
         x += 16 + GLYPH * len(words) + 10
-    words = shorten_name(f"{bars.strip()} over {axis}", int((room.page - x - 8) / GLYPH))
+    words = f"{bars} over {axis}"
+    words = words if x + GLYPH * len(words) <= room.page else bars
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 
@@ -177,7 +178,7 @@ def _name(name: str, left: float, right: float, y: float, room: Room) -> str:
     """The name after the bar, before it, or on it, depending on the room."""
     after, before = room.page - 4 - right - 6, left - 6
     length = min(NAME, int(max(after, before, right - left - 8) / GLYPH))
-    name = shorten_name(name, length)
+    name = shortened(name, length)
     wide = len(name) * GLYPH
     looks, x = "code on", left + 4
     if after >= wide:

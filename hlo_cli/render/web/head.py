@@ -81,17 +81,24 @@ def _verdict(verdict: Verdict) -> str:
     tone = verdict.tone
     sign = f'<span class="sign" role="img" aria-label="{tone}">{SIGNS[tone]}</span> ' if SIGNS[tone] else ""
     headline = f"<strong>{sign}{safe(verdict.headline)}</strong>"
-    gauges = "".join("\n" + _gauge(gauge) for gauge in verdict.gauges[:_MOST_GAUGES])
+    gauges = _gauges(verdict.gauges)
     sentence = f'\n<span class="sentence">{safe(verdict.sentence)}</span>' if verdict.sentence else ""
     title = f'<span class="title">{safe(verdict.title)}</span>'
     return f'<li class="{tone}"><a href="#{safe(verdict.section)}">{title} {headline}{gauges}{sentence}</a></li>'
+
+
+def _gauges(gauges: tuple[Gauge, ...]) -> str:
+    """The gauges with limits, else the first ones; the section has the others."""
+    limited = tuple(gauge for gauge in gauges if gauge.limit_bytes is not None)
+    shown = (limited or gauges)[:_MOST_GAUGES]
+    return f'\n<span class="gauges">{"".join(map(_gauge, shown))}</span>' if shown else ""
 
 
 def _gauge(gauge: Gauge) -> str:
     """A name, a track, and the numbers; without a limit there is nothing to fill."""
     name = f"<span>{safe(gauge.name)}</span>"
     if gauge.limit_bytes is None:
-        return f'<span class="gauge">{name} <span>{format_bytes(gauge.used_bytes)}</span></span>'
+        return f'<span class="gauge">{name} <span></span> <span>{format_bytes(gauge.used_bytes)}</span></span>'
     share = min(100.0, 100 * gauge.used_bytes / max(1, gauge.limit_bytes))
     over = ' class="over"' if gauge.used_bytes > gauge.limit_bytes else ""
     track = f'<span class="track"><span{over} style="width:{short(share)}%"></span></span>'

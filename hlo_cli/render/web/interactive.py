@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 from hlo_cli.render.web.assets import policy, script, style
 from hlo_cli.render.web.colors import page_variables
 from hlo_cli.render.web.head import ending, navigation, script_notice, section_skeleton, verdict_list
 from hlo_cli.render.web.markup import safe
-from hlo_cli.render.web.page_data import encoded_data
+from hlo_cli.render.web.page_data import encoded_page
 from hlo_cli.report.overview import Overview
 from hlo_cli.report.report import Report
 
@@ -23,6 +24,7 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     True
     """
     code = script(kind)
+    data, shorten = encoded_page(report)
     overview = next((part for part in report.parts if isinstance(part, Overview)), None)
     yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy(code)}"/>\n'
@@ -36,6 +38,12 @@ def interactive_page(report: Report, kind: Literal["report", "graph"], title: st
     for section in overview.sections if overview else ():
         yield section_skeleton(section) + "\n"
     yield "</main>\n"
-    yield from ending(report)
-    yield f'<script type="text/plain" id="data">{encoded_data(report)}</script>\n'
+    yield from ending(_with_texts(report, shorten))
+    yield f'<script type="text/plain" id="data">{data}</script>\n'
     yield f"<script>{code}</script></body></html>\n"
+
+
+def _with_texts(report: Report, shorten: Callable[[str], str]) -> Report:
+    """A report whose notes and commands name no directories."""
+    notes = tuple(replace(note, message=shorten(note.message)) for note in report.notes)
+    return replace(report, notes=notes, next=tuple(map(shorten, report.next)))

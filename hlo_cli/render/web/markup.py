@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from hlo_cli.render.sanitize import sanitize
+from hlo_cli.render.truncate import shorten_name
 from hlo_cli.report.text import Run
 
 
@@ -16,6 +17,15 @@ def safe(text: str) -> str:
     &lt;script&gt;\x1b&#x27;&quot;
     """
     return escape(sanitize(text))
+
+
+def shortened(name: str, length: int) -> str:
+    r"""A name as it is shown, without its middle if it is longer than `length` characters, which escapes count for.
+
+    >>> shortened("a\x1b" * 9, 10), shortened("fusion.2", 10)
+    ('a\\x1ba…x1b', 'fusion.2')
+    """
+    return shorten_name(sanitize(name), length)
 
 
 def safe_lines(lines: Sequence[str]) -> str:

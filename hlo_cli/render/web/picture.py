@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from hlo_cli.render.truncate import shorten_name, shorten_text
-from hlo_cli.render.web.markup import safe, safe_lines, short
+from hlo_cli.render.truncate import shorten_text
+from hlo_cli.render.web.markup import safe, safe_lines, short, shortened
 from hlo_cli.render.web.stack import Layer, Stack
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.timeline import Band
@@ -149,7 +149,7 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
     length = int((room.page - left - LEGEND_INDENT - LEGEND_SIZE) / GLYPH)
     for rank, band in enumerate(stack.largest):
         at += LEGEND_ROW
-        name = shorten_name(band.label, length)
+        name = shortened(band.label, length)
         drawn.append(
             f'<g data-b="{key}b{rank}" data-v="{safe(band.label)}">'
             f"<title>{safe_lines(band_words(band, stack.scale.peak))}</title>"
@@ -161,7 +161,8 @@ def legend(stack: Stack, frame: Frame, key: str, top: float) -> tuple[list[str],
     if rest > 0:
         at += LEGEND_ROW
         words = f'<text class="quiet" x="{left + LEGEND_INDENT}" y="{short(at)}">Other buffers</text>'
-        drawn.append(f"{words}{_size(rest, room, at)}")
+        swatch = f'<rect class="other" x="{left}" y="{short(at - 10)}" width="11" height="11"/>'
+        drawn.append(f"{swatch}{words}{_size(rest, room, at)}")
     return drawn, at + 8
 
 
@@ -204,7 +205,7 @@ def _label(layer: Layer, frame: Frame) -> Iterator[str]:
     on = " on" if layer.rank is not None else " off"
     yield (
         f'<text class="code middle{on}" x="{short((frame.x(start) + frame.x(end)) / 2)}"'
-        f' y="{short(frame.y(middle) + 4)}">{safe(shorten_name(layer.band.label, room))}</text>'
+        f' y="{short(frame.y(middle) + 4)}">{safe(shortened(layer.band.label, room))}</text>'
     )
 
 

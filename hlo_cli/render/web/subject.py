@@ -35,12 +35,14 @@ def subject_of(report: Report) -> Subject:
     facts = report.input
     before, after = facts.get("before"), facts.get("after")
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        names = dict.fromkeys(name for each in (before, after) if (name := _text(each, "module")))
-        return _subject(" → ".join(names), report, " → ".join(_dump(each) for each in (before, after)))
+        both = dict.fromkeys(name for each in (before, after) if (name := _text(each, "module")))
+        return _subject(" → ".join(both), report, " → ".join(_dump(each) for each in (before, after)))
     paths = facts.get("paths")
     if isinstance(paths, tuple | list) and paths:
-        dumps = [dump_name(str(path)) for path in paths]
-        return _subject(dumps[0] if len(dumps) == 1 else format_count(len(dumps), "dumps"), report, "")
+        modules = facts.get("modules")
+        names = [name for name in modules if isinstance(name, str)] if isinstance(modules, tuple | list) else []
+        dumps = dump_name(str(paths[0])) if len(paths) == 1 else format_count(len(paths), "dumps")
+        return _subject(names[0] if len(names) == 1 else dumps, report, dumps if len(names) == 1 else "")
     module = _text(facts, "module") or _text(facts, "shape")
     place = _place(report)
     title = f"{module} on {place}" if module and place else module
@@ -75,8 +77,8 @@ def _dump(facts: Mapping[str, Cell]) -> str:
 def _place(report: Report) -> str:
     """The chip with its kind, or the kind alone."""
     target = TARGETS.get(_text(report.input, "target"), "")
-    model = report.numbers.get("model")
-    chip = _text(report.numbers, "chip") or (_text(model, "chip") if isinstance(model, Mapping) else "")
+    models = (report.numbers, report.numbers.get("model"), report.numbers.get("time_model"))
+    chip = next((name for each in models if isinstance(each, Mapping) and (name := _text(each, "chip"))), "")
     return " ".join(part for part in (target, chip if target == "TPU" else chip.upper()) if part)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
+from urllib.parse import quote
 
 from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import Entry, Writing, entries_of, writing_of
@@ -22,8 +24,10 @@ MAX_ROWS: Final = 10_000
 LONG: Final = 40  # rows beyond which a table scrolls in its own box
 LOW_RANK: Final = 4  # columns up to this rank leave small screens
 MIN_BARS: Final = 3
-WRAPPED: Final = 56  # length from which text is broken into lines
-FOLDED: Final = 150  # length from which only the first lines are shown
+MOSTLY: Final = 0.9
+WRAPPED: Final = 28  # length from which a shape or an op_name may be broken into lines
+LONG_TEXT: Final = 48  # length from which any text may be
+FOLDED: Final = 90  # length from which only the first lines are shown
 
 
 def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> Iterator[str]:
@@ -33,18 +37,18 @@ def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> I
 
     >>> columns = (Column("bytes", "size", "bytes", total="sum"), Column("value", "value", "name"))
     >>> for line in table_lines(Table("sizes", columns, ((64, "a"), (32, "<b>"))), Style(), "t0"): print(line)
-    <div class="box" tabindex="0" role="region" aria-label="sizes"><table class="sort t0" data-name="1">
-    <thead><tr><th scope="col" data-c="bytes">size <i>B</i></th><th scope="col" data-c="value">value</th></tr></thead>
+    <div class="box" tabindex="0" role="region" aria-label="sizes"><table class="sort t0 named" data-name="0">
+    <thead><tr><th scope="col" data-c="value">value</th><th scope="col" data-c="bytes">size <i>B</i></th></tr></thead>
     <tbody>
-    <tr><td>64</td><td>a</td></tr>
-    <tr><td>32</td><td>&lt;b&gt;</td></tr>
+    <tr><td>a</td><td>64</td></tr>
+    <tr><td>&lt;b&gt;</td><td>32</td></tr>
     </tbody><tfoot>
-    <tr><td>96</td><td>total</td></tr>
+    <tr><td>total</td><td>96</td></tr>
     </tfoot></table></div>
     """
     shown = style.rows_shown(most, len(table.rows), main=table.main)
     rows = table.rows[:shown]
-    visible = table.visible(person=True)
+    visible = _in_order(table)
     sums = sums_of(table, shown)
     label = table.label_index(visible)
     measured = bar_column(table)
@@ -61,7 +65,8 @@ def table_lines(table: Table, style: Style, key: str, most: int = MAX_ROWS) -> I
         titles.append(_title(column, writing))
         lane = _lane(column, cells, [*entries_of(column, cells, writing, style), *endings])
         lanes.append(_measured(lane, cells) if at == measured else lane)
-    yield f'{_box(table.title or table.name, shown)}<table class="sort {key}"{_names(table, visible)}>'
+    looks = "" if table.columns[visible[0]].is_numeric else " named"
+    yield f'{_box(table.title or table.name, shown)}<table class="sort {key}{looks}"{_names(table, visible)}>'
     yield f"<thead><tr>{''.join(titles)}</tr></thead>"
     yield "<tbody>"
     for at in range(shown):
@@ -111,12 +116,12 @@ def column_css(table: Table | Tree, key: str) -> str:
 
     >>> columns = (Column("bytes", "", "bytes"), Column("value", "value", "name"), Column("form", "form", rank=2))
     >>> for rule in column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
-    .hlo .t0 tr>:nth-child(1){text-align:right}
-    .hlo .t0 td:nth-child(2){font-family:var(--code);color:var(--name)}
+    .hlo .t0 td:nth-child(1){font-family:var(--code);color:var(--name)}
+    .hlo .t0 tr>:nth-child(2){text-align:right}
     @media(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
     }
     """
-    columns = [table.columns[at] for at in table.visible(person=True)] if isinstance(table, Table) else table.columns
+    columns = [table.columns[at] for at in _in_order(table)] if isinstance(table, Table) else table.columns
     rules = []
     small = []
     kept = _kept(table)
@@ -137,7 +142,7 @@ def column_css(table: Table | Tree, key: str) -> str:
 
 
 def bar_column(table: Table) -> int | None:
-    """The index of the column whose numbers have bars: the sorted one, else the first of bytes or seconds, if any.
+    """The index of the column whose numbers have bars: the first of bytes or seconds by which the rows fall, if any.
 
     >>> bar_column(Table("sizes", (Column("value", "", "name"), Column("bytes", "", "bytes")), (("a", 1),) * 3))
     1
@@ -145,9 +150,28 @@ def bar_column(table: Table) -> int | None:
     visible = table.visible(person=True)
     if len(table.rows) < MIN_BARS or any(table.columns[at].unit == "span" for at in visible):
         return None
-    wanted = [at for at in visible if table.columns[at].unit in ("bytes", "seconds")]
-    wanted.sort(key=lambda at: table.columns[at].name != table.sorted_by)
-    return next((at for at in wanted if any(map(number_of, (row[at] for row in table.rows[:MAX_ROWS])))), None)
+    wanted = (at for at in visible if table.columns[at].unit in ("bytes", "seconds") and not table.columns[at].exact)
+    return next((at for at in wanted if _falls([row[at] for row in table.rows[:MAX_ROWS]])), None)
+
+
+def _falls(cells: Sequence[Cell]) -> bool:
+    """Whether the first number is the largest, and most of the others are at most as large as the one before."""
+    values = [number_of(cell) or 0 for cell in cells]
+    falling = sum(before >= after for before, after in pairwise(values))
+    return len(values) > 1 and values[0] == max(values) and values[1] > 0 and falling >= MOSTLY * (len(values) - 1)
+
+
+def _in_order(table: Table) -> list[int]:
+    """The indices of the visible columns; a column of names or shapes comes first, where it stays in sight.
+
+    A column of other text before the numbers stays first.
+    """
+    visible = list(table.visible(person=True))
+    units = [table.columns[at].unit for at in visible]
+    first = next((n for n, unit in enumerate(units) if unit in ("name", "shape")), 0)
+    if table.selected or not first or not table.columns[visible[0]].is_numeric:
+        return visible
+    return [visible[first], *visible[:first], *visible[first + 1 :]]
 
 
 def _kept(table: Table | Tree) -> tuple[str, ...]:
@@ -185,8 +209,9 @@ def _lane(column: Column, cells: Sequence[Cell], entries: Sequence[Entry]) -> li
     if column.unit == "span" and column.steps:
         texts[: len(cells)] = [_bar(cell, text, column.steps) for cell, text in zip(cells, texts, strict=False)]
         return [f"<td>{text}" for text in texts]
+    wrapped = WRAPPED if column.unit in ("shape", "op_name") else LONG_TEXT
     return [
-        f"<td>{text}" if len(entry.text) <= WRAPPED else f'<td class="wrap">{text}'
+        f"<td>{text}" if len(entry.text) <= wrapped else f'<td class="wrap">{text}'
         if len(entry.text) <= FOLDED else f'<td class="wrap"><details><summary>{text}</summary></details>'
         for entry, text in zip(entries, texts, strict=True)
     ]  # fmt: skip
@@ -207,6 +232,8 @@ def _share(value: float, largest: float) -> str:
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
+    if column.unit == "page" and entry.text not in ("-", "?"):
+        return f'<a href="./{safe(quote(entry.text))}">{text}</a>'
     if column.unit == "source" and "/" in entry.text:
         directory, _, file = entry.text.rpartition("/")
         return f'<span class="dir">{safe(directory)}/</span>{safe(file)}'

@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.render.sanitize import sanitize
-from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.axes import AXIS_HEIGHT, brackets, byte_axis, pointer, step_axis
-from hlo_cli.render.web.markup import safe, short
+from hlo_cli.render.web.markup import safe, short, shortened
 from hlo_cli.render.web.picture import HEIGHT, NARROW, WIDE, Frame, Room, areas, document, legend, limit_line
 from hlo_cli.render.web.stack import Stack, stack_of
 from hlo_cli.report.numbers import format_bytes
@@ -81,16 +79,16 @@ def _heading(track: Track, stack: Stack, frame: Frame, timeline: Timeline) -> It
     if (step := stack.scale.step) is not None:
         words = f"peak {format_bytes(stack.scale.peak)} at step {step:,}"
         if step < len(timeline.instructions) and not frame.room.is_narrow:
-            words += f", {shorten_name(timeline.instructions[step], MAX_NAME_LENGTH)}"
+            words += f", {shortened(timeline.instructions[step], MAX_NAME_LENGTH)}"
     if track.limit_bytes is not None:
         words += f"; limit {format_bytes(track.limit_bytes)}"
     left = frame.room.left
     if frame.room.is_narrow:
-        name = safe(shorten_name(track.name, MAX_NAME_LENGTH // 2))
+        name = safe(shortened(track.name, MAX_NAME_LENGTH // 2))
         yield f'<text class="head" x="{left}" y="{short(y - HEADING)}">{name}</text>'
         yield f'<text class="quiet" x="{left}" y="{short(y)}">{safe(words)}</text>'
         return
-    name = f'<tspan class="head">{safe(shorten_name(track.name, MAX_NAME_LENGTH))}</tspan>'
+    name = f'<tspan class="head">{safe(shortened(track.name, MAX_NAME_LENGTH))}</tspan>'
     yield f'<text x="{left}" y="{short(y)}">{name} <tspan class="quiet" dx="6">{safe(words)}</tspan></text>'
 
 
@@ -98,7 +96,7 @@ def _readout(stack: Stack, frame: Frame, timeline: Timeline) -> str:
     """The data for the script that shows the values at the pointer."""
     names = timeline.instructions
     rows = [
-        [step, total, sanitize(shorten_name(names[step], MAX_NAME_LENGTH)) if step < len(names) else ""]
+        [step, total, shortened(names[step], MAX_NAME_LENGTH) if step < len(names) else ""]
         for step, total in zip(stack.steps, stack.totals, strict=True)
     ]
     box = f"{frame.room.left} {short(frame.top)} {frame.room.width} {HEIGHT}"

@@ -3,6 +3,7 @@
 import {element} from "./dom.js";
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
+import {isMissing} from "./units.js";
 
 export function drawArgumentsSection({body, key}, {report, store}) {
   const {parameters, results} = report.tables;
@@ -16,14 +17,15 @@ export function drawArgumentsSection({body, key}, {report, store}) {
 // A chosen row searches for the shape that a device holds, which is that of its buffers.
 function createArrays(store, table, name, section) {
   const isSharded = table.rows.some(row => row.shard !== row.shape);
+  const hasShape = table.rows.some(row => !isMissing(row.shape));
   const isPadded = table.rows.some(row => row.padding);
   const copies = row => (row.replication > 1 ? "waste" : null);
   const columns = columnsOf(table, [
     {name: "shape", label: "shape"},
+    isSharded && {name: "shard", label: "per device", low: hasShape},
     {name: "count", label: "arrays", low: true},
     isSharded && {name: "spec", label: "sharding", isCode: true, most: 40},
-    isSharded && {name: "shard", label: "per device", low: true},
-    isSharded && {name: "replication", label: "copies", low: true, tone: copies, hint: "devices that hold the same shard"},
+    isSharded && {name: "replication", label: "copies", low: true, tone: copies, hint: "devices with the same shard"},
     isPadded && {name: "data_bytes", label: "data", low: true},
     {name: "shard_bytes", label: "size", bar: true, lowBar: true, hint: "on a device, with padding"},
     {name: "padding", label: "padding", low: true, optional: true, tone: () => "waste"},

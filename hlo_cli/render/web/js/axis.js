@@ -25,7 +25,7 @@ export function createAxis(report, store) {
   const total = starts === null ? 0 : starts.at(-1);
   const hasTime = total > 0;
   const isTime = () => hasTime && store.state.scale === "time";
-  const secondsAt = step => (hasTime ? starts[Math.min(step, starts.length - 1)] : null);
+  const secondsAt = step => (hasTime ? between(starts, Math.min(step, starts.length - 1)) : null);
   const room = width => Math.max(1, width - LEFT - RIGHT);
   const x = (step, width) => LEFT + (isTime() ? secondsAt(step) / total : step / count) * room(width);
   const stepAt = (place, width) => {
@@ -64,6 +64,13 @@ function startTimes(rows) {
   }
   for (let step = 0; step < starts.length; step++) starts[step] ??= starts[step - 1] ?? 0;
   return starts.length ? [...starts, end] : null;
+}
+
+// The value at a place between two indices.
+function between(values, place) {
+  const index = Math.floor(place);
+  const rest = place - index;
+  return rest ? values[index] + rest * (values[index + 1] - values[index]) : values[index];
 }
 
 function lastAtMost(values, limit) {

@@ -11,7 +11,9 @@ export async function readData() {
 
 // The report as it is written; `columnOf` reads a column of its tables. Quicker than rows for tables of 100,000.
 export async function readEncoded() {
-  const bytes = Uint8Array.from(atob(byId("data").textContent), character => character.charCodeAt(0));
+  const text = atob(byId("data").textContent);
+  const bytes = new Uint8Array(text.length); // Uint8Array.from(text, ...) takes 25 times as long
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }

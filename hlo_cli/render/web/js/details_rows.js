@@ -25,20 +25,20 @@ function describeValue(page, row) {
   const isOverPeak = row.start <= peak && peak <= row.end;
   const steps = `steps ${formatScaled(row.start)}\u2013${formatScaled(row.end)}, ${formatScaled(row.end - row.start + 1)} of ${formatScaled(axis.count)}`;
   const line = row.source ? fileLine(row.source) : isInferred(row) ? `${fileLine(row.origin)} (inferred)` : null;
-  return [
-    liveBar(row, peak, axis.count),
-    detailsList([
-      ["size", [sizeOf(row)]],
-      ["memory", [`${row.space}, ${row.kind}${row.space === store.state.space ? "" : " "}`, spaceButton(page, row)]],
-      ["live", [`${steps}${isOverPeak ? ", over the peak" : ""}`]],
-      ["shape", [codeText(row.shape)]],
-      ["allocation", [allocationOf(row)]],
-      ["source", [line && codeText(line)]],
-      ["op_name", [row.op_name && codeText(row.op_name)]],
-      ["users", usersOf(page, row)],
-      ["reused by", [row.reused_by && instructionLink(page, row.reused_by)]],
-    ]),
+  const own = [
+    ["size", [sizeOf(row)]],
+    ["memory", [`${row.space}, ${row.kind}${row.space === store.state.space ? "" : " "}`, spaceButton(page, row)]],
+    ["live", [`${steps}${isOverPeak ? ", over the peak" : ""}`]],
+    ["shape", [codeText(row.shape)]],
+    ["allocation", [allocationOf(row)]],
   ];
+  const others = [
+    ["source", [line && codeText(line)]],
+    ["op_name", [row.op_name && codeText(row.op_name)]],
+    ["users", usersOf(page, row)],
+    ["reused by", [row.reused_by && instructionLink(page, row.reused_by)]],
+  ];
+  return [detailsList(own), detailsList(others)];
 }
 
 function sizeOf(row) {
@@ -68,7 +68,8 @@ function usersOf(page, row) {
 }
 
 // Where a value is live on the schedule, and where the peak is.
-function liveBar(row, peak, count) {
+export function liveBar({axis: {count}, store}, row) {
+  const peak = store.peakOf.get(row.space);
   const percent = step => `${((100 * step) / count).toFixed(2)}%`;
   const title = `live from step ${row.start} to ${row.end} of ${count}; the peak is at step ${peak}`;
   return element(
@@ -79,7 +80,7 @@ function liveBar(row, peak, count) {
   );
 }
 
-// What the other tables hold about an instruction: its place, cost, transfer, findings, and commands on it.
+// What the other tables hold about an instruction: its place, cost, transfer, and findings.
 export function describeInstruction(page, instruction, values) {
   const {report, store} = page;
   const step = store.stepOf(instruction);
@@ -98,9 +99,8 @@ export function describeInstruction(page, instruction, values) {
     ...(hasValue ? [] : [["shape", [shape && codeText(shape)]], ["source", [source && codeText(fileLine(source))]], ["op_name", [opName && codeText(opName)]]]),
     ["kernel", kernel ? kernelTexts({...fusion, ...kernel}) : []],
     ["async", pair ? pairTexts(page, pair, instruction) : []],
-    ["findings", findingsOf(report, instruction)],
   ];
-  return [detailsList(rows), commandOf(report, instruction, hasValue ? values[0].value : null)];
+  return [detailsList(rows), detailsList([["findings", findingsOf(report, instruction)]])];
 }
 
 function rowOf(report, table, column, name) {
@@ -112,15 +112,14 @@ function kernelTexts(kernel) {
   const bytes = numberOf(kernel.bytes);
   const flops = numberOf(kernel.flops);
   const times = numberOf(kernel.execution_count);
-  return [
-    [
+  const costs = [
       seconds === null ? null : `${formatSeconds(seconds)} est.${times > 1 ? ` \u00d7 ${formatScaled(times)}` : ""}`,
       bytes === null ? null : `${formatBytes(bytes)} accessed`,
       flops ? `${formatScaled(flops)} flops` : null,
       kernel.bottleneck && kernel.bottleneck !== "?" ? `limited by ${kernel.bottleneck}` : null,
-    ].filter(Boolean).join(", "),
-    kernel.fused ? element("span", {class: "quiet", text: kernel.fused}) : null,
   ];
+  const fused = kernel.fused ? element("p", {class: "quiet", text: kernel.fused}) : null;
+  return [element("p", {text: costs.filter(Boolean).join(", ")}), fused];
 }
 
 function pairTexts(page, pair, instruction) {
@@ -158,7 +157,7 @@ export function describeLine(page, source) {
       ["fusions", count("fusions", "fusions")],
       ["findings", count("findings", "findings")],
     ]),
-    element("p", {}, element("button", {type: "button", text: "search for this line", onclick: search})),
+    element("div", {}, element("button", {type: "button", text: "search for this line", onclick: search})),
   ];
 }
 
@@ -192,15 +191,4 @@ function valueLink({store}, row) {
   const size = element("span", {class: "quiet", text: ` ${formatBytes(row.bytes)}`});
   const show = () => store.show({value: row.value});
   return element("button", {type: "button", class: "plain code link", onclick: show}, element("span", {class: "name", text: row.value}), size);
-}
-
-// A command to paste; the dump is named without its directories, as the page shows none.
-function commandOf(report, instruction, value) {
-  const dump = quoted(fileLine(report.input?.path ?? "DUMP"));
-  const command = value === null ? `hlo parse ${dump} --explain ${quoted(instruction)}` : `hlo memspace ${dump} --value ${quoted(value)}`;
-  return element("p", {class: "command"}, element("code", {text: command}));
-}
-
-function quoted(text) {
-  return /^[\w./@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

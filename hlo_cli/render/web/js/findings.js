@@ -64,18 +64,18 @@ function createRules(store, rows) {
 
 // The findings of a group, with their place in the dump, and how to learn more.
 function detailsOf(group, findings, section, store) {
-  const listed = findings.slice(0, MOST_LISTED).map(row => findingLine(row, section, store));
+  const listed = findings.slice(0, MOST_LISTED).map(row => findingLine(row, group.code, section, store));
   const left = findings.length - listed.length;
   return element(
     "div", {class: "findings"},
     group.hint ? element("p", {}, element("b", {text: "fix: "}), group.hint) : null,
     element("ul", {}, ...listed),
     left > 0 ? element("p", {class: "quiet", text: countOf(left, "more findings")}) : null,
-    element("p", {class: "quiet"}, "More about the rule: ", element("code", {text: `hlo lint --explain ${group.code}`})),
+    element("p", {class: "quiet"}, "More: ", element("code", {text: `hlo lint --explain ${group.code}`})),
   );
 }
 
-function findingLine(row, section, store) {
+function findingLine(row, code, section, store) {
   const own = {instruction: row.instruction, source: row.source || null};
   const choose = event => {
     event.preventDefault();
@@ -83,9 +83,9 @@ function findingLine(row, section, store) {
   };
   const link = {class: "name code", href: addressOf(section, own), onclick: choose, text: row.instruction};
   const line = typeof row.line === "number" ? `line ${row.line} of the dump` : null;
-  const place = [row.source ? fileLine(row.source) : null, line];
+  const place = [row.code === code ? null : row.code, row.source ? fileLine(row.source) : null, line];
   return element(
     "li", {}, ...(row.instruction ? [element("a", link), " "] : []), row.message,
-    element("span", {class: "quiet", text: ` ${place.filter(Boolean).join(", ")}`}),
+    element("span", {class: "quiet", text: ` \u00b7 ${place.filter(Boolean).join(", ")}`}),
   );
 }

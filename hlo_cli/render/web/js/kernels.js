@@ -2,9 +2,9 @@
 
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
-import {lineOfRow} from "./words.js";
+import {inferredTone, lineOfRow} from "./words.js";
 
-const OF_FUSION = ["source", "op_name", "saved_bytes", "fused"];
+const OF_FUSION = ["source", "op_name", "saved_bytes", "fused", "hero"];
 
 export function drawKernelsSection({body, key}, {report, store}) {
   const {kernels, fusions} = report.tables;
@@ -51,12 +51,16 @@ function wantedOfKernels(rows) {
     {name: "saved_bytes", label: "saved", low: true, unsummed: true, tone: () => "saving"},
     {name: "flops", label: "flops", low: true, optional: true},
     {name: "bottleneck", label: "bottleneck", low: true, tone: bound},
-    {name: "source", label: "source line", value: lineOfRow, tone: row => (row.source ? null : "quiet")},
-    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 34, isList: true, tone},
+    {name: "source", label: "source line", value: lineOfRow, tone: inferredTone},
+    {name: "computes", label: "computes", value: computes, low: true, isCode: true, most: 38, isList: true, tone},
   ].filter(Boolean);
 }
 
-// The fused operations, the function that is called, or the operation itself.
+// The fused operations, the main ones first; else the function that is called, or the operation itself.
 function computes(row) {
-  return row.fused || row.details || row.opcode;
+  if (!row.fused) return row.details || row.opcode;
+  const heroes = new Set((row.hero || "").split(", "));
+  const isMain = item => heroes.has(item.slice(0, item.lastIndexOf(" ")));
+  const items = row.fused.split(", ");
+  return [...items.filter(isMain), ...items.filter(item => !isMain(item))].join(", ");
 }

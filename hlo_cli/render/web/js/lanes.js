@@ -32,7 +32,7 @@ function packIntervals(intervals) {
 }
 
 // The part of an operation's duration that no compute overlaps; without times, an operation without kernels is exposed.
-export function exposedShare(pair) {
+function exposedShare(pair) {
   if (pair.exposed === true || pair.is_sync === true) return 1;
   const [exposed, total] = [numberOf(pair.exposed_seconds), numberOf(pair.total_seconds)];
   return exposed && total ? Math.min(1, exposed / total) : 0;

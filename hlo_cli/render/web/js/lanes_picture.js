@@ -7,15 +7,17 @@ import {isRowSelected} from "./selection.js";
 import {lineOfRow} from "./words.js";
 
 const KERNELS_HEIGHT = 34;
+const SYNCHRONOUS_HEIGHT = 11;
 const LANE_ROOM = 96;
 const GAP = 9;
 const LEAST_LANE = 24;
 
-// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which operation is below the pointer, null for none.
-export function createLanes({report, store, axis}, readOut) {
+// `{element, hasSynchronous}`: the picture, and whether it has synchronous collectives; `readOut(pair)` hears which
+// operation is below the pointer, null for none.
+export function createLanes({report, store, axis}, pairs, readOut) {
   const label = "Schedule: kernels and async operations over steps";
   const box = element("div", {class: "picture lanes", role: "img", "aria-label": label});
-  const lanes = lanesOf(report.tables.pairs?.rows ?? []);
+  const lanes = lanesOf(pairs);
   const compute = computeOfSteps(report, axis.count, axis.hasTime);
   let marks = [];
   let width = 0;
@@ -46,8 +48,9 @@ function drawLanes(parts, width) {
   const shapes = svgElement("g");
   const marks = [];
   let y = 2;
-  drawKernels(parts, shapes, width, y, marks);
+  drawKernels(parts, shapes, width, y);
   y += KERNELS_HEIGHT + GAP;
+  if (parts.compute.synchronous.length) y += drawSynchronous(parts, shapes, width, y, marks) + GAP;
   for (const lane of lanes) y += drawLane(lane, parts, shapes, width, y, marks) + GAP;
   y -= GAP - 4;
   axis.drawLoops(svg, width, 0, y);
@@ -55,11 +58,12 @@ function drawLanes(parts, width) {
   axis.drawAxis(svg, width, y);
   axis.addCrosshair("lanes", svg, width, 0, y);
   svg.setAttribute("height", y + 22);
+  svg.setAttribute("viewBox", `0 0 ${width} ${y + 22}`);
   return {svg, marks};
 }
 
 // The height of a column is the share of the largest; as square roots, so that short kernels can be seen too.
-function drawKernels({compute, store, axis, readOut}, shapes, width, top, marks) {
+function drawKernels({compute, axis}, shapes, width, top) {
   const columns = Math.max(1, Math.min(axis.count, width - LEFT - RIGHT));
   const wide = (width - LEFT - RIGHT) / columns;
   const sums = columnsOfCosts(compute.costs, step => (axis.x(step, width) - LEFT) / wide, columns);
@@ -72,9 +76,16 @@ function drawKernels({compute, store, axis, readOut}, shapes, width, top, marks)
     outline += `M${(LEFT + column * wide).toFixed(1)} ${base}v${-height.toFixed(1)}h${wide.toFixed(2)}V${base}Z`;
   });
   shapes.append(laneLabel(["kernels"], base - 4), svgElement("path", {d: outline, class: "kernels"}));
+}
+
+// A lane of the collectives during which the device computes nothing.
+function drawSynchronous({compute, store, axis, readOut}, shapes, width, top, marks) {
+  const label = laneLabel(["sync"], top + SYNCHRONOUS_HEIGHT - 1);
+  label.append(svgElement("title", {text: `synchronous collectives: ${compute.synchronous.length}`}));
+  shapes.append(label);
   for (const row of compute.synchronous) {
     const [from, to] = [axis.x(row.step, width), axis.x(row.step + 1, width)];
-    const place = {x: from.toFixed(1), y: top, width: Math.max(2.5, to - from).toFixed(1), height: KERNELS_HEIGHT};
+    const place = {x: from.toFixed(1), y: top, width: Math.max(1.5, to - from).toFixed(1), height: SYNCHRONOUS_HEIGHT};
     const own = {instruction: row.instruction};
     const shape = svgElement("rect", {...place, class: "synchronous mark", onclick: () => store.show(own)});
     shape.onpointerenter = () => readOut(row);
@@ -82,6 +93,7 @@ function drawKernels({compute, store, axis, readOut}, shapes, width, top, marks)
     marks.push({shape, own});
     shapes.append(shape);
   }
+  return SYNCHRONOUS_HEIGHT;
 }
 
 function drawLane(lane, {store, axis, readOut}, shapes, width, top, marks) {

@@ -20,10 +20,10 @@ export function drawLinesSection({body, key}, {report, store}) {
     {name: "launches", label: "launches", low: true},
     {name: "peak_bytes", label: "at peak", optional: true},
     {name: "exposed_seconds", label: "exposed", optional: true, low: true, tone: waste},
-    {name: "exposed_bytes", label: "exposed", optional: true, low: true, tone: waste},
+    !has("exposed_seconds") && {name: "exposed_bytes", label: "exposed", optional: true, low: true, tone: waste},
     {name: "synchronous_bytes", label: "synchronous", optional: true, low: true, tone: () => "alarm"},
     {name: "padding_bytes", label: "padding", optional: true, low: true, tone: waste},
-  ]);
+  ].filter(Boolean));
   const sort = has("seconds") ? "seconds" : "bytes";
   const own = row => (IS_LINE.test(row.source) ? {source: row.source} : null);
   const choose = (row, isChosen) => {

@@ -11,29 +11,30 @@ const TOP_GROUPS = 12;
 const MORE_GROUPS = 100;
 const MOST_VALUES = 40;
 
-// `memory()` is the shown memory, see memory_chart.js.
-export function createLiveTable(page, memory) {
-  const table = new LiveTable(page, memory);
+// `memory()` is the shown memory, see memory_chart.js; `tools` are controls for its head.
+export function createLiveTable(page, memory, tools) {
+  const table = new LiveTable(page, memory, tools);
   table.draw();
   page.store.subscribe(changed => table.update(changed));
   return table.element;
 }
 
 class LiveTable {
-  constructor(page, memory) {
+  constructor(page, memory, tools) {
     this.page = page;
     this.memory = memory;
     this.open = new Set();
     this.limit = TOP_GROUPS;
     this.title = element("h3", {});
-    this.sentence = element("p", {class: "quiet"});
+    this.sentence = element("p", {});
     this.head = element("thead");
     this.body = element("tbody");
     this.foot = element("tfoot");
     this.more = element("p", {class: "more"});
     this.table = element("table", {}, this.head, this.body, this.foot);
     const scroll = element("div", {class: "scroll"}, this.table);
-    this.element = element("div", {class: "table live", "data-table": "live"}, this.title, this.sentence, scroll, this.more);
+    const lead = element("div", {class: "lead"}, this.title, this.sentence, tools);
+    this.element = element("div", {class: "table live", "data-table": "live"}, lead, scroll, this.more);
   }
 
   update(changed) {

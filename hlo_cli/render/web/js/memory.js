@@ -23,15 +23,18 @@ export function drawMemorySection(section, page) {
   store.subscribe(changed => {
     if (changed.has("isPinned") || changed.has("step")) toPeak.hidden = !store.state.isPinned;
   });
-  const tools = element("div", {class: "tools"}, element("span", {text: "group by"}), groupings, toPeak);
-  section.body.append(createMemoryChart(page, memory), tools, createLiveTable(page, memory));
+  const tools = element("div", {class: "tools"}, toPeak, element("span", {class: "together"}, "group by ", groupings));
+  section.body.append(createMemoryChart(page, memory), createLiveTable(page, memory, tools));
   addSpaces(section, page);
 }
 
 function addTools(tools, {report, store, axis}) {
   const names = report.timelines.buffers.tracks.map(track => [track.name, track.name]);
   if (names.length > 1) tools.append(stateChoice(store, "Memory", names, "space"));
-  if (axis.hasTime) tools.append(element("span", {text: "axis"}), stateChoice(store, "Axis", [["steps", "steps"], ["time", "time, est."]], "scale"));
+  if (axis.hasTime) {
+    const scales = stateChoice(store, "Axis", [["steps", "steps"], ["time", "time, est."]], "scale");
+    tools.append(element("span", {class: "together"}, "axis ", scales));
+  }
 }
 
 // Buttons that set one key of the state, and follow it.

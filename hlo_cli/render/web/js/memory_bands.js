@@ -1,6 +1,6 @@
 // The stack of values as shapes: where each value lies in each column of the picture.
 
-const SMALLEST = 300; // values below this part of the peak are one gray sum
+const SMALLEST = 300; // values below this part of the peak are summed by group
 const MOST_BANDS = 1500;
 
 // The total of a track at each step.
@@ -37,40 +37,66 @@ function highest(totals, first, after) {
   return found;
 }
 
-// The bands `{row, path}` of the values that are large enough, older ones below; above them the sum of the others, and
-// the outline of the total. `y` gives the place of a number of bytes.
-export function stackBands(rows, peakBytes, totals, {steps, edges}, y) {
+// The stack from below: `{row, group, path}` for each value that is large enough, older ones below, and for all others
+// of a group, which have no `row`; last those of no group. `groupOf(row)` is a group's key, or null. `y` gives the place
+// of a number of bytes. The outline is the total.
+export function stackBands(rows, groupOf, memory, {steps, edges}, y) {
+  const {large, small} = bandsOf(rows, groupOf, memory.peakBytes, steps);
   const base = new Float64Array(steps.length);
-  let lower = new Float64Array(steps.length).fill(tenths(y(0)));
-  const bands = [];
-  for (const {row, from, to} of largeValues(rows, peakBytes, steps)) {
+  const lower = new Float64Array(steps.length).fill(tenths(y(0)));
+  const last = steps.length - 1;
+  const stack = ({row, group, from, to, heights}) => {
     const upper = new Float64Array(to + 1);
     for (let column = from; column <= to; column++) {
-      base[column] += row.bytes;
+      base[column] += heights === undefined ? row.bytes : heights[column];
       upper[column] = tenths(y(base[column]));
     }
-    bands.push({row, path: bandPath(edges, lower, upper, from, to)});
+    const path = bandPath(edges, lower, upper, from, to);
     for (let column = from; column <= to; column++) lower[column] = upper[column];
-  }
-  const top = Float64Array.from(steps, step => tenths(y(totals[step])));
-  const last = steps.length - 1;
+    return {row, group, path};
+  };
+  const bands = [...large, ...small].sort(fromOldest).map(stack);
+  const top = Float64Array.from(steps, step => tenths(y(memory.totals[step])));
   return {bands, others: bandPath(edges, lower, top, 0, last), outline: linePath(edges, top, 0, last)};
 }
 
-// Values with the columns in which they are live, from the oldest; the largest areas if there are too many.
-function largeValues(rows, peakBytes, steps) {
-  const found = [];
+// Sums of small values lie above the large ones, but for those that are there from the first step, such as arguments.
+function fromOldest(a, b) {
+  return a.start - b.start || b.end - a.end || (b.row?.bytes ?? 0) - (a.row?.bytes ?? 0);
+}
+
+// Large values with the columns in which they are live, and the sums of the small ones by group.
+function bandsOf(rows, groupOf, peakBytes, steps) {
+  const large = [];
+  const sums = new Map();
   for (const row of rows) {
-    if (row.bytes * SMALLEST < peakBytes || !row.bytes) continue;
     const from = firstAtLeast(steps, row.start);
     const to = firstAtLeast(steps, row.end + 1) - 1;
-    if (from <= to) found.push({row, from, to});
+    if (from > to || !row.bytes) continue;
+    const group = groupOf(row);
+    if (row.bytes * SMALLEST >= peakBytes && large.length < MOST_BANDS) {
+      large.push({row, group, from, to, start: row.start, end: row.end});
+    } else if (group !== null) addSmall(sums, group, row, from, to, steps.length);
   }
-  if (found.length > MOST_BANDS) {
-    found.sort((a, b) => b.row.bytes * (b.to - b.from + 1) - a.row.bytes * (a.to - a.from + 1));
-    found.length = MOST_BANDS;
-  }
-  return found.sort((a, b) => a.row.start - b.row.start || b.row.end - a.row.end || b.row.bytes - a.row.bytes);
+  return {large, small: [...sums.values()].map(sum => finishedSum(sum, steps.length))};
+}
+
+// The sum as its changes by column; `first` are the bytes that are there from the first step.
+function addSmall(sums, group, row, from, to, columns) {
+  let sum = sums.get(group);
+  if (sum === undefined) sums.set(group, (sum = {group, changes: new Float64Array(columns + 1), first: 0, bytes: 0}));
+  sum.changes[from] += row.bytes;
+  sum.changes[to + 1] -= row.bytes;
+  sum.bytes += row.bytes;
+  if (row.start === 0) sum.first += row.bytes;
+}
+
+function finishedSum({group, changes, first, bytes}, columns) {
+  const heights = new Float64Array(columns);
+  let height = 0;
+  for (let column = 0; column < columns; column++) heights[column] = height += changes[column];
+  const isFirst = first > bytes / 2;
+  return {row: null, group, heights, from: 0, to: columns - 1, start: isFirst ? 0 : Infinity, end: Infinity};
 }
 
 function firstAtLeast(steps, step) {

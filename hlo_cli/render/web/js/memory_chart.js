@@ -12,6 +12,7 @@ import {shorten} from "./words.js";
 
 const CHART_TOP = 24;
 const HEIGHTS = {narrow: 200, wide: 280};
+const THIN = 3; // pixels; lines around lower bands would hide their color
 const NEAR = 1.35; // a limit beyond this multiple of the peak is left to the gauge
 
 export function createMemoryChart(page, memory) {
@@ -21,16 +22,15 @@ export function createMemoryChart(page, memory) {
   box.setAttribute("aria-label", "Memory in use by step");
   axis.track(box);
   box.addEventListener("click", event => {
-    const row = chart.bands.get(event.target);
-    if (row) store.set({selected: {instruction: instructionOf(row.value), value: row.value, source: row.source || null}});
+    const band = chart.bands.get(event.target);
+    if (band) store.set({selected: ownOfBand(band, store.state.grouping)});
   });
   memoryKeys(box, page, memory);
   memoryReadout(chart);
   watchWidth(box, width => drawChart(chart, width));
   store.subscribe(changed => {
-    if (changed.has("space") || changed.has("scale")) drawChart(chart, chart.width);
-    else if (changed.has("grouping")) paintBands(chart);
-    if (changed.has("selected")) markBands(chart);
+    if (["space", "scale", "grouping"].some(key => changed.has(key))) drawChart(chart, chart.width);
+    else if (changed.has("selected")) markBands(chart);
   });
   return box;
 }
@@ -67,7 +67,6 @@ function drawChart(chart, width) {
   const old = box.querySelector("svg");
   if (old) old.replaceWith(svg);
   else box.prepend(svg);
-  paintBands(chart);
   markBands(chart);
 }
 
@@ -85,13 +84,22 @@ function drawScale(svg, width, most, y) {
   }
 }
 
+// Values without a color are gray; what is too small for a band of its own is a part of the sum of its group.
 function drawBands(chart, svg, memory, columns, y) {
-  const {bands, others, outline} = stackBands(memory.rows, memory.peakBytes, memory.totals, columns, y);
+  const {grouping} = chart.page.store.state;
+  const colors = colorsOf(memory.rows, memory.peakStep, grouping);
+  const colored = row => {
+    const key = groupKey(row, grouping);
+    return colors.has(key) ? key : null;
+  };
+  const {bands, others, outline} = stackBands(memory.rows, colored, memory, columns, y);
   chart.bands = new Map();
   const group = svgElement("g", {});
-  for (const {row, path} of bands) {
-    const shape = svgElement("path", {d: path, class: "band"});
-    chart.bands.set(shape, row);
+  for (const band of bands) {
+    const color = band.group === null ? "other" : `b${colors.get(band.group)}`;
+    const isThin = band.row !== null && y(0) - y(band.row.bytes) < THIN;
+    const shape = svgElement("path", {d: band.path, class: `band ${color}${isThin ? " thin" : ""}`});
+    chart.bands.set(shape, band);
     group.append(shape);
   }
   svg.append(svgElement("path", {d: others, class: "small"}), group, svgElement("path", {d: outline, class: "total"}));
@@ -120,26 +128,20 @@ function drawPeak({page: {axis, report}}, svg, memory, width, bottom) {
   );
 }
 
-// The color of each band by its group; those without a color are gray.
-function paintBands(chart) {
-  const {grouping} = chart.page.store.state;
-  const memory = chart.memory();
-  const colors = colorsOf(memory.rows, memory.peakStep, grouping);
-  for (const [shape, row] of chart.bands) {
-    const color = colors.get(groupKey(row, grouping));
-    shape.setAttribute("class", `band ${color === undefined ? "other" : `b${color}`}`);
-  }
-  markBands(chart);
-}
-
 function markBands({page: {store}, bands, svg}) {
   const {selected} = store.state;
   let isAny = false;
-  for (const [shape, row] of bands) {
-    const own = {instruction: instructionOf(row.value), value: row.value, source: row.source || null};
-    const isOn = isSelected(selected, own);
+  for (const [shape, band] of bands) {
+    const own = ownOfBand(band, store.state.grouping);
+    const isOn = own !== null && isSelected(selected, own);
     shape.classList.toggle("on", isOn);
     isAny ||= isOn;
   }
   svg?.classList.toggle("has-selection", isAny);
+}
+
+// What a band shows: a value, or a source line.
+function ownOfBand({row, group}, grouping) {
+  if (row !== null) return {instruction: instructionOf(row.value), value: row.value, source: row.source || null};
+  return grouping === "source" ? {instruction: null, value: null, source: group} : null;
 }

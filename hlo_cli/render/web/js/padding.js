@@ -9,14 +9,12 @@ export function drawPaddingSection({body, key}, {report, store}) {
   if (!shapes || !shapes.rows.some(row => numberOf(row.padding_bytes))) return;
   const waste = () => "waste";
   const columns = columnsOf(shapes, [
-    {name: "shape", label: "shape", most: 44, isLink: true},
+    {name: "shape", label: "shape", most: 40, isLink: true},
     {name: "space_name", label: "memory", low: true},
     {name: "count", label: "values", low: true},
-    {name: "padded_bytes", label: "padded", low: true},
     {name: "padding_bytes", label: "padding", bar: "waste", lowBar: true, tone: waste},
     {name: "padding", label: "padding", total: {part: "padding_bytes", whole: "padded_bytes"}},
     {name: "best_order", label: "best order", isCode: true, most: 30},
-    {name: "best_order_bytes", label: "in best order", unsummed: true, low: true},
     {name: "saving_bytes", label: "saving", optional: true, tone: () => "saving"},
     {name: "example", label: "example", low: true},
     {name: "example_source", label: "source line", low: true},

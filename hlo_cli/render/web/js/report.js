@@ -17,10 +17,18 @@ async function start() {
   const page = {report, store, axis: createAxis(report, store)};
   const sections = report.overview.sections.map(openSection);
   drawNavigation(page, sections);
-  for (const section of sections) (SECTION_DRAWERS[section.key] ?? drawTables)(section, page);
+  for (const [at, section] of sections.entries()) {
+    (SECTION_DRAWERS[section.key] ?? drawTables)(section, page);
+    if (at === 0) await isPainted();
+  }
   document.body.append(createDetails(page));
   keepPermalink(page);
   document.documentElement.dataset.ready = Math.round(performance.now());
+}
+
+// Lets the browser show what is drawn before more is drawn.
+function isPainted() {
+  return new Promise(resolve => setTimeout(resolve));
 }
 
 // The section that is in the page's HTML, with room for controls and for what it shows.

@@ -5,12 +5,12 @@ import {numberOf} from "./store.js";
 import {createChoice, createLegend} from "./controls.js";
 import {createLanes} from "./lanes_picture.js";
 import {isExposed} from "./lanes.js";
-import {createPairs} from "./transfers.js";
+import {createPairs, withLines} from "./transfers.js";
 import {countOf, formatBytes, formatCount, formatSeconds} from "./units.js";
 
 export function drawScheduleSection({body, tools, key}, page) {
   const {report, store, axis} = page;
-  const pairs = report.tables.pairs?.rows ?? [];
+  const pairs = withLines(report.tables.pairs?.rows ?? [], store);
   if (axis.hasTime) tools.append(scaleChoice(store));
   const readout = element("p", {class: "readout", "aria-live": "off"});
   const hovered = {pair: null};
@@ -23,7 +23,7 @@ export function drawScheduleSection({body, tools, key}, page) {
     if (changed.has("hoverStep") || changed.has("step") || changed.has("isPinned")) write();
   });
   write();
-  const lanes = createLanes(page, readOut);
+  const lanes = createLanes(page, pairs, readOut);
   body.append(createLegend(legendOf(pairs, axis.hasTime, lanes)), lanes.element, readout);
   if (pairs.some(isExposed)) {
     const exposed = pairs.filter(isExposed);

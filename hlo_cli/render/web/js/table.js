@@ -4,8 +4,9 @@ import {element} from "./dom.js";
 import {countOf, formatCount, isNumericUnit, writingOf} from "./units.js";
 import {matcherOf, wordsOf} from "./filter.js";
 import {addressOf, isRowSelected} from "./selection.js";
-import {cellOfRow, fallsFirst, filledColumns, sortedRows, totalOf} from "./table_rows.js";
-import {barCell, classOf, tableCell, totalCell} from "./table_cells.js";
+import {cellOfRow, filledColumns, sortedRows, totalOf} from "./table_rows.js";
+import {barCell, tableCell} from "./table_cells.js";
+import {barHead, headCell, markSorted, orderOf, sumLine, turnedOrder} from "./table_head.js";
 
 const MORE = 200;
 const COMMON = {top: 10, noun: "rows", sort: "", own: () => null, follows: []};
@@ -58,7 +59,8 @@ class DataTable {
     this.order = this.order || orderOf(sort, columns);
     this.writings = new Map(this.columns.map(column => [column, this.writingOf(column)]));
     this.label = this.columns.find(column => !isNumericUnit(column.unit)) || this.columns[0];
-    this.heads = this.columns.map(column => this.head(column));
+    const unit = column => this.writings.get(column).unit;
+    this.heads = this.columns.map(column => headCell(column, unit(column), () => this.sortBy(column)));
     const cells = this.heads.flatMap((head, at) => (this.columns[at].bar ? [head, barHead(this.columns[at])] : [head]));
     this.body = element("tbody");
     this.foot = element("tfoot");
@@ -74,17 +76,8 @@ class DataTable {
     return writingOf(column.unit, cells, total ? [total.sum] : []);
   }
 
-  head(column) {
-    const unit = this.writings.get(column).unit;
-    const label = element("span", {class: "label", text: column.label});
-    const parts = unit ? [label, " ", element("span", {class: "unit", text: unit})] : [label];
-    const button = element("button", {type: "button", onclick: () => this.sortBy(column)}, ...parts);
-    return element("th", {class: classOf(column), scope: "col", title: column.hint}, button);
-  }
-
   sortBy(column) {
-    const isSame = this.order && this.order.name === column.name;
-    this.order = {name: column.name, falls: isSame ? !this.order.falls : fallsFirst(column)};
+    this.order = turnedOrder(this.order, column);
     this.draw();
   }
 
@@ -99,7 +92,7 @@ class DataTable {
     this.shown = sorted.slice(0, this.limit);
     this.largest = new Map(this.columns.filter(each => each.bar).map(each => [each, largestOf(each, found)]));
     this.words = wordsOf(state.query);
-    this.drawHeads();
+    markSorted(this.heads, this.columns, this.order);
     this.lines.clear();
     this.body.replaceChildren(...(this.shown.length ? this.shown.flatMap(row => this.line(row)) : [this.nothing()]));
     this.drawFoot();
@@ -115,14 +108,6 @@ class DataTable {
     this.count.textContent = found === null ? "" : `${formatCount(found)} of ${countOf(this.rows.length, noun)}`;
     if (found === null) delete this.element.dataset.found;
     else this.element.dataset.found = found;
-  }
-
-  drawHeads() {
-    this.columns.forEach((column, at) => {
-      const isSorted = this.order && this.order.name === column.name;
-      if (isSorted) this.heads[at].setAttribute("aria-sort", this.order.falls ? "descending" : "ascending");
-      else this.heads[at].removeAttribute("aria-sort");
-    });
   }
 
   nothing() {
@@ -141,7 +126,7 @@ class DataTable {
     const shows = own(row);
     const isActive = Boolean(shows || details);
     const line = element("tr", isActive ? {tabindex: -1} : {});
-    const link = shows && {address: addressOf(section, shows), choose: () => this.choose(row)};
+    const link = shows && {address: addressOf(section, shows), choose: () => this.follow(row)};
     for (const column of this.columns) {
       const writing = this.writings.get(column);
       const cell = tableCell(column, row, {writing, words: this.words, link: column.isLink ? link : null});
@@ -169,7 +154,7 @@ class DataTable {
   }
 
   detailLine(row) {
-    return element("tr", {class: "details"}, element("td", {colspan: this.width}, this.options.details(row)));
+    return element("tr", {class: "expanded"}, element("td", {colspan: this.width}, this.options.details(row)));
   }
 
   // Opens or closes the details of a row in place.
@@ -185,9 +170,17 @@ class DataTable {
 
   // A click that ends the selection of text is not a choice.
   click(event, row) {
-    if (event.target.closest("button, a, tr.details") || String(window.getSelection())) return;
+    if (event.target.closest("button, a, tr.expanded") || String(window.getSelection())) return;
     this.stop(this.lines.get(row));
     this.act(row);
+  }
+
+  // A link acts as its row does, and leaves the focus there.
+  follow(row) {
+    const line = this.lines.get(row);
+    this.stop(line);
+    line.focus({preventScroll: true});
+    this.choose(row);
   }
 
   act(row) {
@@ -255,18 +248,8 @@ class DataTable {
     const button = left ? element("button", {type: "button", text, onclick: () => this.showMore(next)}) : null;
     const isSummed = this.columns.some(column => column.total) && this.found.length > 1;
     this.more.replaceChildren(...(button ? [button] : []));
-    const label = this.found.length < this.rows.length ? "total of these" : "total";
-    this.foot.replaceChildren(...(isSummed ? [this.sumLine(label, this.found)] : []));
-  }
-
-  sumLine(label, rows) {
-    const line = element("tr", {class: "sum"});
-    for (const column of this.columns) {
-      if (column === this.label) line.append(element("td", {class: classOf(column), text: label}));
-      else line.append(totalCell(column, totalOf(column, rows), this.writings.get(column)));
-      if (column.bar) line.append(barCell(column, {}, 0));
-    }
-    return line;
+    const named = {text: this.found.length < this.rows.length ? "total of these" : "total", label: this.label};
+    this.foot.replaceChildren(...(isSummed ? [sumLine(this.columns, this.found, this.writings, named)] : []));
   }
 
   showMore(count) {
@@ -277,17 +260,6 @@ class DataTable {
   }
 }
 
-// The column and direction of `sort`.
-function orderOf(sort, columns) {
-  const name = sort.replace(/^-/, "");
-  const column = columns.find(each => each.name === name);
-  return column ? {name, falls: fallsFirst(column) !== sort.startsWith("-")} : null;
-}
-
 function largestOf(column, rows) {
   return rows.reduce((most, row) => Math.max(most, Number(cellOfRow(column, row)) || 0), 0);
-}
-
-function barHead(column) {
-  return element("td", {class: `bar${column.low || column.lowBar ? " low" : ""}`});
 }

@@ -50,12 +50,12 @@ function sumOf(cells) {
   return {sum, unknown};
 }
 
-// The columns that have anything to show: those whose cells are all empty leave, and `optional` ones if all are zero.
+// The columns that have anything to show: those without a known cell leave, and `optional` ones if all are zero.
 export function filledColumns(columns, rows) {
   return columns.filter(column =>
     rows.some(row => {
       const cell = cellOfRow(column, row);
-      return cell !== null && cell !== undefined && cell !== "" && !(column.optional && !cell);
+      return !isMissing(cell) && !(column.optional && !cell);
     })
   );
 }

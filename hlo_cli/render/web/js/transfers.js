@@ -3,7 +3,7 @@
 import {createTable} from "./table.js";
 import {columnsOf} from "./table_rows.js";
 import {isExposed} from "./lanes.js";
-import {lineOfRow} from "./words.js";
+import {inferredTone, lineOfRow} from "./words.js";
 
 export function drawTransfersSection({body, key}, page) {
   const {operations} = page.report.tables;
@@ -31,6 +31,15 @@ function createKinds(store, operations, section) {
   });
 }
 
+// The rows with the source line of what is transferred, where an operation has none of its own.
+export function withLines(pairs, store) {
+  return pairs.map(row => {
+    if (lineOfRow(row)) return row;
+    const buffer = store.buffersOf(row.instruction).find(lineOfRow);
+    return buffer ? {...row, origin: lineOfRow(buffer)} : row;
+  });
+}
+
 // Async operations, those exposed longest first; a chosen one is selected and its start is pinned.
 export function createPairs({report, store}, options) {
   const table = report.tables.pairs;
@@ -47,8 +56,8 @@ export function createPairs({report, store}, options) {
     {name: "exposed_seconds", label: "exposed", tone: waste, bar: "waste", lowBar: true},
     {name: "kernels", label: "kernels", low: true, hint: "kernels between start and done"},
     {name: "link", label: "link", low: true},
-    {name: "line", label: "source line", unit: "source", value: lineOfRow, low: true},
-    {name: "op_name", label: "op_name", low: true, most: 36},
+    {name: "line", label: "source line", unit: "source", value: lineOfRow, tone: inferredTone, low: true},
+    {name: "op_name", label: "op_name", low: true, most: 26},
   ].filter(Boolean));
   const own = row => ({instruction: row.instruction, source: lineOfRow(row), also: [row.done_instruction]});
   const sort = hasTime ? "exposed_seconds" : "total_bytes";

@@ -1,9 +1,9 @@
 // Numbers as text, the same as hlo_cli/report/numbers.py and the cells of hlo_cli/render/draw/cells.py write them.
 
 export const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-export const SECOND_UNITS = ["ns", "\u00b5s", "ms", "s"];
-export const UNKNOWN = "?";
-export const NOT_APPLICABLE = "-";
+const SECOND_UNITS = ["ns", "\u00b5s", "ms", "s"];
+const UNKNOWN = "?";
+const NOT_APPLICABLE = "-";
 const IN_A_SECOND = [1e9, 1e6, 1e3, 1];
 const ROUNDING = 1e-9;
 const NUMERIC_UNITS = new Set(["count", "bytes", "seconds", "percent", "ratio", "step", "line", "address"]);
@@ -67,7 +67,7 @@ function singularOf(noun) {
 }
 
 // The index in BYTE_UNITS for a column: its largest value has at most four digits before the point.
-export function byteUnit(largest) {
+function byteUnit(largest) {
   return unitBelow(largest, 9999.95);
 }
 
@@ -88,17 +88,8 @@ export function formatBytes(value) {
   return `${formatScaled(value, divisor, value % divisor ? 1 : 0)} ${BYTE_UNITS[unit]}`;
 }
 
-// A number of bytes out of another, in one unit unless the part is too small for it.
-export function formatPart(part, whole) {
-  const unit = axisUnit(whole);
-  const divisor = 1024 ** unit;
-  if (part > 0 && part * 20 < divisor) return `${formatBytes(part)} of ${formatBytes(whole)}`;
-  const decimals = part % divisor || whole % divisor ? 1 : 0;
-  return `${formatScaled(part, divisor, decimals)} of ${formatScaled(whole, divisor, decimals)} ${BYTE_UNITS[unit]}`;
-}
-
 // The index in SECOND_UNITS for a column: its largest value has at most four digits before the point.
-export function secondUnit(largest) {
+function secondUnit(largest) {
   return secondUnitBelow(largest, 9999.95);
 }
 
@@ -108,7 +99,7 @@ function secondUnitBelow(value, limit) {
 }
 
 // A time in one of SECOND_UNITS, as a number.
-export function inSecondUnit(seconds, unit) {
+function inSecondUnit(seconds, unit) {
   return seconds * IN_A_SECOND[unit];
 }
 
@@ -123,7 +114,7 @@ export function formatPercent(fraction) {
   return fraction >= 0.995 && fraction < 1 - ROUNDING ? ">99" : formatScaled(fraction * 100);
 }
 
-export function formatRatio(factor) {
+function formatRatio(factor) {
   return `\u00d7 ${formatScaled(factor, 1, 1)}`;
 }
 
@@ -177,12 +168,4 @@ export function plainText(cell) {
   if (Array.isArray(cell)) return `(${cell.map(plainText).join(",")})`;
   if (typeof cell !== "object") return String(cell);
   return Object.entries(cell).map(([key, value]) => `${key} ${plainText(value)}`).join(" ");
-}
-
-// One number with its unit, for use outside of tables.
-export function inWords(unit, value) {
-  if (typeof value !== "number") return plainText(value);
-  if (unit === "bytes") return formatBytes(value);
-  if (unit === "seconds") return formatSeconds(value);
-  return writingOf(unit, [value]).textOf(value) + (unit === "percent" ? "%" : "");
 }

@@ -31,6 +31,11 @@ export function lineOfRow(row) {
   return row.source || row.origin || row.origin_source || null;
 }
 
+// A source line that is inferred is gray.
+export function inferredTone(row) {
+  return row.source ? null : "quiet";
+}
+
 // An op_name that loses its head: the innermost scopes say most.
 export function shortenScope(scope, most) {
   return scope.length <= most ? scope : `\u2026${scope.slice(scope.length - most + 1)}`;
