@@ -17,8 +17,8 @@ import {presentHeats} from "./heat.js";
 import {createMinimap} from "./minimap.js";
 import {themeButton} from "./theme.js";
 
-const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, N shows the neighborhood, "
-  + "F fits, plus and minus zoom, slash searches, Escape goes back.";
+const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, "
+  + "N shows the neighborhood, F fits, plus and minus zoom, slash searches, Escape goes back.";
 
 async function startGraph() {
   const report = await readEncoded();
@@ -40,7 +40,8 @@ async function startGraph() {
 }
 
 function createPage() {
-  const canvas = element("canvas", {id: "canvas", tabindex: 0, role: "application", "aria-label": LABEL, "aria-describedby": "spoken"});
+  const spokenAs = {role: "application", "aria-label": LABEL, "aria-describedby": "spoken"};
+  const canvas = element("canvas", {id: "canvas", tabindex: 0, ...spokenAs});
   const minimap = element("canvas", {id: "minimap", "aria-hidden": "true"});
   const path = element("nav", {id: "path", "aria-label": "Path"});
   const legend = element("div", {id: "legend"});
