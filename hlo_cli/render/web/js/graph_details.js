@@ -10,6 +10,7 @@ import {countOf, formatBytes, formatCount, formatPercent, formatSeconds} from ".
 
 const MOST_LISTED = 24;
 const MOST_HEAVY = 16;
+const LONGEST_SHAPE = 120;
 const KEYS = [
   ["click", "select"],
   ["double click, Enter", "open or close"],
@@ -157,8 +158,14 @@ function factsOf(app, row) {
   ];
   const shown = facts.filter(([, text]) => text);
   return element("dl", {class: "facts"}, ...shown.flatMap(([title, text, isCode]) => [
-    element("dt", {text: title}), element("dd", {class: isCode ? "code" : null, text}),
+    element("dt", {text: title}), element("dd", {class: isCode ? "code" : null}, foldedText(model, row, title, text)),
   ]));
+}
+
+// A long shape is folded to its short form.
+function foldedText(model, row, title, text) {
+  if (title !== "shape" || text.length <= LONGEST_SHAPE || !model.label[row]) return text;
+  return element("details", {}, element("summary", {text: model.label[row]}), text);
 }
 
 function commandFor({model}, row) {

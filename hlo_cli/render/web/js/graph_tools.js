@@ -117,6 +117,7 @@ function swatch(fill, border, text) {
 
 // Kinds that are painted alike are one entry.
 function kindLegend({model, palette, scene}) {
+  if (palette.isForced) return [];
   const used = new Set(scene.nodes.map(node => model.kind[node.row]));
   const groups = new Map();
   for (const kind of Object.keys(KIND_COLORS).filter(each => used.has(each))) {
