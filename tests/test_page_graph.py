@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -442,3 +443,11 @@ def test_changes_of_two_dumps(functions: Page) -> None:
     model = {"name": ["a", "b"], "change": ["added", ""]}
     assert functions.evaluate("model => [0, 1].map(row => firstLine(model, row))", model) == ["+ a", "b"]
     assert functions.evaluate("Object.keys(CHANGES)") == ["added", "removed", "changed", "moved"]
+
+
+def test_command_is_one_that_can_be_pasted(functions: Page) -> None:
+    """Names from a dump are words of the shell, whatever is in them."""
+    for name in ("fusion.2", "a b", "$(reboot)", "it's; ls", "`x`"):
+        model = {"dump": "a dump/x.txt", "name": [name]}
+        found = functions.evaluate("model => commandFor({model}, 0)", model)
+        assert shlex.split(found) == ["hlo", "graph", "a dump/x.txt", "--around", name]

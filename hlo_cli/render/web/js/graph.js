@@ -23,7 +23,7 @@ const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens o
 async function startGraph() {
   const report = await readEncoded();
   const model = modelOf(report);
-  model.dump = report.input?.name || "";
+  model.dump = report.input?.path || "";
   const page = createPage();
   const app = createApp(model, page.canvas, createView(), readPalette(), refreshPage);
   app.page = page;

@@ -169,7 +169,12 @@ function foldedText(model, row, title, text) {
 }
 
 function commandFor({model}, row) {
-  return `hlo graph ${model.dump || "DUMP"} --around ${model.name[row]}`;
+  return `hlo graph ${model.dump ? quoted(model.dump) : "DUMP"} --around ${quoted(model.name[row])}`;
+}
+
+// As one word of a shell.
+function quoted(text) {
+  return /^[\w@%+=:,.\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 // The selected node in a sentence, for readers who do not see the picture.
