@@ -57,7 +57,6 @@ export function showTools(app) {
   }
   if (byId("transfers")) press(byId("transfers"), state.transfers);
   const near = byId("neighborhood");
-  press(near, isLimited(app));
   near.textContent = isLimited(app) ? "whole graph" : "neighborhood";
   near.disabled = !isLimited(app) && state.selected === null;
   byId("depths").hidden = state.around === null;
