@@ -69,6 +69,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "fusion": {"cost", "dataflow", "hardware", "schedule"},
         "origin": {"dataflow", "fusion", "hardware", "shapes"},
         "statements": {"cost", "dataflow", "fusion", "hardware", "matching", "memory", "origin", "query"},
+        "graphs": {"cost", "dataflow", "fusion", "matching"},
         "query": {"cost", "dataflow", "fusion", "hardware", "layout", "memory", "origin", "schedule", "sharding"},
     },
     "commands": {
@@ -76,7 +77,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "by": {"shared"},
         **{name: {"by", "shared"} for name in ("diff", "fuse", "layout", "lint", "memspace", "schedule")},
         "shard": {"by", "quoted", "shared"},
-        "graph": {"by", "diff", "shared"},
+        "graph": {"by", "diff", "report", "shared"},
         "report": {"by", "fuse", "layout", "lint", "memspace", "schedule", "shard", "shared"},
         **{name: {"shared"} for name in ("help", "parse", "tile_index")},
         "front": {"shared"},

@@ -31,6 +31,18 @@ _WHERE: Final = (
 )
 _CHIPS: Final = ("v5e", "v5p", "h100", "a100-80gb")
 SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "graph": (
+        (),
+        ("--around", "NAME"),
+        ("--around", "NAME", "--depth", "1", "--format", "tree"),
+        ("--around", "NAME", "--expand", "all", "--format", "dot"),
+        ("--where", "opcode == fusion", "--format", "svg"),
+        ("--expand", "all", "--format", "dot"),
+        ("--transfers", "--format", "dot"),
+        ("--heat", "bytes", "--format", "svg"),
+        ("--heat", "time", "--chip", "CHIP", "--format", "json"),
+        ("--between", "NAME", "NAME"),
+    ),
     "parse": (
         (),
         ("--instructions",),

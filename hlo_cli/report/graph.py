@@ -17,21 +17,22 @@ EdgeKind: TypeAlias = Literal["data", "transfer", "control", "indirect"]
 class GraphNode:
     """A node of a drawing: `number` is its row in the table of all nodes.
 
-    `label` is its shape in short, `literals` are the short constants among its operands, or its own value, and `trips`
-    is the trip count of a loop. `heat` is its number on the scale of the drawing. A node with `clusters`, the names of the computations it shows, is drawn as a
-    box around the nodes whose `parent` it is (an index of the drawing's nodes); `part` is their computation's number.
+    `operation` is the opcode; of fusions also what is in them, of loops how often. `label` is its shape in short,
+    `literals` are the short constants among its operands, or its own value. `heat` is its number on the scale of the
+    drawing. A node with `clusters`, the names of the computations it shows, is drawn as a box around the nodes whose
+    `parent` it is (an index of the drawing's nodes); `part` is the number of their computation among these.
     """
 
     number: int
     name: str
-    opcode: str
+    operation: str
     kind: str
     label: str
     shape: str
     bytes: int
     _: KW_ONLY
     literals: tuple[str, ...] = ()
-    trips: int | None = None
+    is_loop: bool = False
     heat: float | None = None
     change: str | None = None
     parent: int | None = None
@@ -39,17 +40,6 @@ class GraphNode:
     clusters: tuple[str, ...] = ()
     is_expandable: bool = False
     is_focus: bool = False
-
-    @property
-    def operation(self) -> str:
-        """The opcode; of fusions what is in them, of loops how often.
-
-        >>> GraphNode(0, "w", "while", "control flow", "()", "()", 0, trips=12).operation
-        'while × 12'
-        """
-        is_named = self.opcode == "fusion" and self.kind != "fusion"
-        trips = "" if self.trips is None else f" × {self.trips:,}"
-        return (f"{self.kind} fusion" if is_named else self.opcode) + trips
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,12 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "pairs": "pairs of a source and a target device",
             **_MODULES,
         },
+        "graph": {
+            "nodes": "instructions that the graph shows, operands before users",
+            "edges": "edges between them, those with most bytes first",
+            "kinds": "kinds of nodes with their number and the size of their results",
+            "changes": "nodes that were changed, added, removed, or moved between two modules",
+        },
         "layout": {
             "shapes": "shapes with their sizes and padding",
             "instructions": "instructions with the size and padding of their results",

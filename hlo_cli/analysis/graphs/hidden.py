@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from hlo_cli.analysis.graphs.kinds import is_free_call, kind_of_opcode
+from hlo_cli.analysis.graphs.kinds import is_free_call
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes, operations
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -123,7 +123,7 @@ def _moves_a_block(start: Instruction) -> bool:
         return False
     inner = [each for each in start.called_computations[0].instructions if each.opcode != opcodes.PARAMETER]
     return bool(inner) and all(
-        each.opcode in operations.BLOCK_MOVES or kind_of_opcode(each.opcode) == "constant" for each in inner
+        each.opcode in operations.BLOCK_MOVES or each.opcode == opcodes.CONSTANT for each in inner
     )
 
 

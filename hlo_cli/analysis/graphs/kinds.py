@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal[
     "matmul",
     "reduction",
     "elementwise",
-    "slice or sort",
+    "slicing or sorting",
     "data movement",
     "precision",
     "fusion",
@@ -62,7 +62,7 @@ _TARGET: Final = "custom_call_target"
 _COLLECTIVE_TARGETS: Final = ("AsyncCollectiveStart", "AsyncCollectiveDone")
 _IN_FUSIONS: Final[tuple[Kind, ...]] = ("matmul", "collective", "custom call", "reduction")
 """The kinds of instructions that give a fusion theirs, the most important first."""
-_IGNORED: Final[frozenset[Kind]] = frozenset(("parameter", "small parameter", "constant", "scalar", "free"))
+_IGNORED: Final[frozenset[Kind]] = frozenset((opcodes.PARAMETER, "small parameter", opcodes.CONSTANT, "scalar", "free"))
 
 
 @cache
@@ -70,7 +70,7 @@ def kind_of_opcode(opcode: str) -> Kind:
     """The kind of an opcode, whatever its shape; that of the wrapped operation for `slice-start` and others.
 
     >>> kind_of_opcode("dot"), kind_of_opcode("all-gather-start"), kind_of_opcode("slice-start")
-    ('matmul', 'collective', 'slice or sort')
+    ('matmul', 'collective', 'slicing or sorting')
     """
     if (wrapped := operations.wrapped_opcode(opcode)) is not None:
         opcode = wrapped
@@ -135,7 +135,7 @@ def is_scalar(shape: Shape) -> bool:
 def _kind(instruction: Instruction, dominant: Mapping[Computation, Kind], *, is_fused: bool) -> Kind:
     opcode, shape = instruction.opcode, instruction.shape
     if opcode == opcodes.PARAMETER:
-        return "small parameter" if _elements(shape) < SMALL_ELEMENTS else "parameter"
+        return "small parameter" if _elements(shape) < SMALL_ELEMENTS else opcodes.PARAMETER
     if opcode in operations.ASYNCHRONOUS:
         # The done and the updates name the computation of their start, or continue it.
         start = instruction
@@ -147,10 +147,10 @@ def _kind(instruction: Instruction, dominant: Mapping[Computation, Kind], *, is_
     if kind == "custom call":
         target = instruction.string(_TARGET)
         return "free" if target in NO_KERNEL_TARGETS else "collective" if target in _COLLECTIVE_TARGETS else kind
-    if kind == "fusion":
+    if kind == opcodes.FUSION:
         kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
-        return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else "fusion"
-    if kind in ("elementwise", "slice or sort", "data movement") and is_scalar(shape):
+        return kinds[0] if kinds and kinds[0] in (*_IN_FUSIONS, "data movement") else opcodes.FUSION
+    if kind in ("elementwise", "slicing or sorting", "data movement") and is_scalar(shape):
         return "scalar"
     if kind == "data movement" and is_fused and opcode not in (opcodes.COPY, opcodes.DYNAMIC_UPDATE_SLICE):
         return "free"
@@ -176,20 +176,20 @@ def _dominant(kinds: Iterable[Kind]) -> Kind:
     work = present - _IGNORED
     if len(work) == 1:
         return work.pop()
-    return "fusion" if work else "data movement"
+    return opcodes.FUSION if work else "data movement"
 
 
 _NAMED: Final[Mapping[Kind, frozenset[str]]] = {
     "matmul": operations.MATMULS | (operations.OWN_KERNELS - {opcodes.SORT}),
     "reduction": _REDUCTIONS,
     "precision": frozenset((opcodes.REDUCE_PRECISION,)),
-    "slice or sort": frozenset((opcodes.SLICE, opcodes.SORT)),
+    "slicing or sorting": frozenset((opcodes.SLICE, opcodes.SORT)),
     "free": _FREE,
     "elementwise": (operations.ELEMENTWISE - {opcodes.COPY}) | _CREATED,
     "data movement": operations.MOVES | _MOVED,
-    "fusion": frozenset((opcodes.FUSION,)),
+    opcodes.FUSION: frozenset((opcodes.FUSION,)),
     "control flow": operations.CONTROL_FLOW - operations.ASYNCHRONOUS,
     "custom call": frozenset((opcodes.CUSTOM_CALL,)),
-    "parameter": frozenset((opcodes.PARAMETER,)),
-    "constant": frozenset((opcodes.CONSTANT,)),
+    opcodes.PARAMETER: frozenset((opcodes.PARAMETER,)),
+    opcodes.CONSTANT: frozenset((opcodes.CONSTANT,)),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
@@ -105,7 +108,7 @@ the terminal: operands above their users, with a line for each value.
     is_common=True,
     type=click.Choice(HEATS),
     metavar="NUMBER",
-    help=f"Color nodes by a number instead of by kind: {joined_by_or(HEATS)}.",
+    help=f"Color nodes by a number, not by kind: {joined_by_or(HEATS)}.",
 )
 @chip_options("Estimate times on this chip")
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
@@ -116,6 +119,21 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     output = replace(output, format="dot") if output.format == "gv" else output
     options = GraphOptions(**given)
     options.check(output, len(inputs))
+    if not options.open:
+        return _write(inputs, options, output, reading)
+    from hlo_cli.commands.report.browser import open_page, page_to_open
+
+    page = page_to_open(output, "graph.html")
+    code = _write(inputs, options, page, reading)
+    assert page.path is not None
+    if page.path != output.path and not output.quiet:
+        click.echo(f"note: wrote {page.path}", err=True)
+    open_page(page.path)
+    return code
+
+
+def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions, reading: InputOptions) -> int:
+    """Writes the graph of one module, or of two with what changed; returns the exit code."""
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
     if len(inputs) == 2:

@@ -11,6 +11,7 @@ from hlo_cli.analysis.graphs.folding import Edge
 from hlo_cli.analysis.graphs.views import View
 from hlo_cli.commands.graph.nodes import NodeFacts
 from hlo_cli.commands.graph.options import Heat
+from hlo_cli.ir import opcodes
 from hlo_cli.report.column import Column
 from hlo_cli.report.graph import Drawing, GraphEdge, GraphNode
 from hlo_cli.report.table import Table
@@ -76,13 +77,13 @@ def _node(
     return GraphNode(
         node,
         instruction.name,
-        instruction.opcode,
+        _operation(instruction.opcode, facts, node),
         facts.kind(node),
         label,
         shape,
         size,
         literals=_literals(graph, facts, node),
-        trips=facts.trips(node),
+        is_loop=instruction.opcode == opcodes.WHILE,
         heat=heat,
         change=graph.changes.get(node),
         parent=parent,
@@ -91,6 +92,13 @@ def _node(
         is_expandable=graph.is_expandable(node),
         is_focus=node in view.focus,
     )
+
+
+def _operation(opcode: str, facts: NodeFacts, node: int) -> str:
+    """The opcode; of fusions what is in them, of loops how often."""
+    kind, trips = facts.kind(node), facts.trips(node)
+    name = f"{kind} {opcode}" if opcode == opcodes.FUSION != kind else opcode
+    return name if trips is None else f"{name} × {trips:,}"
 
 
 def _literals(graph: DataflowGraph, facts: NodeFacts, node: int) -> tuple[str, ...]:

@@ -71,5 +71,3 @@ class GraphOptions:
             raise conflict_error("--transfers", "--where", hint="match transfers with the expression")
         if output.format == "tree" and not (self.is_limited or self.depth is not None):
             raise HloError("--format tree requires a part of the graph", hint="add --around NAME or --between A B")
-        if self.open and output.format not in ("table", "html"):
-            raise conflict_error("--open", f"--format {output.format}", hint="a browser shows pages")

@@ -121,4 +121,4 @@ def _no_path(graph: DataflowGraph, source: int, target: int) -> HloError:
     if between(graph, target, source) is not None:
         hint = f"{first} depends on {last}: use --between {last} {first}"
         return HloError(message, hint=hint)
-    return HloError(message, hint=f"neither instruction depends on the other; see --around {first}")
+    return HloError(message, hint=f"they are independent; see --around {first}")

@@ -15,8 +15,8 @@ from hlo_cli.source import HloError
 _NAME: Final = "report.html"
 
 
-def page_to_open(output: OutputOptions) -> OutputOptions:
-    """The output as a page that a browser can show: the file of -o, else one in a new temporary directory.
+def page_to_open(output: OutputOptions, name: str = _NAME) -> OutputOptions:
+    """The output as a page that a browser can show: the file of -o, else one of this name in a new directory.
 
     >>> page_to_open(OutputOptions(path="memory.html", format="html")).path
     'memory.html'
@@ -30,7 +30,7 @@ def page_to_open(output: OutputOptions) -> OutputOptions:
         return output
     if not is_default:
         raise HloError("--open requires an HTML page", hint="use -o FILE.html, or remove -o and --format")
-    return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-report-"), _NAME))
+    return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-report-"), name))
 
 
 def open_page(path: str) -> None:

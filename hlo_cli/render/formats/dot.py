@@ -119,7 +119,7 @@ def _node_line(node: GraphNode, paint: Paint, indent: str) -> str:
     ]
     if paint.ink != "#000000":
         attributes.append(f'fontcolor="{paint.ink}"')
-    if node.opcode == "while":
+    if node.is_loop:
         attributes.append("shape=ellipse")
     elif node.is_expandable:
         attributes.append("peripheries=2")

@@ -33,24 +33,20 @@ _RED: Final = Paint("#ffcdd2", "#cb9ca1", "#000000")
 _WHITE: Final = Paint("#ffffff", "#9e9e9e", "#000000")
 _YELLOW: Final = Paint("#fff9c4", "#cbc693", "#000000")
 
-KINDS: Final[dict[str, Paint]] = {
-    "matmul": _BLUE,
-    "reduction": _PURPLE,
-    "elementwise": _YELLOW,
-    "slice or sort": _YELLOW,
-    "data movement": _GREEN,
-    "precision": _RED,
-    "fusion": _GRAY,
-    "control flow": _DARK_GREEN,
-    "custom call": _DARK_GREEN,
-    "collective": _BROWN,
-    "parameter": _DARK_ORANGE,
-    "small parameter": _ORANGE,
-    "constant": _WHITE,
-    "scalar": _WHITE,
-    "free": _WHITE,
-    "other": _GRAY,
-}
+_COLORS: Final = (
+    ("matmul", _BLUE),
+    ("reduction", _PURPLE),
+    ("elementwise, slicing or sorting", _YELLOW),
+    ("data movement", _GREEN),
+    ("precision", _RED),
+    ("fusion, other", _GRAY),
+    ("control flow, custom call", _DARK_GREEN),
+    ("collective", _BROWN),
+    ("parameter", _DARK_ORANGE),
+    ("small parameter", _ORANGE),
+    ("constant, scalar, free", _WHITE),
+)
+KINDS: Final = {kind: paint for kinds, paint in _COLORS for kind in kinds.split(", ")}
 """The color of each kind, in the order of legends."""
 
 CHANGES: Final[dict[str, tuple[str, str]]] = {

@@ -13,12 +13,14 @@ export function isSeenThrough(model, row, {transfers, kept}) {
   return Boolean(model.is_hidden[row]) || (!transfers && Boolean(model.is_transfer[row]));
 }
 
-// `{nodes, edges}` of a computation: the nodes are rows, edges `{from, to, bytes, kind}`, ordered by target. The bytes of an
-// edge are those that the target reads: the least along the way, added over operands. Parameters without users are left out.
+// `{nodes, edges}` of a computation: the nodes are rows, edges `{from, to, bytes, kind}`, ordered by target. The bytes
+// of an edge are those that the target reads: the least along the way, added over operands. Parameters without users
+// are left out.
 export function fold(model, computation, options) {
   const rows = model.inside[computation];
   const used = new Set(rows.flatMap(row => [...model.operands[row], ...model.control[row]]));
-  const isIdle = row => model.opcode[row] === "parameter" && !model.is_root[row] && !used.has(row) && !options.kept.has(row);
+  const isKept = row => model.is_root[row] || used.has(row) || options.kept.has(row);
+  const isIdle = row => model.opcode[row] === "parameter" && !isKept(row);
   const nodes = [];
   const edges = [];
   const reach = new Map(); // By row that is seen through: rows behind it, with bytes and kind.

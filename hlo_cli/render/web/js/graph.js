@@ -12,18 +12,18 @@ import {listenToPointers} from "./graph_pointer.js";
 import {createSearch} from "./graph_search.js";
 import {createApp, goTo, rebuild, showStart} from "./graph_state.js";
 import {createTools, createZoom, showLegend, showPath, showTools} from "./graph_tools.js";
-import {createView} from "./graph_view.js";
+import {createView, reveal} from "./graph_view.js";
 import {presentHeats} from "./heat.js";
 import {createMinimap} from "./minimap.js";
 import {themeButton} from "./theme.js";
 
-const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, N shows the neighborhood, "
-  + "F fits, plus and minus zoom, slash searches, Escape goes back.";
+const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, "
+  + "N shows the neighborhood, F fits, plus and minus zoom, slash searches, Escape goes back.";
 
 async function startGraph() {
   const report = await readEncoded();
   const model = modelOf(report);
-  model.dump = report.input?.name || "";
+  model.dump = report.input?.path || "";
   const page = createPage();
   const app = createApp(model, page.canvas, createView(), readPalette(), refreshPage);
   app.page = page;
@@ -40,7 +40,8 @@ async function startGraph() {
 }
 
 function createPage() {
-  const canvas = element("canvas", {id: "canvas", tabindex: 0, role: "application", "aria-label": LABEL, "aria-describedby": "spoken"});
+  const spokenAs = {role: "application", "aria-label": LABEL, "aria-describedby": "spoken"};
+  const canvas = element("canvas", {id: "canvas", tabindex: 0, ...spokenAs});
   const minimap = element("canvas", {id: "minimap", "aria-hidden": "true"});
   const path = element("nav", {id: "path", "aria-label": "Path"});
   const legend = element("div", {id: "legend"});
@@ -103,6 +104,7 @@ function listen(app, heats) {
   matchMedia("(forced-colors: active)").addEventListener("change", recolor);
   matchMedia("print").addEventListener("change", () => {
     app.palette = readPalette();
+    showLegend(app, app.page.legend);
     drawScene(app);
   });
 }
@@ -116,6 +118,16 @@ function fitCanvas({canvas, view}) {
   if (canvas.width === size.width && canvas.height === size.height) return false;
   Object.assign(canvas, size);
   return true;
+}
+
+// Moves the selected node from under the details, which lie on the picture on small screens.
+function uncover({page, scene, state, view}, isSelection) {
+  const bottom = page.viewport.getBoundingClientRect().bottom;
+  const {top, height, left} = page.aside.getBoundingClientRect();
+  const isOver = height > 0 && left < page.viewport.getBoundingClientRect().right;
+  view.covered = isOver ? Math.max(0, bottom - top) : 0;
+  const node = scene.at.get(state.selected);
+  if (isSelection && view.covered && node) reveal(view, node);
 }
 
 // Draws what depends on the changes, once a frame.
@@ -133,6 +145,7 @@ function drawPending(app) {
   if (has("scene", "heat", "colors")) showLegend(app, page.legend);
   if (has("scene", "heat", "selected")) {
     showDetails(app, page.aside);
+    uncover(app, "selected" in pending);
     showTools(app);
     showPath(app, page.path);
     page.spoken.textContent = spokenDetails(app);

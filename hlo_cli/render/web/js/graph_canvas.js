@@ -212,7 +212,9 @@ function drawFarNames(app, context, node) {
   const room = Math.max(8, Math.floor((node.width / 2 - STUB - 16) / 5.4));
   context.fillStyle = app.palette.quiet;
   context.font = `9px ${MONO}`;
-  for (const [edges, end, y] of [[node.down, "to", node.y + node.height / 2 + STUB], [node.up, "from", node.y - node.height / 2 - 4]]) {
+  const below = [node.down, "to", node.y + node.height / 2 + STUB];
+  const above = [node.up, "from", node.y - node.height / 2 - 4];
+  for (const [edges, end, y] of [below, above]) {
     const far = edges.filter(edge => edge.isLong);
     if (!far.length) continue;
     const text = far.length > 1 ? `${far.length} far` : app.model.name[far[0][end].row];

@@ -6,13 +6,20 @@ import {goTo, select, surround, toggle} from "./graph_state.js";
 import {HEATS, formatFlops, heaviestOf} from "./heat.js";
 import {CHANGES} from "./kinds.js";
 import {operationOf} from "./node_text.js";
-import {formatBytes, formatCount, formatPercent, formatSeconds} from "./units.js";
+import {countOf, formatBytes, formatCount, formatPercent, formatSeconds} from "./units.js";
 
 const MOST_LISTED = 24;
 const MOST_HEAVY = 16;
+const LONGEST_SHAPE = 120;
 const KEYS = [
-  ["click", "select"], ["double click, Enter", "open or close"], ["arrows", "walk along the thickest edge, or sideways"],
-  ["N", "neighborhood"], ["shift-click", "the paths to a second node"], ["F, +, \u2212", "fit, zoom"], ["/", "search"], ["Esc", "back"],
+  ["click", "select"],
+  ["double click, Enter", "open or close"],
+  ["arrows", "walk along the thickest edge, or sideways"],
+  ["N", "neighborhood"],
+  ["shift-click", "the paths to a second node"],
+  ["F, +, \u2212", "fit, zoom"],
+  ["/", "search"],
+  ["Esc", "back"],
 ];
 
 export function showDetails(app, box) {
@@ -27,16 +34,21 @@ function startOf(app) {
   const rows = heaviestOf(model, shownRows(app), key, MOST_HEAVY);
   const changed = state.heat === "change" ? changedRows(model) : [];
   const parts = [];
-  if (changed.length) parts.push(element("h2", {text: `Changes (${formatCount(changed.length)})`}), changeList(app, changed));
+  if (changed.length) {
+    parts.push(element("h2", {text: `Changes (${formatCount(changed.length)})`}));
+    parts.push(listOf(app, changed, row => changeNote(model, row)));
+  }
   if (rows.length) parts.push(element("h2", {text: HEATS[key].heading}), heavyList(app, rows, key));
-  const items = KEYS.flatMap(([key, act]) => [element("dt", {}, element("kbd", {text: key})), element("dd", {text: act})]);
+  const items = KEYS.flatMap(([keys, act]) => [
+    element("dt", {}, element("kbd", {text: keys})), element("dd", {text: act}),
+  ]);
   parts.push(element("h2", {text: "Keys and pointer"}), element("dl", {class: "keys"}, ...items));
   return parts;
 }
 
 function shownRows({model, state, limit}) {
   const rows = model.inside[state.computation];
-  return limit ? rows.filter(row => limit.has(row)) : rows;
+  return limit ? rows.filter(row => limit.nodes.has(row)) : rows;
 }
 
 // Changed rows: those that are drawn first, those of the entry before others, large before small.
@@ -47,13 +59,10 @@ function changedRows(model) {
   return rows.sort((a, b) => rank(b) - rank(a) || (model.bytes[b] || 0) - (model.bytes[a] || 0) || a - b);
 }
 
-function changeList(app, rows) {
-  return listOf(app, rows, row => changeNote(app.model, row));
-}
-
 function changeNote(model, row) {
   const change = model.change[row];
-  return `${CHANGES[change][0]} ${change}, ${model.opcode[row]}${model.bytes[row] ? `, ${formatBytes(model.bytes[row])}` : ""}`;
+  const size = model.bytes[row] ? [formatBytes(model.bytes[row])] : [];
+  return [`${CHANGES[change][0]} ${change}`, model.opcode[row], ...size].join(", ");
 }
 
 // Names with a bar and a number.
@@ -65,8 +74,8 @@ function heavyList(app, rows, key) {
     element("meter", {min: 0, max: 1, value: of(app.model, row) / largest, "aria-hidden": "true"}))));
 }
 
-function linkTo(app, row) {
-  return element("button", {type: "button", class: "link code", text: app.model.name[row], onclick: () => goTo(app, row)});
+function linkTo(app, row, text = app.model.name[row]) {
+  return element("button", {type: "button", class: "link code", text, onclick: () => goTo(app, row)});
 }
 
 function listOf(app, rows, note) {
@@ -79,12 +88,15 @@ function listOf(app, rows, note) {
 
 function detailsOf(app, row) {
   const {model} = app;
-  const close = element("button", {type: "button", class: "close", "aria-label": "Close details", text: "\u00d7", onclick: () => select(app, null)});
+  const close = element("button", {
+    type: "button", class: "close", "aria-label": "Close details", text: "\u00d7", onclick: () => select(app, null),
+  });
   const parts = [element("div", {class: "heading"}, element("h2", {class: "code", text: model.name[row]}), close)];
   parts.push(buttonsOf(app, row), factsOf(app, row));
-  parts.push(...section(app, "Operands", operandsOf(model, row), each => shapeNote(model, each)));
+  parts.push(...section(app, "Operands", [...new Set(model.operands[row])], each => shapeNote(model, each)));
   parts.push(...section(app, "Users", model.users[row], each => operationOf(model, each)));
   parts.push(...section(app, "Control predecessors", model.control[row], each => operationOf(model, each)));
+  parts.push(...section(app, "Callers", callersOf(model, row).reverse(), each => operationOf(model, each)));
   const bodies = model.calls[row].filter(called => model.inside[called].length);
   if (bodies.length) {
     parts.push(element("h3", {text: "Called computations"}));
@@ -99,21 +111,10 @@ function section(app, title, rows, note) {
   return [element("h3", {text: `${title} (${formatCount(rows.length)})`}), listOf(app, rows, note)];
 }
 
-// Distinct operands; of a parameter of a called computation, what its caller passes.
-function operandsOf(model, row) {
-  if (model.opcode[row] !== "parameter") return [...new Set(model.operands[row])];
-  const callers = callersOf(model, row);
-  const caller = callers[callers.length - 1];
-  if (caller === undefined || model.opcode[caller] !== "fusion") return [];
-  const parameters = model.inside[model.computation[row]].filter(each => model.opcode[each] === "parameter");
-  const passed = model.operands[caller];
-  return parameters.length === passed.length && model.parameter ? [passed[model.parameter[row]]] : [];
-}
-
 function shapeNote(model, row) {
   const behind = model.operands[row][0];
-  const through = (model.is_hidden[row] || model.is_transfer[row]) && behind !== undefined ? `of ${model.name[behind]}, ` : "";
-  return through + (model.literal[row] || model.label[row] || "");
+  const isThrough = (model.is_hidden[row] || model.is_transfer[row]) && behind !== undefined;
+  return (isThrough ? `of ${model.name[behind]}, ` : "") + (model.literal[row] || model.label[row] || "");
 }
 
 function calledItem(app, called) {
@@ -121,8 +122,8 @@ function calledItem(app, called) {
   const size = model.inside[called].length;
   const root = model.inside[called].find(row => model.is_root[row]) ?? model.inside[called][size - 1];
   return element("li", {},
-    element("button", {type: "button", class: "link code", text: model.computations[called], onclick: () => goTo(app, root)}),
-    " ", element("span", {class: "quiet", text: `${formatCount(size)} instruction${size === 1 ? "" : "s"}`}));
+    linkTo(app, root, model.computations[called]), " ",
+    element("span", {class: "quiet", text: countOf(size, "instructions")}));
 }
 
 function buttonsOf(app, row) {
@@ -146,22 +147,34 @@ function factsOf(app, row) {
   const share = padding ? `${formatBytes(padding)} (${formatPercent(padding / bytes)}% of the result)` : null;
   const change = CHANGES[model.change[row]] && `${CHANGES[model.change[row]][0]} ${model.change[row]}`;
   const facts = [
-    ["opcode", operationOf(model, row)], ["change", change], ["shape", model.shape[row], true], ["value", model.literal[row], true],
+    ["opcode", operationOf(model, row)], ["change", change],
+    ["shape", model.shape[row], true], ["value", model.literal[row], true],
     ["source", fileLineOf(model, row), true], ["op_name", model.op_name[row], true],
     ["result", has(bytes, formatBytes)], ["padding", share],
-    ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", model.flops[row] ? formatFlops(model.flops[row]) : null],
+    ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", has(model.flops[row] || null, formatFlops)],
     ["est. time", has(model.seconds[row] || null, formatSeconds)],
     ["step", has(model.step[row], formatCount)], ["live then", has(model.live_bytes[row], formatBytes)],
     ["in", model.computations[model.computation[row]], true],
   ];
   const shown = facts.filter(([, text]) => text);
   return element("dl", {class: "facts"}, ...shown.flatMap(([title, text, isCode]) => [
-    element("dt", {text: title}), element("dd", {class: isCode ? "code" : null, text}),
+    element("dt", {text: title}), element("dd", {class: isCode ? "code" : null}, foldedText(model, row, title, text)),
   ]));
 }
 
+// A long shape is folded to its short form.
+function foldedText(model, row, title, text) {
+  if (title !== "shape" || text.length <= LONGEST_SHAPE || !model.label[row]) return text;
+  return element("details", {}, element("summary", {text: model.label[row]}), text);
+}
+
 function commandFor({model}, row) {
-  return `hlo graph ${model.dump || "DUMP"} --around ${model.name[row]}`;
+  return `hlo graph ${model.dump ? quoted(model.dump) : "DUMP"} --around ${quoted(model.name[row])}`;
+}
+
+// As one word of a shell.
+function quoted(text) {
+  return /^[\w@%+=:,.\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 // The selected node in a sentence, for readers who do not see the picture.
@@ -174,6 +187,7 @@ export function spokenDetails({model, scene, state}) {
   const value = heat.of(model, row);
   if (value) parts.push(`${heat.text(value)} ${heat.meaning}`);
   if (node) parts.push(`${node.up.length} operands, ${node.down.length} users in the picture`);
-  if (model.expandable[row]) parts.push(state.open.has(row) ? "open" : `closed, ${sizeInside(model, row)} instructions inside`);
+  const closed = `closed, ${sizeInside(model, row)} instructions inside`;
+  if (model.expandable[row]) parts.push(state.open.has(row) ? "open" : closed);
   return parts.filter(Boolean).join("; ");
 }

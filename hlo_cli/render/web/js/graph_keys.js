@@ -1,6 +1,6 @@
 // Keys of the picture.
 
-import {isLimited, select, showBetween, showWhole, surround, toggle} from "./graph_state.js";
+import {isLimited, select, showBetween, showWhole, surround, toggle, toggleNeighborhood} from "./graph_state.js";
 import {fitScene, reveal, zoomBy} from "./graph_view.js";
 
 const ZOOM = 1.25;
@@ -9,13 +9,14 @@ const ZOOM = 1.25;
 export function pressKey(app, key) {
   const {scene, state, view} = app;
   const node = scene.at.get(state.selected);
+  const lower = key.toLowerCase();
   if (key.startsWith("Arrow")) walk(app, node, key);
   else if (key === "Enter" || key === " ") node ? toggle(app, node.row) : walk(app, node, "ArrowDown");
   else if (key === "Escape") goBack(app, node);
-  else if (key === "n" || key === "N") isLimited(app) ? showWhole(app) : state.selected !== null && surround(app, state.selected);
-  else if (isLimited(app) && state.around !== null && "1" <= key && key <= "4") surround(app, state.around, Number(key));
-  else if ("fF+=-".includes(key)) {
-    if (key === "f" || key === "F") fitScene(view, scene);
+  else if (lower === "n") toggleNeighborhood(app);
+  else if (state.around !== null && "1" <= key && key <= "4") surround(app, state.around, Number(key));
+  else if ("f+=-".includes(lower)) {
+    if (lower === "f") fitScene(view, scene);
     else zoomBy(view, key === "-" ? 1 / ZOOM : ZOOM);
     app.refresh({view: true});
   } else return false;

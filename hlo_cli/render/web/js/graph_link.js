@@ -34,15 +34,21 @@ export function readLink(app, fragment, heats) {
   const between = rows("between");
   const changes = {
     open: new Set(rows("open")), transfers: given.has("transfers"), selected: selected ?? null, around: around ?? null,
-    between: between.length === 2 ? between : null, depth: Math.max(1, Math.min(4, Number(given.get("depth")?.[0]) || state.depth)),
+    between: between.length === 2 ? between : null, depth: depthOf(given.get("depth")) || state.depth,
   };
   const [heat] = given.get("heat") || [];
   if (heats.includes(heat)) changes.heat = heat;
   const computation = computationOf(model, given.get("in")?.[0], around ?? between[0]);
   if (computation >= 0) changes.computation = computation;
-  changes.kept = new Set([selected, around].filter(row => row !== undefined && isSeenThrough(model, row, {...changes, kept: new Set()})));
+  const isHidden = row => row !== undefined && isSeenThrough(model, row, {...changes, kept: new Set()});
+  changes.kept = new Set([selected, around].filter(isHidden));
   rebuild(app, changes);
   return given.size > 0;
+}
+
+function depthOf(given) {
+  const depth = Number(given?.[0]);
+  return depth >= 1 ? Math.min(4, Math.round(depth)) : null;
 }
 
 function splitPart(part) {

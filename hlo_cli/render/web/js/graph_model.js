@@ -7,13 +7,14 @@ const LISTS = ["operands", "control", "calls"];
 const FLAGS = ["is_root", "is_hidden", "is_transfer", "expandable"];
 export const NUMBERS = ["bytes", "logical_bytes", "bytes_accessed", "flops", "live_bytes", "seconds", "step", "trips"];
 
-// Columns are arrays by row; a missing column is empty texts, lists, false, or null. Also `count`, `users`, `inside` (the
-// rows of each computation) and `callers` (the row that calls each computation first, or -1).
+// Columns are arrays by row; a missing column is empty texts, lists, false, or null. Also `count`, `users`, `inside`
+// (the rows of each computation) and `callers` (the row that calls each computation first, or -1).
 export function modelOf(report) {
   const table = report.tables.nodes;
   const count = table.rows;
   const column = (name, missing) => columnOf(table, name, report.strings) || new Array(count).fill(missing);
-  const model = {count, graph: report.graph, computations: report.graph.computations, computation: column("computation", 0)};
+  const {graph} = report;
+  const model = {count, graph, computations: graph.computations, computation: column("computation", 0)};
   for (const name of TEXTS) model[name] = column(name, "");
   for (const name of LISTS) model[name] = column(name, null).map(list => list || []);
   for (const name of FLAGS) model[name] = column(name, false);
@@ -43,12 +44,12 @@ function usersOf(operands) {
 export function callersOf(model, row) {
   const found = [];
   const seen = new Set();
-  for (let caller = model.callers[model.computation[row]]; caller >= 0; caller = model.callers[model.computation[caller]]) {
-    if (seen.has(caller)) break;
+  const callerOf = inner => model.callers[model.computation[inner]];
+  for (let caller = callerOf(row); caller >= 0 && !seen.has(caller); caller = callerOf(caller)) {
     seen.add(caller);
-    found.unshift(caller);
+    found.push(caller);
   }
-  return found;
+  return found.reverse();
 }
 
 // The rows of a name, those of the entry first.

@@ -7,7 +7,8 @@ const NAMES = ["paper", "ink", "quiet", "rule", "other", "alarm", "name", "waste
 
 export function readPalette() {
   const style = getComputedStyle(document.documentElement);
-  const palette = Object.fromEntries(NAMES.map(name => [name, style.getPropertyValue(`--${name}`).trim() || "#808080"]));
+  const colorOf = name => style.getPropertyValue(`--${name}`).trim() || "#808080";
+  const palette = Object.fromEntries(NAMES.map(name => [name, colorOf(name)]));
   palette.isForced = matchMedia("(forced-colors: active)").matches;
   if (palette.isForced) Object.assign(palette, forcedColors());
   palette.isDark = !palette.isForced && isDarkColor(palette.paper);

@@ -62,9 +62,10 @@ function turnWheel(app, event) {
   event.preventDefault();
   const {view} = app;
   const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? LINE : 1;
-  if (event.ctrlKey || event.metaKey) zoomBy(view, Math.exp(-event.deltaY * unit * PINCH), event.offsetX, event.offsetY);
-  else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.x -= (event.deltaX || event.deltaY) * unit;
-  else zoomBy(view, Math.exp(-event.deltaY * unit * WHEEL), event.offsetX, event.offsetY);
+  const [across, down] = [event.deltaX * unit, event.deltaY * unit];
+  const isZoom = event.ctrlKey || event.metaKey;
+  if (!isZoom && (event.shiftKey || Math.abs(across) > Math.abs(down))) view.x -= across || down;
+  else zoomBy(view, Math.exp(-down * (isZoom ? PINCH : WHEEL)), event.offsetX, event.offsetY);
   app.refresh({view: true});
 }
 

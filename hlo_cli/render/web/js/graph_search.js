@@ -14,13 +14,15 @@ export function search(model, text) {
   if (!wanted) return [];
   const found = [];
   for (let row = 0; row < model.count; row++) if (holds(model, row, wanted)) found.push(row);
-  const rank = row => [Number(model.name[row].toLowerCase() !== wanted), 1 - isInEntry(model, row), model.name[row].length, row];
+  const isOther = row => Number(model.name[row].toLowerCase() !== wanted);
+  const rank = row => [isOther(row), 1 - isInEntry(model, row), model.name[row].length, row];
   const ranks = new Map(found.map(row => [row, rank(row)]));
   return found.sort((a, b) => compare(ranks.get(a), ranks.get(b)));
 }
 
 function holds(model, row, wanted) {
-  return [model.name, model.opcode, model.source, model.op_name].some(texts => texts[row] && texts[row].toLowerCase().includes(wanted));
+  const texts = [model.name[row], model.opcode[row], model.source[row], model.op_name[row]];
+  return texts.some(text => text && text.toLowerCase().includes(wanted));
 }
 
 function compare(one, other) {
@@ -32,7 +34,8 @@ function compare(one, other) {
 export function createSearch(app, canvas) {
   const list = element("ul", {id: "hits", role: "listbox", "aria-label": "Hits", hidden: true});
   const input = element("input", {
-    type: "search", id: "search", placeholder: "Search  ( / )", role: "combobox", autocomplete: "off", spellcheck: "false",
+    type: "search", id: "search", placeholder: "Search  ( / )", role: "combobox",
+    autocomplete: "off", spellcheck: "false",
     "aria-label": "Search instructions", "aria-controls": "hits", "aria-expanded": "false",
   });
   const found = {rows: [], at: 0};

@@ -39,7 +39,8 @@ function measureHeat(app) {
 }
 
 function limitOf({folder, limit, model, state}) {
-  if (state.shown !== null) return state.shown === limit?.shown ? limit : {...limitTo(model, ...state.shown), shown: state.shown};
+  const {shown} = state;
+  if (shown !== null) return shown === limit?.shown ? limit : {...limitTo(model, ...shown), shown};
   if (state.around === null && state.between === null) return null;
   const whole = foldedOf(folder, state.computation, state);
   if (state.around !== null) return sameOr(limit, model, neighborhood(whole, state.around, state.depth));
@@ -75,6 +76,12 @@ export function toggle(app, row) {
   const open = new Set(state.open);
   if (!open.delete(row)) open.add(row);
   rebuild(app, {open}, row);
+}
+
+// The neighborhood of the selected row, or all again.
+export function toggleNeighborhood(app) {
+  if (isLimited(app)) showWhole(app);
+  else if (app.state.selected !== null) surround(app, app.state.selected);
 }
 
 // The neighborhood of a row, or with null all again, as it was before.

@@ -2,7 +2,8 @@
 
 import {byId, element} from "./dom.js";
 import {callersOf} from "./graph_model.js";
-import {goTo, isLimited, setHeat, setTransfers, showComputation, showWhole, surround} from "./graph_state.js";
+import {goTo, isLimited, setHeat, setTransfers, toggleNeighborhood} from "./graph_state.js";
+import {showComputation, showWhole, surround} from "./graph_state.js";
 import {fitScene, zoomBy} from "./graph_view.js";
 import {HEATS, heatColor} from "./heat.js";
 import {CHANGES, KIND_COLORS, colorsOfKind} from "./kinds.js";
@@ -14,13 +15,16 @@ const STEP = 1.3;
 // The tool bar. `heats` are the colorings on offer.
 export function createTools(app, heats, searchBox) {
   const heatButton = key => toolButton(HEATS[key]?.label || key, () => setHeat(app, key), {"data-heat": key});
-  const depthButton = depth => toolButton(String(depth), () => surround(app, app.state.around, depth), {"data-depth": depth});
+  const depthButton = depth =>
+    toolButton(String(depth), () => surround(app, app.state.around, depth), {"data-depth": depth});
+  const depths = {class: "segmented", id: "depths", role: "group", "aria-label": "Steps of the neighborhood"};
+  const near = {id: "neighborhood", title: "Only what is near the selected node (N)"};
   return element("div", {class: "tools", role: "toolbar", "aria-label": "Graph"},
     element("div", {class: "segmented", role: "group", "aria-label": "Color by"},
       element("span", {class: "label", text: "color by"}), ...heats.map(heatButton)),
     app.model.is_transfer.some(Boolean) ? transfersButton(app) : null,
-    toolButton("neighborhood", () => toggleNeighborhood(app), {id: "neighborhood", title: "Only what is near the selected node (N)"}),
-    element("div", {class: "segmented", id: "depths", role: "group", "aria-label": "Steps of the neighborhood"}, ...DEPTHS.map(depthButton)),
+    toolButton("neighborhood", () => toggleNeighborhood(app), near),
+    element("div", depths, ...DEPTHS.map(depthButton)),
     searchBox);
 }
 
@@ -33,18 +37,14 @@ function transfersButton(app) {
   return toolButton("transfers", () => setTransfers(app, !app.state.transfers), {id: "transfers", title});
 }
 
-function toggleNeighborhood(app) {
-  if (isLimited(app)) showWhole(app);
-  else if (app.state.selected !== null) surround(app, app.state.selected);
-}
-
 export function createZoom(app) {
   const button = (text, label, act) => toolButton(text, () => {
     act();
     app.refresh({view: true});
   }, {"aria-label": label, title: label});
   return element("div", {class: "zoom", role: "group", "aria-label": "Zoom"},
-    button("+", "Zoom in", () => zoomBy(app.view, STEP)), button("\u2212", "Zoom out", () => zoomBy(app.view, 1 / STEP)),
+    button("+", "Zoom in", () => zoomBy(app.view, STEP)),
+    button("\u2212", "Zoom out", () => zoomBy(app.view, 1 / STEP)),
     button("fit", "Show all", () => fitScene(app.view, app.scene)));
 }
 
@@ -52,10 +52,11 @@ export function showTools(app) {
   const {state} = app;
   const press = (button, isOn) => button.setAttribute("aria-pressed", String(isOn));
   for (const button of document.querySelectorAll("[data-heat]")) press(button, button.dataset.heat === state.heat);
-  for (const button of document.querySelectorAll("[data-depth]")) press(button, Number(button.dataset.depth) === state.depth);
+  for (const button of document.querySelectorAll("[data-depth]")) {
+    press(button, Number(button.dataset.depth) === state.depth);
+  }
   if (byId("transfers")) press(byId("transfers"), state.transfers);
   const near = byId("neighborhood");
-  press(near, isLimited(app));
   near.textContent = isLimited(app) ? "whole graph" : "neighborhood";
   near.disabled = !isLimited(app) && state.selected === null;
   byId("depths").hidden = state.around === null;
@@ -67,11 +68,14 @@ export function showPath(app, box) {
   const inner = state.selected === null ? [] : callersOf(model, state.selected).filter(row => scene.at.has(row));
   const link = (text, onclick) => element("button", {type: "button", class: "link code", text, onclick});
   const {entry} = model.graph;
-  const crumbs = [link(model.computations[entry], () => (state.computation === entry ? goToAll(app) : showComputation(app, entry)))];
-  if (state.computation !== entry) crumbs.push(link(model.computations[state.computation], () => showComputation(app, state.computation)));
+  const isShown = computation => computation === state.computation;
+  const show = computation => () => (isShown(computation) ? goToAll(app) : showComputation(app, computation));
+  const shown = [...new Set([entry, state.computation])];
+  const crumbs = shown.map(computation => link(model.computations[computation], show(computation)));
   for (const row of inner) crumbs.push(link(model.name[row], () => goTo(app, row)));
   const part = partInWords(app);
-  const size = `${countOf(scene.nodes.length, "nodes")}, ${countOf(scene.edges.length, "edges")} for ${countOf(model.count, "instructions")}`;
+  const counts = `${countOf(scene.nodes.length, "nodes")}, ${countOf(scene.edges.length, "edges")}`;
+  const size = `${counts} for ${countOf(model.count, "instructions")}`;
   box.replaceChildren(
     ...crumbs.flatMap((crumb, at) => (at ? [element("span", {class: "quiet", text: " \u203a "}), crumb] : [crumb])),
     element("span", {class: "quiet size", text: part ? `${part}: ${size}` : size}));
@@ -112,6 +116,7 @@ function swatch(fill, border, text) {
 
 // Kinds that are painted alike are one entry.
 function kindLegend({model, palette, scene}) {
+  if (palette.isForced) return [];
   const used = new Set(scene.nodes.map(node => model.kind[node.row]));
   const groups = new Map();
   for (const kind of Object.keys(KIND_COLORS).filter(each => used.has(each))) {
@@ -139,9 +144,11 @@ function heatLegend({largest, palette, state}) {
   bar.style.setProperty("background", `linear-gradient(90deg, ${steps.join(", ")})`);
   const most = largest > Number.MIN_VALUE ? heat.text(largest) : "0";
   const middle = largest > Number.MIN_VALUE ? heat.text(roundedQuarter(largest, state.heat)) : "";
-  return [element("span", {class: "scale"},
-    element("span", {class: "ends"}, element("span", {text: "0"}), element("span", {text: middle}), element("span", {text: most})), bar),
-  element("span", {text: `${heat.meaning}, square-root scale`})];
+  const ends = ["0", middle, most].map(text => element("span", {text}));
+  return [
+    element("span", {class: "scale"}, element("span", {class: "ends"}, ...ends), bar),
+    element("span", {text: `${heat.meaning}, square-root scale`}),
+  ];
 }
 
 // The number in the middle of the scale: with a square root, a quarter of the largest.

@@ -1,4 +1,5 @@
-// Which part of the graph is seen: `{scale, x, y}`, where a point of the scene is at `scale * point + (x, y)`.
+// Which part of the graph is seen: `{scale, x, y}`, where a point of the scene is at `scale * point + (x, y)`; the
+// lower `covered` pixels are under the details of a small screen.
 
 export const LEAST_SCALE = 0.02;
 export const MOST_SCALE = 4;
@@ -9,7 +10,7 @@ const ABOVE = 34; // Room for the path above and the legend below a scene that i
 const BELOW = 62;
 
 export function createView() {
-  return {scale: 1, x: 0, y: 0, width: 0, height: 0};
+  return {scale: 1, x: 0, y: 0, width: 0, height: 0, covered: 0};
 }
 
 // The part of the scene that is seen.
@@ -56,7 +57,8 @@ export function centerOn(view, node, scale = Math.max(view.scale, COMFORTABLE)) 
 export function centerAmong(view, node, {nodes, height: sceneHeight}) {
   centerOn(view, node);
   const {top, bottom} = seenPart(view);
-  const near = nodes.filter(({y}) => top < y && y < bottom);
+  const reach = view.width / view.scale;
+  const near = nodes.filter(({x, y}) => top < y && y < bottom && Math.abs(x - node.x) < reach);
   let total = 0;
   for (const {x} of near) total += x;
   const room = Math.max(0, view.width - node.width * view.scale) / 2 - VIEW_MARGIN;
@@ -74,7 +76,8 @@ export function reveal(view, node) {
   const left = (node.x - node.width / 2) * scale + view.x;
   const top = (node.y - node.height / 2) * scale + view.y;
   view.x += Math.max(0, VIEW_MARGIN - left) - Math.max(0, left + across + VIEW_MARGIN - view.width);
-  view.y += Math.max(0, ABOVE - top) - Math.max(0, Math.min(top + down + BELOW - view.height, top - ABOVE));
+  const below = Math.max(BELOW, view.covered + VIEW_MARGIN);
+  view.y += Math.max(0, ABOVE - top) - Math.max(0, Math.min(top + down + below - view.height, top - ABOVE));
 }
 
 // The same corner of a node at the same place as before.

@@ -1,6 +1,7 @@
-// Places of nodes in ordered layers, after Brandes and Koepf, "Fast and simple horizontal coordinate assignment" (2001):
-// four times every node is aligned with the middle one of its neighbors (above or below, from the left or from the right)
-// and the columns so made are pushed together; the answer is the mean of the two middle ones. Linear; long lines are straight.
+// Places of nodes in ordered layers, after Brandes and Koepf, "Fast and simple horizontal coordinate assignment"
+// (2001): four times every node is aligned with the middle one of its neighbors (above or below, from the left or from
+// the right) and the columns so made are pushed together; the answer is the mean of the two middle ones. Linear; long
+// lines are straight.
 
 const NODE_GAP = 16;
 const POINT_GAP = 8;

@@ -4,7 +4,7 @@ export const KIND_COLORS = {
   "matmul": ["#1565c0", "#003c8f", "#ffffff"],
   "reduction": ["#e1bee7", "#af8eb5", "#000000"],
   "elementwise": ["#fff9c4", "#cbc693", "#000000"],
-  "slice or sort": ["#fff9c4", "#cbc693", "#000000"],
+  "slicing or sorting": ["#fff9c4", "#cbc693", "#000000"],
   "data movement": ["#c8e6c9", "#97b498", "#000000"],
   "precision": ["#ffcdd2", "#cb9ca1", "#000000"],
   "fusion": ["#cfd8dc", "#9ea7aa", "#000000"],

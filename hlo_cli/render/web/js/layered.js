@@ -1,13 +1,14 @@
 // Layered layout of a directed graph without cycles: ranks from top to bottom, few crossings, straight long lines.
 //
-// The Python layout of the same pictures is a port of this file and of horizontal.js: same order of operations on the same
-// doubles, so the same coordinates. Sums are plain loops (Python's `sum` of floats rounds otherwise), sorts are stable.
-// `arrange` knows nothing of sizes, so that opening a cluster keeps the order of all others; `place` gives coordinates.
+// The Python layout of the same pictures is a port of this file and of horizontal.js: same order of operations on the
+// same doubles, so the same coordinates. Sums are plain loops (Python's `sum` of floats rounds otherwise), sorts are
+// stable. `arrange` knows nothing of sizes, so that opening a cluster keeps the order of all others; `place` gives
+// coordinates.
 
 import {columnsOf, horizontal} from "./horizontal.js";
 
-// Edges over more ranks are left out in large graphs: the page draws a stub at each end. Training steps have many such edges (weights),
-// and a chain of points for each would make the layout quadratic.
+// Edges over more ranks are left out in large graphs: the page draws a stub at each end. Training steps have many such
+// edges (weights), and a chain of points for each would make the layout quadratic.
 export const LONG_EDGE = 8;
 const RANK_LIMIT = 24; // More nodes without operands (or without users) in one rank go to further ranks.
 const SWEEPS = 10;
@@ -18,8 +19,8 @@ const BASE_GAP = 24;
 const SLOPE = 0.04;
 
 // The order of `count` nodes in ranks. Edges are `[from, to]`, `from < to`, each pair once.
-// Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass ranks,
-// `paths[e]` are those of edge `e` from top to bottom.
+// Returns `{count, ranks, layers, up, columns, paths, isLong}`: nodes from `count` on are points of edges that pass
+// ranks, `paths[e]` are those of edge `e` from top to bottom.
 export function arrange(count, edges, longest = LONG_EDGE) {
   const ranks = ranksOf(count, edges);
   const up = Array.from({length: count}, () => []);
@@ -50,7 +51,8 @@ function addPath(from, to, ranks, up, down, path) {
   up[to].push(last);
 }
 
-// Ranks: as early as operands allow; then, users first, as late as users allow for nodes with no fewer users than operands.
+// Ranks: as early as operands allow; then, users first, as late as users allow for nodes with no fewer users than
+// operands.
 function ranksOf(count, edges) {
   const operands = Array.from({length: count}, () => []);
   const users = Array.from({length: count}, () => []);
@@ -128,7 +130,8 @@ function firstLayers(ranks, up, down) {
   return layers;
 }
 
-// Sorts each layer by the mean place of its neighbors above, then below, in turn; keeps the order with the fewest crossings.
+// Sorts each layer by the mean place of its neighbors above, then below, in turn; keeps the order with the fewest
+// crossings.
 function sweep(layers, up, down) {
   const places = new Int32Array(up.length);
   const means = new Float64Array(up.length);
@@ -179,8 +182,8 @@ function crossings(layers, up, places) {
   return total;
 }
 
-// Coordinates of an arrangement for nodes of given sizes: `{x, y, width, height, bends}`. `x`, `y` are centers, `bends[e]`
-// the points of edge `e` between its ends: `[x, top, bottom]` for each rank that it passes.
+// Coordinates of an arrangement for nodes of given sizes: `{x, y, width, height, bends}`. `x`, `y` are centers,
+// `bends[e]` the points of edge `e` between its ends: `[x, top, bottom]` for each rank that it passes.
 export function place(arrangement, widths, heights) {
   const {count, ranks, layers, up, columns, paths} = arrangement;
   const all = Array.from(ranks, (_, node) => (node < count ? widths[node] : POINT));

@@ -33,7 +33,8 @@ function drawNodes(app, canvas, nodes, map) {
   const {scene, palette, state} = app;
   const ratio = window.devicePixelRatio || 1;
   const {width, height} = canvas.getBoundingClientRect();
-  for (const each of [canvas, nodes]) Object.assign(each, {width: Math.round(width * ratio), height: Math.round(height * ratio)});
+  const size = {width: Math.round(width * ratio), height: Math.round(height * ratio)};
+  for (const each of [canvas, nodes]) Object.assign(each, size);
   if (!nodes.width || !nodes.height) return;
   const across = (width - 2 * MAP_MARGIN) / Math.max(1, scene.width);
   const down = (height - 2 * MAP_MARGIN) / Math.max(1, scene.height);

@@ -57,8 +57,9 @@ export function operationOf(model, row) {
 
 // The value of a short constant, or the first two short ones among the operands.
 function literalsOf({literal, operands}, row) {
-  const given = literal[row] === null || literal[row] === "" ? operands[row].map(operand => literal[operand]) : [literal[row]];
-  const text = given.filter(each => each !== null && each !== "").slice(0, MOST_LITERALS).join(", ");
+  const isMissing = each => each === null || each === "";
+  const given = isMissing(literal[row]) ? operands[row].map(operand => literal[operand]) : [literal[row]];
+  const text = given.filter(each => !isMissing(each)).slice(0, MOST_LITERALS).join(", ");
   return charactersOf(text).length <= LONGEST_LITERALS ? text : "";
 }
 

@@ -66,8 +66,9 @@ function pairOf(from, to) {
   return from < to ? [from, to] : [to, from];
 }
 
-// `{nodes, edges, at, width, height}`: nodes `{row, x, y, width, height, rank, parent, depth, parts, up, down}` with centers, edges with
-// `points` from the bottom of one to the top of the other: `[x, top, bottom]` for each rank they pass.
+// `{nodes, edges, at, width, height}`: nodes `{row, x, y, width, height, rank, parent, depth, parts, up, down}` with
+// centers, edges with `points` from the bottom of one to the top of the other: `[x, top, bottom]` for each rank they
+// pass.
 export function sceneOf(folder, state, limit) {
   const scene = {nodes: [], edges: [], at: new Map(), titles: [], bands: new Map()};
   const group = groupOf(folder, state.computation, state, limit, new Set());
