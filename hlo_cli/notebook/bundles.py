@@ -15,7 +15,7 @@ from hlo_cli.source import HloError
 
 WIDTH: Final = 100
 """Cells of a line of text; notebooks and most terminals show as many."""
-ROWS: Final = 20
+ROWS: Final = 10
 """Rows of a table; the rest is counted and summed."""
 _COMMAND_HINT: Final = "; use --top 0 to show all"
 _RECORDS_HINT: Final = "; to_records() has all"
