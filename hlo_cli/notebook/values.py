@@ -98,7 +98,7 @@ def _of_layout(layout: Layout) -> Report:
 
     shape = example_of(layout)
     report = _of_shape(shape)
-    return replace(report, answer=f"Layout {layout}, for example of {shape}")
+    return replace(report, answer=f"Layout {layout}, shown for {shape}")
 
 
 def _of_memory(memory: MemoryAnalysis) -> Report:

@@ -43,7 +43,7 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     lines = (
         f'<div class="hlo fragment">\n<style>\n{css}</style>',
         *answer,
-        body.replace(_PLACEHOLDER, key),
+        *([body.replace(_PLACEHOLDER, key)] if body else []),
         "</div>\n",
     )
     return "\n".join(lines)
