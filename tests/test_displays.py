@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,25 @@ VALUES: dict[str, Callable[[], Displayed]] = {
 }
 
 
+@cache
+def value_of(name: str) -> Displayed:
+    """The value of a name, made once."""
+    return VALUES[name]()
+
+
+@cache
+def table_of(name: str) -> Tabular:
+    value = value_of(name)
+    assert isinstance(value, Tabular)
+    return value
+
+
+@cache
+def bundle_of(name: str) -> dict[str, str]:
+    """Its displays."""
+    return value_of(name)._repr_mimebundle_()
+
+
 class Reader(HTMLParser):
     """Checks that elements are closed in order, and keeps what could do harm and the text."""
 
@@ -109,8 +129,8 @@ def read(html: str) -> Reader:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_every_value_has_text_and_html(name: str) -> None:
-    value = VALUES[name]()
-    bundle = value._repr_mimebundle_()
+    value = value_of(name)
+    bundle = bundle_of(name)
     assert {"text/plain", "text/html"} <= bundle.keys() <= {"text/plain", "text/html", "image/svg+xml"}
     assert value._repr_html_() == bundle["text/html"]
     assert sum(map(len, bundle.values())) < MAX_BYTES
@@ -123,7 +143,7 @@ def test_every_value_has_text_and_html(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ArrayShape", "Layout", "MemoryAnalysis", "OverlapAnalysis"])
 def test_what_can_be_drawn_has_a_picture(name: str) -> None:
-    picture = VALUES[name]()._repr_mimebundle_()["image/svg+xml"]
+    picture = bundle_of(name)["image/svg+xml"]
     assert picture.startswith("<svg ")
     assert read(picture).harmful == []
 
@@ -145,7 +165,7 @@ def test_a_shape_shows_its_tiles() -> None:
 
 def test_the_same_value_has_the_same_display() -> None:
     for name in ("Module", "MemoryAnalysis", "FindingList"):
-        assert VALUES[name]()._repr_mimebundle_() == VALUES[name]()._repr_mimebundle_()
+        assert VALUES[name]()._repr_mimebundle_() == bundle_of(name)
 
 
 def test_hostile_names_are_text() -> None:
@@ -234,14 +254,11 @@ def test_records_are_the_rows_of_the_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "copy.txt").write_text((SCAN / "after_optimizations.txt").read_text())
-    value = VALUES[name]()
-    assert isinstance(value, Tabular)
-    assert value.to_records(table) == comparable(rows_of(arguments, of_command, capsys))
+    assert table_of(name).to_records(table) == comparable(rows_of(arguments, of_command, capsys))
 
 
 def test_records_of_findings_are_the_rows_of_lint(capsys: pytest.CaptureFixture[str]) -> None:
-    value = VALUES["FindingList"]()
-    assert isinstance(value, Tabular)
+    value = table_of("FindingList")
     rows = rows_of(["lint", str(CONV)], "findings", capsys)
     path = re.compile(r"/after_optimizations\.txt$")
     assert [{**row, "path": path.sub("", str(row["path"]))} for row in value.to_records()] == [
@@ -258,19 +275,19 @@ def test_unknown_tables_are_errors_that_name_the_others() -> None:
 def test_cells_are_plain() -> None:
     cells = {
         type(cell)
-        for value in (VALUES[name]() for name in VALUES)
+        for value in map(value_of, VALUES)
         if isinstance(value, Tabular)
         for record in value.to_records()
         for cell in record.values()
     }
     assert cells == {bool, int, float, str, type(None)}
-    assert records_of(report_of(VALUES["FusionList"]()).main_table)
+    assert records_of(report_of(value_of("FusionList")).main_table)
 
 
+@pytest.mark.oracle
 def test_data_frames_have_types() -> None:
     pandas = pytest.importorskip("pandas")
-    memory = VALUES["MemoryAnalysis"]()
-    assert isinstance(memory, Tabular)
+    memory = table_of("MemoryAnalysis")
     frame = pandas.DataFrame(memory.to_records())
     kinds = {name: frame[name].dtype.kind for name in ("bytes", "start", "end", "padding")}
     assert kinds == {"bytes": "i", "start": "i", "end": "i", "padding": "f"}
@@ -289,11 +306,11 @@ def test_rich_prints_the_screen() -> None:
 
     for name in ("ArrayShape", "Module", "FindingList"):
         screen = StringIO()
-        Console(file=screen, width=60, color_system=None).print(VALUES[name]())
+        Console(file=screen, width=60, color_system=None).print(value_of(name))
         assert max(map(len, screen.getvalue().splitlines())) <= 60
         assert screen.getvalue().strip()
     colored = StringIO()
-    Console(file=colored, width=60, force_terminal=True, color_system="standard").print(VALUES["ArrayShape"]())
+    Console(file=colored, width=60, force_terminal=True, color_system="standard").print(value_of("ArrayShape"))
     assert "\x1b[" in colored.getvalue()
 
 
@@ -352,8 +369,6 @@ def test_the_help_page_names_tables_that_exist() -> None:
     values = {"module": "Module", "memory": "MemoryAnalysis", "overlap": "OverlapAnalysis", "findings": "FindingList"}
     values |= {"fusions, kernels": "KernelList", "diff": "ModuleDiff"}
     for name, kind in values.items():
-        value = VALUES[kind]()
-        assert isinstance(value, Tabular)
         assert tables[name]
         for table in tables[name]:
-            assert isinstance(value.to_records(table), list)
+            assert isinstance(table_of(kind).to_records(table), list)
