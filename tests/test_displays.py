@@ -58,6 +58,7 @@ VALUES: dict[str, Callable[[], Displayed]] = {
     "BufferShape": lambda: shape_of("b(f32[3,5]{1,0:T(2,2)})"),
     "Layout": lambda: layout_of("bf16[300,70]{1,0:T(8,128)(2,1)}"),
     "MemoryAnalysis": memory_of_text,
+    "MemorySpaceUsage": lambda: memory_of_text().spaces[1],
     "OverlapAnalysis": lambda: hlo_cli.analyze_overlap(hlo_cli.load(CONV)),
     "ModuleDiff": lambda: hlo_cli.diff(hlo_cli.load(CONV), hlo_cli.load(SCAN)),
     "FusionList": lambda: hlo_cli.fusions_of(hlo_cli.load(CONV)),
@@ -141,7 +142,7 @@ def test_every_value_has_text_and_html(name: str) -> None:
     assert "--top" not in "".join(bundle.values())
 
 
-@pytest.mark.parametrize("name", ["ArrayShape", "Layout", "MemoryAnalysis", "OverlapAnalysis"])
+@pytest.mark.parametrize("name", ["ArrayShape", "Layout", "MemoryAnalysis", "MemorySpaceUsage", "OverlapAnalysis"])
 def test_what_can_be_drawn_has_a_picture(name: str) -> None:
     picture = bundle_of(name)["image/svg+xml"]
     assert picture.startswith("<svg ")
@@ -264,6 +265,17 @@ def test_records_of_findings_are_the_rows_of_lint(capsys: pytest.CaptureFixture[
     assert [{**row, "path": path.sub("", str(row["path"]))} for row in value.to_records()] == [
         {**row, "path": path.sub("", row["path"])} for row in rows
     ]
+
+
+def test_a_memory_space_has_the_rows_of_all_memory() -> None:
+    rows = [record for record in table_of("MemoryAnalysis").to_records() if record["space"] == "VMEM"]
+    own = table_of("MemorySpaceUsage").to_records()
+    assert own == [{key: record[key] for key in own[0]} for record in rows]
+    buffers = [record for record in table_of("MemoryAnalysis").to_records("buffers") if record["space"] == "VMEM"]
+    names = ("value", "start", "end", "bytes", "kind", "shape", "op_name", "reused_by")
+    expected = [{name: record[name] for name in names} for record in buffers]
+    found = [{name: record[name] for name in names} for record in table_of("MemorySpaceUsage").to_records("buffers")]
+    assert found == expected
 
 
 def test_unknown_tables_are_errors_that_name_the_others() -> None:

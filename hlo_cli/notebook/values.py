@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.fusions import FusionList
     from hlo_cli.analysis.fusion.kernels import KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.layout import Layout
@@ -117,6 +117,12 @@ def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
     return report_of_memory(loaded(memory.module), memory, MemspaceOptions(space=space), "")
 
 
+def _of_space(space: MemorySpaceUsage) -> Report:
+    from hlo_cli.notebook.spaces import report_of_space
+
+    return report_of_space(space)
+
+
 def _of_overlap(overlap: OverlapAnalysis) -> Report:
     from hlo_cli.commands.schedule.async_table import report_of_pairs
 
@@ -198,6 +204,7 @@ _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
     "TupleShape": _of_shape,
     "Layout": _of_layout,
     "MemoryAnalysis": _of_memory,
+    "MemorySpaceUsage": _of_space,
     "OverlapAnalysis": _of_overlap,
     "ModuleDiff": _of_diff,
     "FusionList": _of_fusions,
