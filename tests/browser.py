@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
-READY = "document.documentElement.dataset.ready !== undefined"
+READY = "html[data-ready]"  # a selector: the policy of pages forbids expressions
 TIMEOUT = 30_000  # milliseconds, on a busy machine
 
 
@@ -66,7 +66,7 @@ def opened(
     try:
         page.goto(Path(path).resolve().as_uri() + fragment)
         if "data:" not in page.url and page.locator("#data").count():
-            page.wait_for_function(READY)
+            page.wait_for_selector(READY, state="attached")
         yield found
     finally:
         context.close()

@@ -114,6 +114,7 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("--comms", "--algorithm", "oneshot"),
         ("--each",),
     ),
+    "report": ((), ("--chip", "CHIP"), ("--each",), ("--table", "lines")),
     "lint": (("--select", "ALL"), ("--select", "ALL", "--statistics"), ("--select", "ALL", "--strict"), ()),
     "diff": ((), ("--text",), ("--stat",), ("--schedule",), ("--normalize",), ("--exit-code",)),
     "tile-index": (("0",), ("0", "--explain"), ("5", "--inverse"), ("--all", "--draw"), ("0,1",), ()),
@@ -142,7 +143,7 @@ def command_line(
     line += words
     if "--format" not in line and random.random() < 0.4:
         line += ["--format", random.choice(_FINDINGS if command == "lint" else _FORMATS)]
-    if random.random() < 0.1 and command not in ("diff", "lint", "tile-index"):
+    if random.random() < 0.1 and command not in ("diff", "lint", "report", "tile-index"):
         line += ["--where", random.choice(_WHERE)]
     if random.random() < 0.3:
         line += ["--top", random.choice(("0", "3"))]

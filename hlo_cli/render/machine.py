@@ -23,13 +23,15 @@ def json_value(cell: Cell) -> Json:
     [[2, 3], None, None, None, {'tile': [2, 2]}]
     """
     match cell:
+        case int() | str() | None:  # most cells
+            return cell
         case tuple():
             return [json_value(part) for part in cell]
         case Mapping():
             return {key: json_value(part) for key, part in cell.items()}
         case float() if not math.isfinite(cell):
             return None
-        case bool() | int() | float() | str():
+        case float():
             return cell
         case _:
             return None

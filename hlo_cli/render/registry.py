@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_cli.report.report import Report
 
 Render: TypeAlias = "Callable[[Report, Style], Iterator[str]]"
-Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture"]
+Kind: TypeAlias = Literal["reader", "findings", "data", "document", "picture", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,12 @@ FORMATS: Final = (
     Format("md", "document", holds_text=True),
     Format("html", "document", holds_text=True),
     Format("svg", "picture"),
+    Format("dot", "graph", is_extension=False),
+    Format("tree", "graph", is_extension=False),
 )
 """Every format, in the order in which help lists them."""
+_SPECIAL: Final[tuple[Kind, ...]] = ("findings", "graph")
+"""The kinds of formats of reports that have such parts."""
 
 
 def format_names(*kinds: Kind) -> tuple[str, ...]:
@@ -67,7 +71,7 @@ def format_names(*kinds: Kind) -> tuple[str, ...]:
     >>> format_names("data", "picture"), format_names()[:3]
     (('json', 'jsonl', 'csv', 'tsv', 'svg'), ('table', 'screen', 'json'))
     """
-    return tuple(each.name for each in FORMATS if (each.kind in kinds if kinds else each.kind != "findings"))
+    return tuple(each.name for each in FORMATS if (each.kind in kinds if kinds else each.kind not in _SPECIAL))
 
 
 FOREIGN: Final = frozenset(
@@ -101,8 +105,10 @@ def format_of(path: str, others: Collection[str] = ()) -> str:
     return named or "table"
 
 
-def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
+def renderer(name: str, *, person: bool, findings: bool = False, graph: bool = False) -> Render:
     """The function that writes a format; `table` depends on whether a person reads it and whether there are findings.
+
+    Formats of findings and of graphs are known only for reports that have them.
 
     >>> renderer("table", person=False).__module__, renderer("table", person=False, findings=True).__module__
     ('hlo_cli.render.formats.plain', 'hlo_cli.render.formats.concise')
@@ -111,7 +117,8 @@ def renderer(name: str, *, person: bool, findings: bool = False) -> Render:
         ...
     hlo_cli.source.HloError: error: unknown format 'jsno'
     """
-    known = {each.name: each for each in FORMATS if findings or each.kind != "findings"}
+    hidden = {"findings": not findings, "graph": not graph}
+    known = {each.name: each for each in FORMATS if not hidden.get(each.kind, False)}
     if name not in known:
         raise unknown_choice_error("format", name, sorted(known, key=lambda each: known[each].kind == "findings"))
     if name == "table" and (person or findings):

@@ -31,6 +31,7 @@ Unit = Literal[
     "opcode",
     "op_name",
     "source",  # file:line
+    "page",  # the name of a file next to the report, a link on pages
     "text",
 ]
 

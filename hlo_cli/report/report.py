@@ -58,7 +58,7 @@ class Report:
 
     @property
     def seen_parts(self) -> tuple[Part, ...]:
-        """The parts shown to people: no tables for machines, and no parts without rows, changes, or findings."""
+        """The parts shown to people: none for machines alone, and none without rows, changes, or findings."""
         return tuple(part for part in self.parts if _is_seen(part))
 
     @property
@@ -75,6 +75,11 @@ class Report:
     def has_findings(self) -> bool:
         """Whether it has lint findings, which have their own formats."""
         return any(part.kind == "findings" for part in self.parts)
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether it has a graph, which has its own formats."""
+        return any(part.kind == "graph" for part in self.parts)
 
     @property
     def main_table(self) -> Table:
@@ -142,7 +147,7 @@ def _has_rows(part: Part) -> bool:
 
 def _is_main(part: Part) -> bool:
     """Whether row formats, `--sort`, and `--columns` prefer this part to those before it."""
-    return part.kind in ("findings", "tree") or (part.kind == "table" and part.main)
+    return part.kind in ("findings", "graph", "tree") or (part.kind == "table" and part.main)
 
 
 def _main_table_of(part: Part) -> Table:
@@ -156,4 +161,6 @@ def _is_seen(part: Part) -> bool:
         return bool(part.hunks)
     if part.kind == "findings":
         return bool(part.found)
+    if part.kind == "timeline":
+        return part.person
     return part.kind != "table" or bool(part.person and part.rows)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from typing import ClassVar, Literal
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
+from hlo_cli.report.lazy_rows import LazyRows
 from hlo_cli.report.loop import Loop
 from hlo_cli.report.table import Table
 
@@ -65,7 +66,8 @@ class Mark:
 class Track:
     """The live bytes of one memory space at every step, the buffers that occupy them, and the limit.
 
-    The part of `totals` not covered by bands is drawn as the rest.
+    The part of `totals` not covered by bands is drawn as the rest. `details` are a row for each band, with the cells of
+    `Timeline.details`; pictures do not read them, so they are best computed when they are read.
 
     >>> Track("VMEM", (0, 64, 96, 96, 32)).peak_step
     2
@@ -77,6 +79,7 @@ class Track:
     _: KW_ONLY
     limit_bytes: int | None = None
     marks: tuple[Mark, ...] = ()
+    details: Sequence[Row] = ()
 
     @property
     def peak_bytes(self) -> int:
@@ -94,7 +97,9 @@ class Track:
 class Timeline:
     """The steps of a schedule, from 0, and one or more tracks, each with a total for every step.
 
-    `instructions` are the names of the instructions of the steps, if known.
+    `instructions` are the names of the instructions of the steps, if known. `details` are further columns of its table.
+    With `person=False`, screens and documents do not show it. An interactive page has the rows of at most `page_limit`
+    buffers of each track.
 
     >>> bands = (Band("a", 0, 2, 64), Band("b", 1, 1, 32))
     >>> timeline = Timeline("memory", (Track("HBM", totals_of(bands, 4), bands),), (Loop("while.10", 1, 2, 32),))
@@ -110,6 +115,9 @@ class Timeline:
     _: KW_ONLY
     instructions: Sequence[str] = ()
     title: str = ""
+    details: tuple[Column, ...] = ()
+    person: bool = True
+    page_limit: int = 4_000
 
     @property
     def steps(self) -> int:
@@ -117,15 +125,18 @@ class Timeline:
         return max((len(track.totals) for track in self.tracks), default=0)
 
     def as_table(self) -> Table | None:
-        """One row for each buffer; None if only totals are known."""
+        """One row for each buffer, computed when read; None if only totals are known."""
         if not any(track.bands for track in self.tracks):
             return None
-        rows = tuple(
-            (track.name, band.label, band.start, band.end, band.bytes, band.kind, band.shape, *_origin(band))
-            for track in self.tracks
-            for band in track.bands
-        )
-        return Table(self.name, _BAND_COLUMNS, rows, title=self.title, noun="buffers", main=False)
+        rows = LazyRows(sum(len(track.bands) for track in self.tracks), self._rows)
+        columns = (*_BAND_COLUMNS, *self.details)
+        return Table(self.name, columns, rows, title=self.title, noun="buffers", main=False)
+
+    def _rows(self) -> Iterator[Row]:
+        for track in self.tracks:
+            details = track.details if self.details else repeat(())
+            for band, more in zip(track.bands, details, strict=bool(self.details)):
+                yield (*_row(track, band), *more)
 
     @property
     def data(self) -> Mapping[str, Cell]:
@@ -140,8 +151,9 @@ class Timeline:
         return {"steps": self.steps, "loops": tuple(loops), "tracks": tuple(map(_data, self.tracks))}
 
 
-def _origin(band: Band) -> tuple[str, str, str]:
-    return band.op_name, band.source, band.reused_by
+def _row(track: Track, band: Band) -> Row:
+    what = band.kind, band.shape, band.op_name, band.source, band.reused_by
+    return track.name, band.label, band.start, band.end, band.bytes, *what
 
 
 def totals_of(bands: Iterable[Band], steps: int) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from pages import page_rows
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
 from hlo_cli.ir.module import Module
@@ -292,6 +293,11 @@ def addresses(rounds: int) -> Iterator[Measured]:
         yield _times(what, min(our for our, _ in times), min(their for _, their in times), budget)
 
 
+def pages(rounds: int) -> Iterator[Measured]:
+    """Pages of large dumps: seconds to write, megabytes, and milliseconds to draw, against the budgets of pages."""
+    return (Measured(*row) for row in page_rows(_hlo()))
+
+
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
     "protos": protos,
@@ -306,6 +312,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "loading": loading,
     "commands": commands,
     "addresses": addresses,
+    "pages": pages,
 }
 
 # Both read the text and a small module first, so that what is loaded once is not counted.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost import (
     apply_ops,
     control_flow,
@@ -74,7 +75,6 @@ def cost_of(instruction: Instruction, *, rules: CostOptions = EXACT) -> Cost:
     return costs_among([instruction], rules=rules)[instruction]
 
 
-@no_garbage_collection()
 def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> Mapping[Instruction, Cost]:
     """Cost of every instruction, including those in fusions and other called computations.
 
@@ -83,6 +83,11 @@ def cost_analysis(module: Module, *, rules: CostOptions = EXACT) -> Mapping[Inst
     >>> {instruction.opcode: cost.flops for instruction, cost in cost_analysis(module).items()}
     {'parameter': 0, 'add': 4}
     """
+    return computed_once(_cost_analysis, module, rules)
+
+
+@no_garbage_collection()
+def _cost_analysis(module: Module, rules: CostOptions) -> Mapping[Instruction, Cost]:
     each: dict[Instruction, Properties] = {}
     _counted_computations(module.computations, rules, each)
     return {instruction: _cost(each[instruction]) for instruction in module.instructions}

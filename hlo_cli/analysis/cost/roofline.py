@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.matmul_type import matmul_type
 from hlo_cli.analysis.cost.matmuls import matmul_of
@@ -78,6 +79,10 @@ def compute_type(instruction: Instruction) -> str:
     >>> compute_type(parse_module(text).entry.root)
     's8'
     """
+    return computed_once(_compute_type, instruction)
+
+
+def _compute_type(instruction: Instruction) -> str:
     inner = (i for computation in callees_first(instruction.called_computations) for i in computation.instructions)
     found = (matmul_of(each) for each in (instruction, *inner))
     if matmuls := [matmul for matmul in found if matmul is not None]:

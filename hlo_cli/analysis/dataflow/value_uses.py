@@ -5,11 +5,13 @@ Mirrors `HloValue::GetUses` of xla/service/hlo_value.cc, without uses that only 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
+from hlo_cli.analysis.dataflow.positions import Positions
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
 from hlo_cli.ir import opcodes
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
 NO_USE: Final = frozenset((opcodes.TUPLE, opcodes.DOMAIN))
@@ -17,6 +19,16 @@ NO_USE: Final = frozenset((opcodes.TUPLE, opcodes.DOMAIN))
 
 TOP_ONLY: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.COPY))
 """Opcodes that use only the table of an operand tuple."""
+
+
+class FirstUsers(NamedTuple):
+    """The number of the instructions that use a value, and the first of them."""
+
+    number: int
+    first: tuple[Instruction, ...]
+
+
+_NO_USERS: Final = FirstUsers(0, ())
 
 
 def value_at(dataflow: Dataflow, instruction: Instruction, index: ShapeIndex) -> int | None:
@@ -63,9 +75,47 @@ def uses_of_value(dataflow: Dataflow, value: int) -> tuple[Instruction, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
+def first_users(dataflow: Dataflow, order: Iterable[Instruction], most: int) -> dict[int, FirstUsers]:
+    """Returns the users of every value among the instructions in `order`: their number, and the first `most` of them.
+
+    The users are those of `uses_of_value`, found in one pass over the module; values without users have no entry.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.memory.order_independent import order_independent_facts
+    >>> module = parse_module("ENTRY e { p = f32[] parameter(0)  a = f32[] add(p, p)  ROOT b = f32[] add(a, p) }")
+    >>> first_users(order_independent_facts(module).dataflow, module.entry.instructions, 1)
+    {0: FirstUsers(number=2, first=(<add a>,)), 1: FirstUsers(number=1, first=(<add b>,))}
+    """
+    at, places, found = dataflow.value, dataflow.places, dict[int, FirstUsers]()
+    for user in order:
+        is_root = user is user.computation.root
+        if not user.operands or (user.opcode in NO_USE and not is_root):
+            continue
+        used = {
+            value for position in range(len(user.operands)) for value in at[_operand_places(places, user, position)]
+        }
+        held = at[places.first_of(user) : places.first[places.number(user) + 1]]
+        used -= {value for value in held if not (is_root and _is_defined_in(places, value, user.computation))}
+        if user.opcode in NO_USE:
+            used = {value for value in used if _is_defined_in(places, value, user.computation)}
+        for value in used:
+            number, first = found.get(value, _NO_USERS)
+            found[value] = FirstUsers(number + 1, (*first, user) if number < most else first)
+    return found
+
+
+def _is_defined_in(places: Positions, value: int, computation: Computation) -> bool:
+    """Returns whether a value is defined by an instruction of a computation."""
+    return places.instructions[places.owner[value]].computation is computation
+
+
 def _uses(dataflow: Dataflow, user: Instruction, position: int, value: int) -> bool:
     """Returns whether an instruction uses the value in its operand at a position."""
-    places = dataflow.places
+    return value in dataflow.value[_operand_places(dataflow.places, user, position)]
+
+
+def _operand_places(places: Positions, user: Instruction, position: int) -> slice:
+    """Returns the places of an operand that its user reads."""
     place = places.operand_place(user, position)
     end = place + 1 if user.opcode in TOP_ONLY else places.first[places.number(user.operands[position]) + 1]
-    return value in dataflow.value[place:end]
+    return slice(place, end)

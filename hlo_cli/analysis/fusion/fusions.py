@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import EXACT, Cost, CostOptions
 from hlo_cli.analysis.cost.cost_analysis import cost_analysis, costs_among
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
@@ -65,7 +66,6 @@ class FusionList(Results[Fusion, Module]):
     """Fusions of a module, as a tuple that notebooks show as a table; `context` is the module."""
 
 
-@no_garbage_collection()
 def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = None) -> FusionList:
     """Fusions of a module in the order of the text, without nested ones.
 
@@ -79,10 +79,14 @@ def fusions_of(module: Module, *, costs: Mapping[Instruction, Cost] | None = Non
     >>> [operation.opcode for operation in found.operations], found.read_bytes, found.written_bytes, found.saved_bytes
     (['negate', 'tanh'], 400, 400, 800)
     """
-    known = cost_analysis(module) if costs is None else costs
+    return computed_once(_fusions, module, cost_analysis(module) if costs is None else costs)
+
+
+@no_garbage_collection()
+def _fusions(module: Module, costs: Mapping[Instruction, Cost]) -> FusionList:
     bodies = {c for i in module.instructions if i.opcode == opcodes.FUSION for c in i.called_computations}
     outer = (i for c in module.computations if c not in bodies for i in c.instructions if i.opcode == opcodes.FUSION)
-    return FusionList.of((_fusion(fusion, known) for fusion in outer if fusion.called_computations), module)
+    return FusionList.of((_fusion(fusion, costs) for fusion in outer if fusion.called_computations), module)
 
 
 def fusion_of(fusion: Instruction, *, rules: CostOptions = EXACT) -> Fusion:

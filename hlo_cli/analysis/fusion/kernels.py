@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.kernel_costs import NO_KERNELS
 from hlo_cli.analysis.dataflow.executions import Executions, sequential_executions
 from hlo_cli.analysis.fusion.kernel_backends import KernelBackend, backend_of
@@ -52,6 +53,10 @@ def kernels_of(module: Module) -> KernelList:
     >>> [kernel.instruction.name for kernel in kernels_of(parse_module(text))]
     ['a']
     """
+    return computed_once(_kernels, module)
+
+
+def _kernels(module: Module) -> KernelList:
     target = target_of(module)
     async_bodies = {
         called for i in module.instructions if i.opcode == opcodes.ASYNC_START for called in i.called_computations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.dataflow.values import Value, values_made_by, values_of
 from hlo_cli.analysis.hardware.buffer_sizes import generation_of
 from hlo_cli.analysis.layout.default_order import LayoutAlternative, Order, best_order
@@ -59,6 +60,10 @@ class KnownOrders:
 
 def data_values(module: Module, computation: Computation | None = None) -> tuple[Value, ...]:
     """Arrays in memory during an execution, without semaphores; for one computation, all arrays that it computes."""
+    return computed_once(_data_values, module, computation)
+
+
+def _data_values(module: Module, computation: Computation | None) -> tuple[Value, ...]:
     if computation is None:
         made: Iterable[Value] = values_of(module)
     else:

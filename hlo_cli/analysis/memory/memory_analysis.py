@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from hlo_cli.analysis.cache import computed_once, known_result
 from hlo_cli.analysis.dataflow.flat_schedule import flat_schedule
 from hlo_cli.analysis.dataflow.subshapes import subshapes_of
 from hlo_cli.analysis.dataflow.value_sets import Dataflow
@@ -28,8 +29,9 @@ from hlo_cli.analysis.memory.memory_model import (
     Offsets,
     Totals,
 )
-from hlo_cli.analysis.memory.order_independent import order_independent_facts
+from hlo_cli.analysis.memory.order_independent import order_independent_facts, told_generation
 from hlo_cli.analysis.memory.slot_occupancy import timeline
+from hlo_cli.analysis.memory.strategies import DEFAULT_STRATEGY, TPU_STRATEGIES
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.garbage import no_garbage_collection
 from hlo_cli.ir.memory_space import space_name
@@ -37,7 +39,6 @@ from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, BufferShape, Shape, ShapeIndex, subshape
 
 
-@no_garbage_collection()
 def memory_analysis(
     module: Module,
     *,
@@ -59,6 +60,26 @@ def memory_analysis(
     >>> memory.spaces[0].totals.temporaries
     32
     """
+    if generation is None and (told := _known_for_a_chip(module, target, release)) is not None:
+        return told
+    return computed_once(_memory_analysis, module, target, generation, release)
+
+
+def _known_for_a_chip(module: Module, target: Target | None, release: Release) -> MemoryAnalysis | None:
+    """What is known already for the generation that is guessed, if it does not depend on who told the generation.
+
+    A limit of main memory is known only for a generation that is told; it matters if it is exceeded.
+    """
+    _, generation, is_told = told_generation(module, target, None)
+    found = known_result(_memory_analysis, module, target, generation, release) if not is_told else None
+    if found is None or found.strategy not in (TPU_STRATEGIES[0].name, DEFAULT_STRATEGY.name):
+        return None
+    facts = replace(found.facts, is_generation_known=False)
+    return replace(found, is_generation_known=False, limit=None, facts=facts)
+
+
+@no_garbage_collection()
+def _memory_analysis(module: Module, target: Target | None, generation: str | None, release: Release) -> MemoryAnalysis:
     facts = order_independent_facts(module, target, generation)
     target, generation, dataflow = facts.target, facts.generation, facts.dataflow
     schedule = flat_schedule(facts.places, module.entry, facts.chains)

@@ -53,10 +53,7 @@ def order_independent_facts(
     >>> [buffer.size for buffer in order_independent_facts(parse_module(text)).buffers]
     [32, 32]
     """
-    target = target or target_of(module)
-    seen = generation_of(module) if target == "tpu" else USUAL_TPU
-    is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
-    generation = tpu_generation(generation).name if generation is not None else seen
+    target, generation, is_told = told_generation(module, target, generation)
     places = places_of(module)
     chains = async_chains(places.instructions)
     dataflow = dataflow_of(places, chains)
@@ -66,6 +63,19 @@ def order_independent_facts(
     return OrderIndependentFacts(
         module, target, generation, places, chains, dataflow, in_place, aliases, buffers, is_told
     )
+
+
+def told_generation(module: Module, target: Target | None, generation: str | None) -> tuple[Target | None, str, bool]:
+    """Returns the target and the generation of its TPU, both as given or as detected, and whether that is no guess.
+
+    >>> from hlo_cli import parse_module
+    >>> told_generation(parse_module("r = f32[2] negate(p)"), "tpu", "v4")
+    ('tpu', 'v4', True)
+    """
+    target = target or target_of(module)
+    seen = generation_of(module) if target == "tpu" else USUAL_TPU
+    is_told = generation is not None or (target == "tpu" and prefetched_space(target, seen) is TpuMemorySpace.CMEM)
+    return target, tpu_generation(generation).name if generation is not None else seen, is_told
 
 
 def in_place_of(target: Target | None) -> InPlace:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.origin.carried import Carried
 from hlo_cli.analysis.origin.origins import origins_of
 from hlo_cli.analysis.origin.scopes import generalize, scope_of
@@ -37,6 +38,7 @@ LATER_KEY: Final = "(after the last pass dump)"
 OTHER_KEYS: Final = (UNKNOWN_KEY, ARGUMENTS_KEY, NO_SCOPE_KEY, COMPUTED_KEY, PROGRAM_KEY, LATER_KEY)
 """Keys that name no cause."""
 
+_NO_PASSES: Final[Mapping[Instruction, str]] = {}
 _RESULTS: Final[tuple[ShapeIndex, ...]] = ((0,), (1,))
 """Elements of an async start that tell its key if the start does not: copies have their result first, others second."""
 _LIBRARIES: Final = (
@@ -160,7 +162,7 @@ def keys_of(module: Module, by: By, passes: Mapping[Instruction, str] | None = N
     >>> keys_of(module, "source")(module.entry.root), keys_of(module, "argument")(module.entry.root)
     ('a.py:3', '(computed)')
     """
-    return Keys(module, by, passes or {})
+    return computed_once(Keys, module, by, passes or _NO_PASSES)
 
 
 def program_frame(stack: Sequence[SourceLocation]) -> SourceLocation | None:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import Final
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.cost import Cost
 from hlo_cli.analysis.cost.kernel_costs import KernelCost, costs_of_kernels, kernel_cost_of
 from hlo_cli.analysis.dataflow.async_chains import async_chains
@@ -130,6 +131,10 @@ def analyze_overlap(module: Module) -> OverlapAnalysis:
     >>> interval.start_step, interval.done_step, interval.between, interval.is_exposed
     (1, 3, KernelCost(kernels=1, flops=4, bytes=32), False)
     """
+    return computed_once(_overlap, module)
+
+
+def _overlap(module: Module) -> OverlapAnalysis:
     places = places_of(module)
     chains = async_chains(places.instructions)
     schedule = flat_schedule(places, module.entry, chains)

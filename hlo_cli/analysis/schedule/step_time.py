@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from math import isclose
 
+from hlo_cli.analysis.cache import computed_once
 from hlo_cli.analysis.cost.roofline import Roofline, compute_type, roofline
 from hlo_cli.analysis.dataflow.executions import NO_EXECUTIONS, executions_of
 from hlo_cli.analysis.dataflow.flat_schedule import Run
@@ -163,6 +164,10 @@ def estimate_time(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimat
     >>> interval.transfer.link, interval.transfer.seconds, interval.overlapped_seconds
     ('memory', 2.0, 2.0)
     """
+    return computed_once(_estimate, overlap, throughput)
+
+
+def _estimate(overlap: OverlapAnalysis, throughput: ChipSpec) -> TimeEstimate:
     module = overlap.module
     found = executions_of(module)
     executions = {run.computation: found.get(run.computation, NO_EXECUTIONS) for run in overlap.runs}

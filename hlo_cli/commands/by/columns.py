@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +26,9 @@ _IN_DOUBLE_QUOTES: Final = frozenset('"\\$`!')
 
 
 def with_origins(
-    table: Table, places: Iterable[tuple[Instruction, ShapeIndex]], module: Module, expression: str
+    table: Table, places: Iterable[tuple[Instruction, ShapeIndex]], module: Module, asked: Collection[str] | str
 ) -> Table:
-    """Adds the origins of rows to a table: the columns that an expression names, as the others take time.
+    """Adds the origins of rows to a table: the columns that an expression or other texts name, as they take time.
 
     `places` are the instructions of the rows, with an index where a row is an element of a tuple.
 
@@ -38,7 +38,8 @@ def with_origins(
     >>> with_origins(table, [(module.entry.root, ())], module, "origin_source == x").rows
     (('r', 'a.py:3'),)
     """
-    added = [column for column in _COLUMNS if column.name in expression]
+    texts = (asked,) if isinstance(asked, str) else asked
+    added = [column for column in _COLUMNS if any(column.name in text for text in texts)]
     if not added:
         return table
     from hlo_cli.analysis.origin.keys import keys_of

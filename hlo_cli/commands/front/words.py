@@ -31,6 +31,7 @@ _MEANT: Final = {
     "shard DUMP": "mesh partition partitioning partitions replicated sharding shardings shards spmd",
     "shard DUMP --comms": "axes comm comms communication network",
     "diff OLD NEW": "changes cmp compare delta",
+    "report DUMP -o report.html": "dashboard export html overview page pages publish send share web website",
     "lint DUMP": "analyze audit check doctor validate verify warnings",
 }
 """The command line for each word that others use for it."""

@@ -14,7 +14,7 @@ from hlo_cli.analysis.fusion.kernels import Kernel, kernels_of
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.origin.origins import Origins, origins_of
 from hlo_cli.commands.by.columns import with_origins
-from hlo_cli.commands.fuse.kernel_kinds import kernel_kinds_table, kernels_table
+from hlo_cli.commands.fuse.kernel_kinds import fused_operations, kernel_kinds_table, kernels_table
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for, model_of, notes_on_costs
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
@@ -89,7 +89,7 @@ def _parts(found: _Found, everything: Table, table: Table) -> tuple[Part, ...]:
     calls = (kernel.instruction for kernel in launched if kernel.instruction.opcode == "custom-call")
     costs = {**found.costs, **costs_among(calls, rules=RUN)}
     kinds = kernel_kinds_table(launched, costs, found.timing)
-    every = kernels_table(launched, costs, found.timing)
+    every = kernels_table(launched, costs, found.timing, fusions=found.fusions, module=found.loaded.module)
     if not everything.rows:
         return Passage("nothing", (_why_nothing(found),)), table, replace(kinds, person=found.is_compiled), every
     if not table.rows:
@@ -227,7 +227,6 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
     op_names, sources = origins.of_all(fusion.body.instructions)
     origin = origins.own(instruction)
     times = found.times(instruction)
-    opcodes = Counter(each.opcode for each in fusion.operations)
     return (
         fusion.saved_bytes,
         fusion.read_bytes,
@@ -248,7 +247,7 @@ def _row(found: _Found, fusion: Fusion, origins: Origins) -> Row:
         (kernel.backend.details or None) if kernel is not None else None,
         origin.source or None,
         origin.op_name or None,
-        ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None,
+        fused_operations(fusion),
         kernel.backend.kind if kernel is not None else None,
         cost.unknown,
         round(cost.bytes_accessed),

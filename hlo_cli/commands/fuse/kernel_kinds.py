@@ -10,11 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.cost.cost import Cost
+from hlo_cli.analysis.fusion.fusions import Fusion
 from hlo_cli.analysis.fusion.kernels import Kernel
+from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, Keys, keys_of
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns, columns_for
+from hlo_cli.ir.attributes.metadata import SourceLocation
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN, Cell, Row, number_of
 from hlo_cli.report.column import Column
+from hlo_cli.report.lazy_rows import DeferredRows
 from hlo_cli.report.table import Table
 
 CUSTOM_CALLS: Final = (
@@ -86,8 +91,15 @@ def _sum(cells: Sequence[Cell]) -> Cell:
     return sum(known) if len(known) == len(cells) else UNKNOWN
 
 
-def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], timing: TimingColumns | None) -> Table:
-    """One row for each kernel and transfer, for programs."""
+def kernels_table(
+    kernels: Sequence[Kernel],
+    costs: Mapping[Instruction, Cost],
+    timing: TimingColumns | None,
+    *,
+    fusions: Sequence[Fusion],
+    module: Module,
+) -> Table:
+    """One row for each kernel and transfer, for programs; computed when it is read."""
     columns = (
         Column("instruction", "instruction", "name", role="name"),
         Column("opcode", "opcode", "opcode"),
@@ -98,22 +110,68 @@ def kernels_table(kernels: Sequence[Kernel], costs: Mapping[Instruction, Cost], 
         Column("flops", "flops", "count"),
         Column("bytes", "accessed", "bytes"),
         *columns_for(timing),
+        Column("read_bytes", "read", "bytes"),
+        Column("written_bytes", "written", "bytes"),
+        Column("saved_bytes", "saved", "bytes"),
+        Column("fused", "fused operations"),
         Column("computation", "computation", "name"),
+        Column("op_name", "op_name", "op_name"),
+        Column("source", "source", "source"),
+        Column("origin", "origin", "source"),
     )
-    rows = tuple(_kernel_row(kernel, costs[kernel.instruction], timing) for kernel in kernels)
-    return Table("kernels", columns, rows, noun="kernels", main=False, person=False)
+
+    def rows() -> tuple[Row, ...]:
+        keys, fused = keys_of(module, "source"), {fusion.instruction: fusion for fusion in fusions}
+        launched = ((kernel, kernel.instruction) for kernel in kernels)
+        return tuple(
+            _kernel_row(kernel, costs[launch], timing, fused.get(launch), module.location(launch), keys)
+            for kernel, launch in launched
+        )
+
+    return Table("kernels", columns, DeferredRows(rows), noun="kernels", main=False, person=False)
 
 
-def _kernel_row(kernel: Kernel, cost: Cost, timing: TimingColumns | None) -> Row:
+def fused_operations(fusion: Fusion) -> str | None:
+    """The opcodes that a fusion contains, with how often each occurs; None for an empty one.
+
+    >>> from hlo_cli import parse_module
+    >>> from hlo_cli.analysis.fusion.fusions import fusions_of
+    >>> body = "f { p = f32[9] parameter(0)  n = f32[9] negate(p)  ROOT t = f32[9] add(n, n) }"
+    >>> text = f"HloModule m  {body}  ENTRY e {{ a = f32[9] parameter(0)  ROOT r = f32[9] fusion(a), calls=f }}"
+    >>> fused_operations(fusions_of(parse_module(text))[0])
+    'negate 1, add 1'
+    """
+    opcodes = Counter(each.opcode for each in fusion.operations)
+    return ", ".join(f"{opcode} {number}" for opcode, number in opcodes.most_common()) or None
+
+
+def _kernel_row(
+    kernel: Kernel,
+    cost: Cost,
+    timing: TimingColumns | None,
+    fusion: Fusion | None,
+    location: SourceLocation | None,
+    keys: Keys,
+) -> Row:
+    instruction = kernel.instruction
+    origin = keys(instruction) if location is None else UNKNOWN_KEY
+    written = round(cost.output_bytes) if cost.bytes_accessed or not cost.unknown else None
     return (
-        kernel.instruction.name,
-        kernel.instruction.opcode,
+        instruction.name,
+        instruction.opcode,
         kernel.backend.kind,
         kernel.backend.provider,
         kernel.backend.details or None,
         UNKNOWN if kernel.times is None else kernel.times,
         round(cost.flops),
         round(cost.bytes_accessed),
-        *(timing.cells(kernel.instruction, cost) if timing is not None else ()),
-        kernel.instruction.computation.name,
+        *(timing.cells(instruction, cost) if timing is not None else ()),
+        None if written is None else round(cost.bytes_accessed) - written,
+        written,
+        fusion.saved_bytes if fusion is not None else None,
+        fused_operations(fusion) if fusion is not None else None,
+        instruction.computation.name,
+        instruction.metadata.op_name or None,
+        str(location) if location is not None else None,
+        origin if origin != UNKNOWN_KEY else None,
     )

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from hlo_cli.commands.graph.options import GraphOptions
+from hlo_cli.commands.graph.options import HEATS, GraphOptions
 from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.io_options import io_of, io_options_of
 from hlo_cli.commands.shared.writing import write_report
+from hlo_cli.source import joined_by_or
 
 HELP = """\
 Draw the dataflow of a module, a computation, or a neighborhood.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, or - for stdin.
+With OLD, the changes that `hlo diff` finds are marked.
 """
 EXAMPLES = (
     "hlo graph dump/ -o graph.html",
     "hlo graph dump/ --around fusion.2 --depth 1",
+    "hlo graph dump/ --between param.1 fusion.2 --format tree",
+    "hlo graph dump/ --where 'opcode ~ \"all-\"' -o collectives.svg",
+    "hlo graph dump/ --expand all --heat bytes -o graph.dot",
+    "hlo graph old/ new/ --depth 1 -o changes.html",
 )
+DETAILS = """\
+Constants, scalar parameters, tuples and their elements, and bitcasts are not
+drawn: edges pass through them. Copies and slices between memories are dashed
+edges, unless --transfers draws them. Nodes have XLA's colors; fusions have
+that of the most costly operation in them. Edges are wider for more bytes.
+
+HTML pages contain the whole module: fusions, loops, and calls open in place.
+SVG and DOT files show what the options select. `--format tree` draws a part in
+the terminal: operands above their users, with a line for each value.
+"""
 
 
-@click.command(cls=Command, help=HELP, examples=EXAMPLES)
-@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="[OLD] INPUT", shell_complete=completion.files)
 @option(
     "--computation",
     group="Filters",
@@ -47,18 +65,67 @@ EXAMPLES = (
     is_common=True,
     type=click.IntRange(min=0),
     metavar="N",
-    default=2,
-    help="Include neighbors at a distance of at most N edges.",
+    default_text="2",
+    help="Include neighbors of --around, or of changes, up to N edges away.",
 )
+@option(
+    "--between",
+    group="Filters",
+    is_common=True,
+    nargs=2,
+    metavar="A B",
+    shell_complete=completion.instructions,
+    help="Draw all paths from instruction A to instruction B.",
+)
+@option(
+    "--where",
+    group="Filters",
+    is_common=True,
+    metavar="EXPR",
+    help="Draw only instructions that match EXPR (see `hlo help where`).",
+)
+@flag(
+    "--transfers",
+    group="Appearance",
+    is_common=True,
+    help="Draw copies and slices between memories as nodes, not as dashed edges.",
+)
+@option(
+    "--expand",
+    group="Appearance",
+    is_common=True,
+    multiple=True,
+    metavar="LIST",
+    shell_complete=completion.instructions,
+    help="Expand these fusions, loops, and calls (comma-separated), or `all` of them.",
+)
+@option(
+    "--heat",
+    group="Appearance",
+    is_common=True,
+    type=click.Choice(HEATS),
+    metavar="NUMBER",
+    help=f"Color nodes by a number instead of by kind: {joined_by_or(HEATS)}.",
+)
+@chip_options("Estimate times on this chip")
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
-@io_options
+@io_options_of("reader", "data", "document", "picture", "graph")
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, folds, and draws."""
-    output, reading = io_of(given)
+    output, reading = io_of(given, writes=("dot", "gv"))
+    output = replace(output, format="dot") if output.format == "gv" else output
     options = GraphOptions(**given)
-    from hlo_cli.commands.graph.report import report_of_graph
+    options.check(output, len(inputs))
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
+    if len(inputs) == 2:
+        from hlo_cli.commands.graph.compare import report_of_comparison
+
+        old, new = (load_one([each], reading) for each in inputs)
+        report = report_of_comparison(old, new, options, inputs)
+        return write_report(report, output, (*old.module.errors, *new.module.errors))
+    from hlo_cli.commands.graph.report import report_of_graph
+
     loaded = load_one(inputs, reading)
-    report = report_of_graph(loaded, options)
+    report = report_of_graph(loaded, options, reading.command_line(inputs))
     return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))

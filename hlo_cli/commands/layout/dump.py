@@ -26,9 +26,11 @@ from hlo_cli.commands.shared.where import values_where
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.layout import Layout
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column, Share, Unit
 from hlo_cli.report.numbers import format_bytes, format_count, format_percent
 from hlo_cli.report.report import Part, Report
@@ -48,6 +50,11 @@ _UNITS: dict[Grouping, Unit] = {
     "opcode": "opcode",
     "op_name": "op_name",
 }
+
+_BEST_ORDER = (
+    Column("best_order", "best order", person=False),
+    Column("best_order_bytes", "in best order", "bytes", person=False),
+)
 
 
 def report_of_dump(
@@ -133,7 +140,7 @@ def _parts(
 
         table = causes_table(found, keys)
     else:
-        table = _table(module, found, grouping)
+        table = _table(module, found, orders, grouping)
     if grouping == "instruction":
         table = with_costs(table, (f.example.instruction for f in found), module, columns)
     if not found:
@@ -148,7 +155,7 @@ def _parts(
     return tuple(parts)
 
 
-def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Table:
+def _table(module: Module, found: Sequence[Footprint], orders: KnownOrders, grouping: Grouping) -> Table:
     target = target_of(module)
     is_shape, is_instruction = grouping == "shape", grouping == "instruction"
     has_saving = any(f.saving_bytes for f in found)
@@ -166,6 +173,7 @@ def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Ta
         if not is_shape
         else Column("example", "example", "name", role="name"),
         Column("example_source", "source", "source", from_width=120, rank=2),
+        *(_BEST_ORDER if is_shape or is_instruction else ()),
     )
     rows = tuple(
         (
@@ -180,10 +188,21 @@ def _table(module: Module, found: Sequence[Footprint], grouping: Grouping) -> Ta
             f.key or "(unknown)",
             str(f.example) if is_shape else str(f.example.shape),
             _source(module, f.example.instruction),
+            *(_best_order(f, orders) if is_shape or is_instruction else ()),
         )
         for f in found
     )
     return Table(f"{grouping}s", columns, rows, noun=f"{grouping}s")
+
+
+def _best_order(footprint: Footprint, orders: KnownOrders) -> Row:
+    """The best order of values of one shape, with its tiles if they are others, and the bytes of all in that order."""
+    now = footprint.example.shape
+    if not footprint.saving_bytes or (better := orders.alternative(now)) is None:
+        return None, None
+    tiles = better.layout.tiles if better.layout.tiles != now.layout.tiles else ()
+    order = Layout(better.layout.minor_to_major, tiles)
+    return str(order), footprint.padded_bytes - footprint.saving_bytes
 
 
 def _source(module: Module, instruction: Instruction) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from hlo_cli.lint.catalog import selected_rules
 from hlo_cli.lint.run import lint_module
 from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.finding import Finding
-from hlo_cli.scan_modules import remarks_of
+from hlo_cli.scan_modules import ScanResult, remarks_of
 from hlo_cli.source import Diagnostic, Source
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.query.assertions import AssertionResult
     from hlo_cli.commands.lint.assertions import AssertionOutcome
     from hlo_cli.commands.lint.golden import GoldenModules
+    from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.assertion import Expectation
 
 _PART: Final = "this is part of a module; rules that require the whole module are skipped"
@@ -87,6 +88,19 @@ def lint_inputs(
 
     With `chip`, they have times, and with `by`, keys to sum them up.
     """
+    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
+    return _collect(map_inputs(many, replace(reading, strict=False), jobs, linter))
+
+
+def lint_loaded(loaded: Loaded, settings: LintSettings, *, chip: ChipSpec | None = None) -> LintResult:
+    """The findings in one module that is read already, as `lint_inputs` gives them."""
+    checked = _ModuleLinter(settings, (), None, chip, None)(loaded.module, loaded.input)
+    path, module = loaded.input.path or "-", loaded.module.name
+    return _collect([ScanResult(path, module, loaded.input.stage, checked)])
+
+
+def _collect(results: Iterable[ScanResult[_ModuleResult]]) -> LintResult:
+    """The results of all inputs as one; equal findings are numbered."""
     found: list[Finding] = []
     outcomes: list[AssertionOutcome] = []
     errors: list[Diagnostic] = []
@@ -95,8 +109,7 @@ def lint_inputs(
     parts: list[str] = []
     times: Counter[tuple[str, str]] = Counter()
     about_times: dict[Diagnostic, None] = {}
-    linter = _ModuleLinter(replace(settings, severity=dict(settings.severity)), expectations, golden, chip, by)
-    for each in map_inputs(many, replace(reading, strict=False), jobs, linter):
+    for each in results:
         if each.answer is None:
             notes.extend(remarks_of([each]))
             named = Source(STDIN if each.path == "-" else each.path, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +57,8 @@ def report_of_memory(loaded: Loaded, memory: MemoryAnalysis, options: MemspaceOp
         from hlo_cli.commands.by.keys import keys_for
 
         keys = keys_for(loaded, cause)
-    parts = _parts(memory, spaces, fit, options, step, keys, is_verdict=is_verdict)
+    limits = {each.space: each.limit_bytes for each in fits}
+    parts = _parts(memory, spaces, fit, options, step, keys, limits=limits, is_verdict=is_verdict)
     answer = _sentence(_answer(memory, spaces, fits, fit, step, is_verdict=is_verdict))
     if words := _totals_in_words(memory, spaces, options, step, parts):
         answer = words if fit is None else f"{answer}. {words}"
@@ -147,6 +148,7 @@ def _parts(
     step: int | None,
     keys: Keys | None,
     *,
+    limits: Mapping[int, int],
     is_verdict: bool,
 ) -> tuple[Part, ...]:
     failing = fit if is_verdict else None
@@ -163,9 +165,15 @@ def _parts(
         sums = [replace(summed, notes=skipped)]
         table = replace(table, main=False, person=False, notes=())
     nothing = [Passage("nothing", (table.title,))] if not table.rows else []
-    limits = {} if fit is None else {fit.space: fit.limit_bytes}
     chart = memory_timeline(memory, spaces, limits=limits, marked=step)
-    parts: list[Part] = [memory_spaces_table(memory), *sums, *nothing, table, *_excess_advice(table, failing), chart]
+    parts: list[Part] = [
+        memory_spaces_table(memory, limits=limits),
+        *sums,
+        *nothing,
+        table,
+        *_excess_advice(table, failing),
+        chart,
+    ]
     if step is None and len(spaces) == 1:
         main = memory.space(MemorySpace.MAIN) if options.space is None else None
         parts += advice_parts(memory, main or spaces[0])

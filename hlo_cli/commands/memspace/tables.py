@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hlo_cli.analysis.memory.memory_limits import allocated_bytes
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
@@ -12,8 +12,8 @@ from hlo_cli.report.column import Column, Share
 from hlo_cli.report.table import Table
 
 
-def memory_spaces_table(memory: MemoryAnalysis) -> Table:
-    """One row for each memory space."""
+def memory_spaces_table(memory: MemoryAnalysis, *, limits: Mapping[int, int]) -> Table:
+    """One row for each memory space; `limits` are the bytes of those whose capacity is known, by number."""
     is_estimate = any(space.offsets == "estimated" for space in memory.spaces)
     columns = (
         Column("space", "space"),
@@ -29,11 +29,12 @@ def memory_spaces_table(memory: MemoryAnalysis) -> Table:
         Column("fragmentation_bytes", "fragmentation", "bytes", person=False),
         Column("allocated_bytes", "est. allocated" if is_estimate else "allocated", "bytes"),
         Column("offsets", "offsets", person=False),
+        Column("limit_bytes", "limit", "bytes", person=False),
         Column("peak_bytes", "peak", "bytes"),
         Column("peak_step", "step", "step"),
         Column("peak_instruction", "at instruction", "name", role="name"),
     )
-    rows = tuple(_space_row(memory, space) for space in memory.spaces)
+    rows = tuple(_space_row(memory, space, limits.get(space.number)) for space in memory.spaces)
     return Table("spaces", columns, rows, noun="spaces", main=False, limit=0)
 
 
@@ -65,7 +66,7 @@ def live_values_table(
     return Table("live_values", columns, rows, title=title, noun="values", limit=10, marked=marked)
 
 
-def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
+def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage, limit: int | None) -> Row:
     totals = space.totals
     allocated = allocated_bytes(memory, space)
     return (
@@ -82,6 +83,7 @@ def _space_row(memory: MemoryAnalysis, space: MemorySpaceUsage) -> Row:
         totals.fragmentation,
         UNKNOWN if allocated is None else allocated,
         space.offsets,
+        limit,
         space.peak_bytes,
         space.peak,
         step_label(memory, space.peak),

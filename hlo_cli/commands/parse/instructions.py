@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hlo_cli.commands.parse.sharding_columns import with_shardings
 from hlo_cli.commands.shared.cost_columns import with_costs, with_traffic
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of
 from hlo_cli.commands.shared.where import chosen as chosen_among
 from hlo_cli.commands.shared.where import instructions_where
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.garbage import no_garbage_collection
+from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.report.cell import Cell
+from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
@@ -30,6 +31,8 @@ _COLUMNS = (
     Column("op_name", "op_name", "op_name", rank=2, from_width=120),
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
+    Column("user_count", "users", "count", person=False),
+    Column("users", "used by", "name", person=False),
 )
 
 
@@ -42,7 +45,8 @@ def report_of_instructions(
     """
     module = loaded.module
     instructions, answer, skipped = choose_instructions(module, computation, where)
-    table = Table("instructions", _COLUMNS, tuple(_row(module, i) for i in instructions), noun="instructions")
+    rows = _rows(module, instructions, module if computation is None else module.computation(computation))
+    table = Table("instructions", _COLUMNS, rows, noun="instructions")
     table = with_shardings(with_costs(table, instructions, module, columns), instructions, module, columns)
     table = with_traffic(table, instructions, module, columns)
     return Report(
@@ -70,19 +74,42 @@ def choose_instructions(
     return found, answer, skipped
 
 
-def _row(module: Module, instruction: Instruction) -> tuple[Cell, ...]:
+@no_garbage_collection()
+def _rows(module: Module, instructions: Sequence[Instruction], place: Module | Computation) -> tuple[Row, ...]:
+    users = _users(place)
+    shapes: dict[int, Row] = {}  # equal shapes of a module are one object
+    for each in instructions:
+        if id(each.shape) not in shapes:
+            shapes[id(each.shape)] = each.shape.padded_bytes, each.shape.logical_bytes, str(each.shape)
+    return tuple(_row(module, each, users.get(each, ()), shapes[id(each.shape)]) for each in instructions)
+
+
+def _users(place: Module | Computation) -> dict[Instruction, list[str]]:
+    """The names of the users of each instruction, each once, in the order of the text."""
+    users: dict[Instruction, list[str]] = {}
+    for user in place.instructions:
+        for operand in user.operands:
+            names = users.get(operand)
+            if names is None:
+                users[operand] = [user.name]
+            elif names[-1] != user.name:
+                names.append(user.name)
+    return users
+
+
+def _row(module: Module, instruction: Instruction, users: Sequence[str], shape: Row) -> Row:
     location = module.location(instruction)
     span = instruction.span
     return (
         instruction.name,
         instruction.opcode,
-        instruction.shape.padded_bytes,
-        instruction.shape.logical_bytes,
-        str(instruction.shape),
+        *shape,
         ", ".join(operand.name for operand in instruction.operands) or None,
         ", ".join(called.name for called in instruction.called_computations) or None,
         instruction.computation.name,
         instruction.metadata.op_name or None,
         str(location) if location is not None else None,
         module.source.position(span.start).line if span is not None else None,
+        len(users),
+        tuple(users),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,39 +11,87 @@ from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.per_module_options import each_options_of
 from hlo_cli.commands.shared.writing import write_report
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Write one page that answers the usual questions about a dump.
 
 INPUT is a dump: a file, a directory written by --xla_dump_to, a glob, or - for
 stdin. The page is a single file without network access, so it can be sent.
+Several modules get a page each and an index with a row for each.
 """
 EXAMPLES = (
     "hlo report dump/ -o report.html",
     "hlo report dump/ --chip v5e --open",
+    "hlo report before/ after/ -o index.html --jobs 4",
     "hlo report dump/ --json",
 )
 DETAILS = """\
 The page has memory over time, the schedule on the same axis, kernels,
 collectives, source lines, padding, and findings. Its numbers are those of the
-other commands: memspace, schedule, fuse, shard, layout, and lint.
+other commands: memspace, schedule, fuse, shard, layout, and lint. It contains
+no directories of this machine; source lines keep the names of their files.
+
+Without -o, a terminal shows the verdicts, and a pipe gets one line for each.
+Several modules with -o index.html write index.MODULE.html next to the index.
+
+Verdicts are good, warning, bad, or neutral:
+  memory    bad if a memory of the chip is too small; warning from 95% of main
+            memory on; the chip is that of --chip, else that of the dump
+  exposed   warning from 5% on: of the time of an execution with --chip, else of
+            the bytes of all transfers; synchronous transfers count as exposed
+  padding   good below 10%; else warning if better orders save 1% or more
+  findings  bad with errors, warning with warnings
+
+Exits with code 0 whatever the verdicts are, and with code 2 if an input cannot
+be read. Use memspace and lint to check limits in scripts.
 """
 
 
 @click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
 @click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")
-@chip_options("Judge memory and estimate times for this chip")
+@chip_options("Estimate times and check memory for this chip")
+@each_options_of(
+    "Write one row and one page per module (the default for several).",
+    "Use N processes with --each; 0 uses all CPU cores.",
+)
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, runs the analyses of the other commands, and writes their results as one report."""
     output, reading = io_of(given)
     options = ReportOptions(**given)
-    from hlo_cli.commands.report.report import report_of_module
-    from hlo_cli.commands.shared.load import check_running, load_one, what_was_read
+    if not options.open:
+        return _write(inputs, options, output, reading)
+    from hlo_cli.commands.report.browser import open_page, page_to_open
 
-    loaded = load_one(inputs, reading)
+    page = page_to_open(output)
+    code = _write(inputs, options, page, reading)
+    assert page.path is not None
+    if page.path != output.path and not output.quiet:
+        click.echo(f"note: wrote {page.path}", err=True)
+    open_page(page.path)
+    return code
+
+
+def _write(inputs: tuple[str, ...], options: ReportOptions, output: OutputOptions, reading: InputOptions) -> int:
+    """Writes the report on one module, or the index and the pages of several; returns the exit code."""
+    from hlo_cli.analysis.cache import sharing
+    from hlo_cli.commands.report.report import report_of_module
+    from hlo_cli.commands.shared.load import check_running, load, what_was_read
+    from hlo_cli.commands.shared.selection import Many
+
+    options.check_chip()
+    loaded = load(inputs, reading, each=options.each, jobs=options.jobs)
+    if isinstance(loaded, Many):
+        from hlo_cli.commands.report.each import report_each
+
+        return report_each(loaded, reading, options, output)
     check_running(loaded.module)
-    report = report_of_module(loaded, options, reading.command_line(inputs))
-    return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+    with sharing():  # tables are computed when they are written
+        report = report_of_module(loaded, options, reading.command_line(inputs))
+        return write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))

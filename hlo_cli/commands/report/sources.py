@@ -3,69 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.hardware.chips import find_chip
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
+from hlo_cli.commands.fuse.causes import report_of_causes as kernels_by_cause
 from hlo_cli.commands.fuse.fusion_table import report_of_fusions
 from hlo_cli.commands.fuse.roofline_columns import TimingColumns
-from hlo_cli.commands.layout.dump import report_of_dump
-from hlo_cli.commands.lint.report import report_of as report_of_lint
-from hlo_cli.commands.lint.run import LintedModule, LintResult
+from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
+from hlo_cli.commands.report.dump_facts import chip_of_dump
+from hlo_cli.commands.report.findings import report_of_findings
+from hlo_cli.commands.report.lines import LineCosts
 from hlo_cli.commands.report.options import ReportOptions
 from hlo_cli.commands.schedule.async_table import report_of_pairs
+from hlo_cli.commands.schedule.causes import report_of_causes as transfers_by_cause
 from hlo_cli.commands.schedule.sequence import report_of_steps
+from hlo_cli.commands.shard.comms import report_of_comms
+from hlo_cli.commands.shard.dump import report_of_dump as report_of_arguments
+from hlo_cli.commands.shard.options import ShardOptions
 from hlo_cli.commands.shared.chips import chosen_throughput
 from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.commands.shared.stage_notes import bounded_report, stage_of
 from hlo_cli.dataclass import dataclass
-from hlo_cli.lint.run import lint_module
-from hlo_cli.lint.settings import LintSettings
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.hardware.chip import Chip
+    from hlo_cli.analysis.hardware.rates import ChipSpec
+    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.query.program_stage import ProgramStage
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The report of each command."""
+    """The report of each command, and what the verdicts need besides.
 
+    `memory_chip` is the chip whose memories limit the program, `chip_spec` the rates of time estimates.
+    """
+
+    loaded: Loaded
+    stage: ProgramStage
+    memory_analysis: MemoryAnalysis
+    memory_chip: Chip | None
+    chip_spec: ChipSpec | None
     memory: Report
     schedule: Report
     steps: Report
     fusions: Report
+    collectives: Report
+    arguments: Report
     padding: Report
     findings: Report
+    costs_by_line: LineCosts
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """All of them, in the order of the page."""
-        return (self.memory, self.schedule, self.steps, self.fusions, self.padding, self.findings)
+        first = (self.memory, self.schedule, self.steps, self.fusions)
+        return (*first, self.collectives, self.arguments, self.padding, self.findings)
 
     @property
     def numbers(self) -> Mapping[str, Cell]:
         """The numbers of each command, by the name of the command."""
-        named = {"memspace": self.memory, "schedule": self.schedule, "fuse": self.fusions, "layout": self.padding}
-        return {name: dict(report.numbers) for name, report in (*named.items(), ("lint", self.findings))}
+        named = {
+            "memspace": self.memory,
+            "schedule": self.schedule,
+            "fuse": self.fusions,
+            "comms": self.collectives,
+            "shard": self.arguments,
+            "layout": self.padding,
+            "lint": self.findings,
+        }
+        return {name: dict(report.numbers) for name, report in named.items()}
 
 
 def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources:
     """Runs every analysis of the page once."""
-    module = loaded.module
-    throughput = chosen_throughput(options.chip, options.chip_file)
-    timing = TimingColumns(throughput) if throughput is not None else None
-    memory = compiler_memory(loaded, chip=options.chip)
-    overlap = analyze_overlap(module)
-    path = loaded.input.path or "-"
-    settings = LintSettings()
-    found = tuple(lint_module(module))
-    linted = LintResult(
-        found, (), (), (), (LintedModule(path, module.name, loaded.input.stage, module.instruction_count),)
+    spec = chosen_throughput(options.chip, options.chip_file)
+    timing = TimingColumns(spec) if spec is not None else None
+    chip = _memory_chip(loaded, options)
+    name = None if chip is None else chip.name
+    memory = compiler_memory(loaded, chip=name)
+    overlap = analyze_overlap(loaded.module)
+    sharding = ShardOptions(comms=True, chip=options.chip, chip_file=options.chip_file)
+    of_memory = report_of_memory(loaded, memory, MemspaceOptions(space="all", chip=name), argument)
+    kernels = kernels_by_cause(loaded, "source", within=None, where=None, timing=timing, argument=argument)
+    transfers = transfers_by_cause(
+        loaded, overlap, "source", within=None, where=None, argument=argument, throughput=spec
     )
+    padding = report_of_padding(loaded, cause="source", argument=argument)
+    pairs = report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, throughput=spec)
+    steps = report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=spec, memory=memory)
+    fusions = report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument)
     return Sources(
-        memory=report_of_memory(loaded, memory, MemspaceOptions(space="all", chip=options.chip), argument),
-        schedule=report_of_pairs(loaded, overlap, within=None, where=None, argument=argument, throughput=throughput),
-        steps=report_of_steps(loaded, overlap, space=None, within=None, where=None, throughput=throughput, columns=()),
-        fusions=report_of_fusions(loaded, within=None, where=None, timing=timing, argument=argument),
-        padding=report_of_dump(loaded, argument=argument),
-        findings=report_of_lint(linted, found, settings, argument),
+        loaded=loaded,
+        stage=stage_of(loaded),
+        memory_analysis=memory,
+        memory_chip=chip,
+        chip_spec=spec,
+        memory=of_memory,
+        schedule=_bounded(pairs, loaded, spec),
+        steps=_bounded(steps, loaded, spec),
+        fusions=_bounded(fusions, loaded, spec),
+        collectives=report_of_comms(loaded, sharding, argument, ()),
+        arguments=report_of_arguments(loaded, ShardOptions(), argument, ()),
+        padding=report_of_padding(loaded, argument=argument),
+        findings=report_of_findings(loaded, options, argument),
+        costs_by_line=LineCosts(*map(_table_by_source, (kernels, of_memory, transfers, padding))),
     )
+
+
+def _memory_chip(loaded: Loaded, options: ReportOptions) -> Chip | None:
+    """The chip that is given, else the one that the dump names; None for one that only a file describes."""
+    name = options.chip
+    if name is None and options.chip_file is None:
+        name = chip_of_dump(loaded)
+    try:
+        return None if name is None else find_chip(name)
+    except HloError:
+        if options.chip_file is None:
+            raise
+        return None
+
+
+def _bounded(report: Report, loaded: Loaded, spec: ChipSpec | None) -> Report:
+    """A report with times, as the commands bound it."""
+    return report if spec is None else bounded_report(report, loaded)
+
+
+def _table_by_source(report: Report) -> Table:
+    names = ("by_source", "sources")
+    found = next((part for part in report.parts if isinstance(part, Table) and part.name in names), None)
+    return found if found is not None else Table("by_source", (), ())

@@ -60,20 +60,18 @@ def report_of_pairs(
 ) -> Report:
     """A table of the pairs in the order of their starts, with totals by operation; `selected` are those in `within`.
 
-    `columns` are those that the user names; they may be those of collectives.
+    `columns` are those that the user names; they may be those of collectives, and origins.
     """
     selected = selected or transfers_of(overlap, within, throughput)
     intervals, synchronous, times = selected.intervals, selected.synchronous, selected.times
     starts = [each.pair.start for each in intervals]
     everything = pairs_table(overlap, intervals, times)
     if columns or where is not None:
+        from hlo_cli.commands.by.columns import with_origins
         from hlo_cli.commands.shared.cost_columns import with_traffic
 
         everything = with_traffic(everything, starts, loaded.module, columns, where)
-    if where is not None:
-        from hlo_cli.commands.by.columns import with_origins
-
-        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, where)
+        everything = with_origins(everything, [(start, ()) for start in starts], loaded.module, (*columns, where or ""))
     table = everything if where is None else rows_where(where, everything)
     kinds = _kinds_table(intervals, [(instruction.opcode, size) for instruction, size in synchronous.items()], times)
     exposed = [interval for interval in intervals if interval.is_exposed]

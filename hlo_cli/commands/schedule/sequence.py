@@ -12,6 +12,7 @@ from hlo_cli.analysis.hardware.chip_specs import ChipSpec
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.analysis.schedule.async_overlap import AsyncInterval, OverlapAnalysis
 from hlo_cli.analysis.schedule.step_time import TimeEstimate
+from hlo_cli.commands.by.columns import with_origins
 from hlo_cli.commands.schedule.async_table import order_notes
 from hlo_cli.commands.schedule.time import execution_in_words, step_numbers
 from hlo_cli.commands.shared.chips import time_model, time_notes
@@ -46,12 +47,14 @@ def report_of_steps(
     where: str | None,
     throughput: ChipSpec | None = None,
     columns: Collection[str] = (),
+    memory: MemoryAnalysis | None = None,
 ) -> Report:
     """One row for each step, and the chart of live bytes; with a chip, the start time and duration of each step.
 
-    `columns` are those that the user names; they may be cost columns.
+    `columns` are those that the user names; they may be cost columns, and origins. `memory` is used if it is known
+    already.
     """
-    memory = compiler_memory(loaded)
+    memory = compiler_memory(loaded) if memory is None else memory
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
@@ -59,6 +62,7 @@ def report_of_steps(
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
     everything = with_traffic(everything, steps, loaded.module, columns, where)
+    everything = with_origins(everything, [(step, ()) for step in steps], loaded.module, (*columns, where or ""))
     table = everything if where is None else replace(rows_where(where, everything), footnote="")
     no_matches = Passage("nothing", (f"No matches among {format_count(len(everything.rows), 'steps')}.",))
     parts: list[Part] = [table] if table.rows else [no_matches, table]
@@ -158,11 +162,12 @@ def _steps_table(
         Column("computation", "computation", "name", from_width=120),
         Column("shape", "shape", "shape", from_width=120),
         Column("op_name", "op_name", "op_name", from_width=200, rank=2),
+        Column("source", "source", "source", person=False),
     )
     changes = _changes(spaces)
     steps = [n for n, (i, after) in enumerate(_followed(overlap.sequence)) if i is not after]
     steps = [n for n in steps if within is None or overlap.sequence[n].computation is within]
-    rows = tuple(_step_row(overlap.sequence, spaces, changes, in_flight, step, times) for step in steps)
+    rows = tuple(_step_row(overlap, spaces, changes, in_flight, step, times) for step in steps)
     peaks = {at for at, step in enumerate(steps) if any(space.peak == step for space in spaces)}
     return Table("steps", columns, rows, noun="steps", marked=frozenset(peaks))
 
@@ -174,14 +179,15 @@ def _followed(sequence: Sequence[Instruction]) -> Iterator[tuple[Instruction, In
 
 
 def _step_row(
-    sequence: Sequence[Instruction],
+    overlap: OverlapAnalysis,
     spaces: Sequence[MemorySpaceUsage],
     changes: Sequence[int],
     in_flight: _InFlight,
     step: int,
     times: TimeEstimate | None,
 ) -> Row:
-    instruction = sequence[step]
+    sequence, instruction = overlap.sequence, overlap.sequence[step]
+    location = overlap.module.location(instruction)
     started, ended = in_flight.starts.get(step), in_flight.ends.get(step)
     event, other = None, None
     if started is not None:
@@ -204,6 +210,7 @@ def _step_row(
         instruction.computation.name,
         str(instruction.shape),
         instruction.metadata.op_name or None,
+        str(location) if location is not None else None,
     )
 
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from hlo_cli.analysis.cache import computed_once
+from hlo_cli.analysis.dataflow.value_uses import first_users, value_at
 from hlo_cli.analysis.memory.memory_model import LiveValue, MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.shared.loop_brackets import loops_of
 from hlo_cli.ir.memory_space import space_number
-from hlo_cli.report.lazy_rows import LazyRows
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.lazy_rows import DeferredRows, LazyRows
 from hlo_cli.report.timeline import Band, Mark, Timeline, Track
 from hlo_cli.report.unknown_choice import unknown_choice_error
 
-EVERY_SPACE = "all"
+EVERY_SPACE: Final = "all"
+_MAX_USERS: Final = 12
+"""The number of users named in a row."""
+_DETAILS: Final = (
+    Column("logical_bytes", "data", "bytes", total="sum"),
+    Column("live_end", "live until", "step"),
+    Column("opcode", "opcode", "opcode"),
+    Column("index", "index", "index"),
+    Column("allocation", "allocation", "count"),
+    Column("offset", "offset", "address"),
+    Column("origin", "origin", "source"),
+    Column("user_count", "users", "count"),
+    Column("users", "used by", "name"),
+)
+"""The columns of what is known of a value in addition to its band."""
+
+
+_Occupancy: TypeAlias = tuple[LiveValue, int, int, LiveValue | None]
+"""A value, the first and the last step at which it occupies its memory, and the value that takes its place."""
 
 
 def memory_timeline(
@@ -29,12 +52,14 @@ def memory_timeline(
     (8, 16, 16)
     """
     marks = () if marked is None else (Mark(marked, step_label(memory, marked) or ""),)
-    tracks = tuple(
-        Track(space.name, space.timeline, _bands(memory, space), limit_bytes=limits.get(space.number), marks=marks)
-        for space in spaces
-    )
+    tracks: list[Track] = []
+    for space in spaces:
+        found, limit = tuple(space.occupancies()), limits.get(space.number)
+        bands, details = _bands(memory, found), _details(memory, found)
+        tracks.append(Track(space.name, space.timeline, bands, limit_bytes=limit, marks=marks, details=details))
     names = tuple(instruction.name for instruction in memory.sequence)
-    return Timeline("buffers", tracks, tuple(loops_of(memory.runs)), instructions=names)
+    loops = tuple(loops_of(memory.runs))
+    return Timeline("buffers", tuple(tracks), loops, instructions=names, details=_DETAILS)
 
 
 def chosen_spaces(memory: MemoryAnalysis, wanted: str | None) -> tuple[MemorySpaceUsage, ...]:
@@ -62,9 +87,8 @@ def step_label(memory: MemoryAnalysis, step: int) -> str | None:
     return memory.sequence[step].name if step < len(memory.sequence) else None
 
 
-def _bands(memory: MemoryAnalysis, space: MemorySpaceUsage) -> LazyRows[Band]:
+def _bands(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> LazyRows[Band]:
     """The values of a memory space as bands of the chart, computed on demand: a chart of totals does not need them."""
-    occupancies = tuple(space.occupancies())
     return LazyRows(len(occupancies), lambda: (_band(memory, *occupancy) for occupancy in occupancies))
 
 
@@ -81,3 +105,31 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         source=str(location) if location is not None else "",
         reused_by=str(then) if then is not None else "",
     )
+
+
+def _details(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> DeferredRows[Row]:
+    """A row of `_DETAILS` for each band; users and origins take time, so all are computed when they are read."""
+    return DeferredRows(lambda: tuple(_detail_rows(memory, occupancies)))
+
+
+def _detail_rows(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> Iterator[Row]:
+    from hlo_cli.analysis.origin.keys import UNKNOWN_KEY, keys_of
+
+    dataflow, keys = memory.facts.dataflow, keys_of(memory.module, "source")
+    users = computed_once(first_users, dataflow, memory.sequence, _MAX_USERS)
+    for value, first, last, _ in occupancies:
+        instruction, index = value.instruction, value.index
+        at = value_at(dataflow, instruction, index)
+        using = users.get(at) if at is not None else None
+        origin = keys(instruction, index) if memory.module.location(instruction) is None else UNKNOWN_KEY
+        yield (
+            value.logical_bytes if first <= last else 0,
+            value.end if value.end != max(first, last) else None,
+            instruction.opcode,
+            index or None,
+            value.allocation if value.allocation >= 0 else None,
+            value.offset,
+            origin if origin != UNKNOWN_KEY else None,
+            using.number if using is not None else 0,
+            tuple(user.name for user in using.first) if using is not None else (),
+        )

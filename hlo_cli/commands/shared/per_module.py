@@ -79,14 +79,17 @@ def finish_each(
     numbers: Mapping[str, Cell] | None = None,
     unfinished: int | None = None,
     next: Sequence[str] | None = None,
+    version: int = 2,
+    shown: Sequence[ScanResult[Answer]] | None = None,
 ) -> int:
     """Writes a table with a row for each module, including unreadable ones, and returns the highest exit code.
 
     It is 2 if an input is not read completely, else 1 if any fails. `unfinished` describes how many modules are not
-    optimized yet, if that makes their numbers upper bounds; `next` replaces the command for the module on top.
+    optimized yet, if that makes their numbers upper bounds; `next` replaces the command for the module on top. `shown`
+    are the results as the report names them, if not by their paths.
     """
     failing = {each.path for each in found if each.answer is not None and rows.fails(each.answer)}
-    table = _failing_first(_table(found, rows).sort(rows.by), failing)
+    table = _failing_first(_table(found if shown is None else shown, rows).sort(rows.by), failing)
     answers = [each.answer for each in found if each.answer is not None]
     problems = [Diagnostic("error", _named(each.path, each.problem)) for each in found if each.problem]
     unread = len(found) - len(answers)
@@ -97,9 +100,10 @@ def finish_each(
         command,
         answer,
         numbers={"modules": len(answers), "problems": len(problems), **(numbers or {}), **bounds},
+        version=version,
         parts=(table,),
         next=_next(command, table) if next is None else tuple(next),
-        notes=remarks_of(found),
+        notes=remarks_of(found if shown is None else shown),
     )
     verb = "was" if len(answers) == 1 else "were"
     findings = [finding for each in answers for finding in rows.findings(each)]

@@ -33,10 +33,27 @@ def write_report(report: Report, output: OutputOptions, errors: Sequence[Diagnos
     check_table_options(output, has_findings=whole.has_findings)
     arranged = with_table(whole, output).arrange(columns=output.columns, sort=output.sort)
     lists_findings = whole.has_findings and (output.table is None or not writes_rows(output))
-    render = renderer(output.format, person=output.is_for_person, findings=lists_findings)
+    render = renderer(output.format, person=output.is_for_person, findings=lists_findings, graph=whole.has_graph)
     write(render(arranged, output.style(1)), output.path)
     notes = (*other_tables(whole, output), *_extension_note(output), *notes)
     return print_diagnostics(notes, errors, output, read=read)
+
+
+def is_page_file(output: OutputOptions) -> bool:
+    """Whether the output is a file that a web browser shows, next to which other pages can be.
+
+    >>> is_page_file(OutputOptions("html", "report.html")), is_page_file(OutputOptions("html", "-"))
+    (True, False)
+    """
+    return output.format == "html" and output.path is not None and output.path not in _STANDARD_OUTPUT
+
+
+def write_page(report: Report, path: str, *, ascii: bool) -> None:
+    """Writes a report to a file as a page for web browsers, without its notes."""
+    from hlo_cli.render.registry import renderer
+    from hlo_cli.render.style import Style
+
+    write(renderer("html", person=False)(report, Style(ascii=ascii)), path)
 
 
 def _extension_note(output: OutputOptions) -> tuple[Diagnostic, ...]:

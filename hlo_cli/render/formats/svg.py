@@ -11,11 +11,13 @@ from hlo_cli.render.truncate import shorten_name
 from hlo_cli.render.web.cells import grid_elements, is_grid
 from hlo_cli.render.web.colors import picture_css
 from hlo_cli.render.web.gantt import gantt, span_column
-from hlo_cli.render.web.head import subject_of
+from hlo_cli.render.web.graph_picture import graph_picture
+from hlo_cli.render.web.subject import subject_of
 from hlo_cli.render.web.markup import encoded, safe, short, spans
 from hlo_cli.render.web.picture import document
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.figure import Figure
+from hlo_cli.report.graph import Graph
 from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.text import Run, plain_text
@@ -43,6 +45,10 @@ def render(report: Report, style: Style) -> Iterator[str]:
         ...
     hlo_cli.source.HloError: error: no figure to draw for diff
     """
+    if (graph := next((part for part in report.parts if isinstance(part, Graph)), None)) is not None:
+        for chunk in graph_picture(graph, report.answer):
+            yield encoded(chunk, ascii=style.ascii)
+        return
     drawn = [part for part in report.parts if _is_drawn(part)]
     if not drawn:
         raise HloError(f"no figure to draw for {report.command}", hint="use --format html, md, or json")

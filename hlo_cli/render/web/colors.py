@@ -17,7 +17,12 @@ BANDS: Final = (
 
 
 class Scheme(NamedTuple):
-    """The color of each element."""
+    """The color of each element.
+
+    Texts are `ink`, `quiet`, `alarm`, `name`, `waste`, `saving`, or `odd`, on `paper`, `wash`, or `chosen`, which is
+    behind a selected row; `found` is behind searched words in `ink`. Bars are `busy`, what has no color of its own is
+    `rest` or `other`, lines are `rule`, and `pick` marks a selection.
+    """
 
     paper: str
     ink: str
@@ -30,15 +35,22 @@ class Scheme(NamedTuple):
     waste: str
     saving: str
     odd: str
+    wash: str
+    busy: str
+    pick: str
+    chosen: str
+    found: str
 
 
 LIGHT: Final = Scheme(
     paper="#ffffff", ink="#1f2328", quiet="#59636e", rule="#d8dee4", other="#b4bcc6", rest="#dde2e8",
     alarm="#c0271f", name="#0a6a75", waste="#8a5a00", saving="#1a7f37", odd="#8e3a9d",
+    wash="#f5f7f9", busy="#7f93a8", pick="#0a6a75", chosen="#e7f3f5", found="#f3df9f",
 )  # fmt: skip
 DARK: Final = Scheme(
     paper="#11151a", ink="#e6edf3", quiet="#9aa4af", rule="#30363d", other="#5d6773", rest="#3a424b",
     alarm="#ff7b72", name="#56c2d0", waste="#d9a441", saving="#56d364", odd="#d48ae0",
+    wash="#181d24", busy="#6f8296", pick="#56c2d0", chosen="#17323a", found="#5a4a1f",
 )  # fmt: skip
 
 _LOOKS: Final[dict[Role, str]] = {
@@ -116,6 +128,27 @@ def variables() -> tuple[str, str]:
         ";".join(f"--{name}:{color}" for name, color in scheme._asdict().items()) for scheme in (LIGHT, DARK)
     )
     return f"{light};color-scheme:light", f"{dark};color-scheme:dark"
+
+
+def page_variables() -> str:
+    """The colors as CSS variables `--NAME`, and those of buffers as `--band-0` and on.
+
+    The scheme is that of the reader's system, or `data-theme` of the root element, `light` or `dark`; print is light.
+
+    >>> "--wash:#f5f7f9" in page_variables(), "--band-0:#77aadd" in page_variables()
+    (True, True)
+    """
+    light, dark = (_variables(scheme) for scheme in (LIGHT, DARK))
+    bands = "".join(f"--band-{at}:{color};" for at, color in enumerate(BANDS))
+    return (
+        f":root{{color-scheme:light;{bands}{light}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
+        f"@media screen{{:root[data-theme=dark]{{color-scheme:dark;{dark}}}}}\n"
+    )
+
+
+def _variables(scheme: Scheme) -> str:
+    return "".join(f"--{name}:{color};" for name, color in scheme._asdict().items())
 
 
 def roles(before: str = "") -> str:

@@ -1,87 +1,105 @@
-"""What a page or a picture is about: module, chip, dump, and stage, from the facts on the input of its report."""
+"""The static part of interactive pages: what can be read without a script."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
-from hlo_cli.render.draw.prose import BETWEEN
-from hlo_cli.report.cell import Cell
-from hlo_cli.report.numbers import format_count
+from hlo_cli.render.web.markup import safe, short
+from hlo_cli.report.numbers import format_bytes, format_part
+from hlo_cli.report.overview import Gauge, Overview, Section, Tone, Verdict
 from hlo_cli.report.report import Report
 
-TARGETS: Final = {"tpu": "TPU", "gpu": "GPU", "cpu": "CPU"}
-_SUFFIXES: Final = re.compile(r"(?:\.(?:txt|hlo|pb|pbtxt|gz|zst|xz|bz2))+$")
+SIGNS: Final[dict[Tone, str]] = {"good": "✓", "warning": "▲", "bad": "✕", "neutral": ""}
+"""The sign of a verdict, so that its color is not needed to tell it."""
+
+_MOST_GAUGES: Final = 3
+_COMMANDS: Final = {
+    "report": ("hlo memspace", "hlo schedule", "hlo fuse", "hlo layout", "hlo lint"),
+    "graph": ("hlo graph --format svg", "hlo graph --format tree", "hlo parse --tree"),
+}
 
 
-class Subject(NamedTuple):
-    """The title of a page, empty if nothing was read, and details for the line below it."""
+def verdict_list(overview: Overview) -> str:
+    """The verdicts as a list of links to their sections.
 
-    title: str
-    details: str
-
-
-def subject_of(report: Report) -> Subject:
-    """The module and where it runs; below, the command, the dump, and the stage.
-
-    >>> facts = {"path": "dumps/v5e_mlp/after_optimizations.txt.gz", "module": "jit_f", "target": "tpu"}
-    >>> report = Report("memspace", "It fits", input={**facts, "stage": "after_optimizations"}, numbers={"chip": "v5e"})
-    >>> subject_of(report)
-    Subject(title='jit_f on TPU v5e', details='hlo memspace · v5e_mlp, after optimizations')
-    >>> subject_of(Report("layout", "No padding"))
-    Subject(title='', details='hlo layout')
+    >>> import re
+    >>> verdict = Verdict("Memory", "good", "Fits v5e", section="memory", gauges=(Gauge("HBM", 1 << 30, 4 << 30),))
+    >>> markup = verdict_list(Overview("overview", "", "", (verdict,), ()))
+    >>> print(re.sub("<[^>]*>", "", markup))
+    <BLANKLINE>
+    Memory ✓ Fits v5e
+    HBM  1 of 4 GiB
+    <BLANKLINE>
+    >>> 'href="#memory"' in markup, "width:25%" in markup
+    (True, True)
     """
-    facts = report.input
-    before, after = facts.get("before"), facts.get("after")
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        both = dict.fromkeys(name for each in (before, after) if (name := _text(each, "module")))
-        return _subject(" → ".join(both), report, " → ".join(_dump(each) for each in (before, after)))
-    paths = facts.get("paths")
-    if isinstance(paths, tuple | list) and paths:
-        modules = facts.get("modules")
-        names = [name for name in modules if isinstance(name, str)] if isinstance(modules, tuple | list) else []
-        dumps = dump_name(str(paths[0])) if len(paths) == 1 else format_count(len(paths), "dumps")
-        return _subject(names[0] if len(names) == 1 else dumps, report, dumps if len(names) == 1 else "")
-    module = _text(facts, "module") or _text(facts, "shape")
-    place = _place(report)
-    title = f"{module} on {place}" if module and place else module
-    dump = _dump(facts) if "path" in facts else ""
-    return _subject(title or dump, report, dump if title else "")
+    if not overview.verdicts:
+        return ""
+    return "\n".join(('<ul class="verdicts">', *map(_verdict, overview.verdicts), "</ul>"))
 
 
-def dump_name(path: str, stage: str = "") -> str:
-    """The name of a dump without the directories of its machine: the file, or its directory if that says more.
+def navigation(sections: tuple[Section, ...]) -> str:
+    """The links to the sections, in a bar to which scripts add their controls."""
+    links = "".join(f'<a href="#{safe(section.key)}">{safe(section.title)}</a>' for section in sections)
+    return f'<nav id="nav" aria-label="Sections"><div><div class="links">{links}</div></div></nav>'
 
-    >>> dump_name("/home/me/v5e_mlp/after_optimizations.txt.gz"), dump_name("a/module_0001.jit_f.before.txt")
-    ('v5e_mlp', 'module_0001.jit_f.before')
+
+def section_skeleton(section: Section) -> str:
+    """A section with its title and sentence; scripts add its controls and what it shows.
+
+    >>> print(section_skeleton(Section("padding", "Padding", "No padding.")))
+    <section id="padding" aria-labelledby="padding-title">
+    <div class="lead"><h2 id="padding-title">Padding</h2><p>No padding.</p></div></section>
     """
-    directories, _, file = path.rstrip("/").rpartition("/")
-    name = _SUFFIXES.sub("", file)
-    directory = directories.rpartition("/")[2]
-    is_stage = name == stage or name in ("after_optimizations", "before_optimizations")
-    return directory if is_stage and directory not in ("", ".", "..") else name or path
+    key = safe(section.key)
+    title = f'<h2 id="{key}-title">{safe(section.title)}</h2>'
+    lead = f'<div class="lead">{title}<p>{safe(section.sentence)}</p></div>'
+    return f'<section id="{key}" aria-labelledby="{key}-title">\n{lead}</section>'
 
 
-def _subject(title: str, report: Report, dump: str) -> Subject:
-    return Subject(title, BETWEEN.join(part for part in (f"hlo {report.command}", dump) if part))
+def script_notice(kind: str) -> str:
+    """For readers without scripts: the commands that print what the page would draw.
+
+    >>> script_notice("graph")[:60]
+    '<noscript><p>Charts and tables on this page need JavaScript.'
+    """
+    commands = ", ".join(f"<code>{command}</code>" for command in _COMMANDS[kind])
+    text = f"Charts and tables on this page need JavaScript. These commands print the same numbers: {commands}."
+    return f"<noscript><p>{text}</p></noscript>"
 
 
-def _dump(facts: Mapping[str, Cell]) -> str:
-    stage = _text(facts, "stage")
-    path = _text(facts, "path")
-    name = "standard input" if path == "-" else dump_name(path, stage)
-    return f"{name}, {stage.replace('_', ' ')}" if stage and stage != name else name
+def ending(report: Report) -> Iterator[str]:
+    """The notes about the reading of the dump."""
+    yield '<footer id="foot">\n'
+    for note in report.notes:
+        yield f"<p>{safe(note.severity)}: {safe(note.message)}</p>\n"
+    yield "</footer>\n"
 
 
-def _place(report: Report) -> str:
-    """The chip with its kind, or the kind alone."""
-    target = TARGETS.get(_text(report.input, "target"), "")
-    models = (report.numbers, report.numbers.get("model"), report.numbers.get("time_model"))
-    chip = next((name for each in models if isinstance(each, Mapping) and (name := _text(each, "chip"))), "")
-    return " ".join(part for part in (target, chip if target == "TPU" else chip.upper()) if part)
+def _verdict(verdict: Verdict) -> str:
+    tone = verdict.tone
+    sign = f'<span class="sign" role="img" aria-label="{tone}">{SIGNS[tone]}</span> ' if SIGNS[tone] else ""
+    headline = f"<strong>{sign}{safe(verdict.headline)}</strong>"
+    gauges = _gauges(verdict.gauges)
+    sentence = f'\n<span class="sentence">{safe(verdict.sentence)}</span>' if verdict.sentence else ""
+    title = f'<span class="title">{safe(verdict.title)}</span>'
+    return f'<li class="{tone}"><a href="#{safe(verdict.section)}">{title} {headline}{gauges}{sentence}</a></li>'
 
 
-def _text(facts: Mapping[str, Cell], name: str) -> str:
-    value = facts.get(name)
-    return value if isinstance(value, str) else ""
+def _gauges(gauges: tuple[Gauge, ...]) -> str:
+    """The gauges with limits, else the first ones; the section has the others."""
+    limited = tuple(gauge for gauge in gauges if gauge.limit_bytes is not None)
+    shown = (limited or gauges)[:_MOST_GAUGES]
+    return f'\n<span class="gauges">{"".join(map(_gauge, shown))}</span>' if shown else ""
+
+
+def _gauge(gauge: Gauge) -> str:
+    """A name, a track, and the numbers; without a limit there is nothing to fill."""
+    name = f"<span>{safe(gauge.name)}</span>"
+    if gauge.limit_bytes is None:
+        return f'<span class="gauge">{name} <span></span> <span>{format_bytes(gauge.used_bytes)}</span></span>'
+    share = min(100.0, 100 * gauge.used_bytes / max(1, gauge.limit_bytes))
+    over = ' class="over"' if gauge.used_bytes > gauge.limit_bytes else ""
+    track = f'<span class="track"><span{over} style="width:{short(share)}%"></span></span>'
+    return f'<span class="gauge">{name} {track} <span>{format_part(gauge.used_bytes, gauge.limit_bytes)}</span></span>'

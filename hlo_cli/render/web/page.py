@@ -8,7 +8,7 @@ from typing import Final
 from hlo_cli.render.style import Style
 from hlo_cli.render.web import assets
 from hlo_cli.render.web.colors import in_variables, picture_css, roles, variables
-from hlo_cli.render.web.head import subject_of
+from hlo_cli.render.web.subject import subject_of
 from hlo_cli.render.web.markup import safe
 from hlo_cli.render.web.parts import charts_of, part_css, part_lines
 from hlo_cli.render.web.table import MAX_ROWS

@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Final
 
+from hlo_cli.dataclass import dataclass
 from hlo_cli.render.machine import Json, diagnostic_value, json_value
 from hlo_cli.render.sanitize import sanitize
-from hlo_cli.report.cell import UNKNOWN, Cell
+from hlo_cli.render.web.paths import path_shortener
+from hlo_cli.report.cell import UNKNOWN, Cell, Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.findings import Findings
 from hlo_cli.report.graph import Graph
 from hlo_cli.report.overview import Overview
-from hlo_cli.report.report import Report
+from hlo_cli.report.report import Part, Report
 from hlo_cli.report.table import Table
 from hlo_cli.report.timeline import Timeline
 from hlo_cli.report.tree import Tree
@@ -30,79 +34,163 @@ def encoded_data(report: Report) -> str:
     >>> encoded_data(Report("report", "")) == encoded_data(Report("report", ""))
     True
     """
-    text = json.dumps(page_data(report), allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return encoded_page(report)[0]
+
+
+def encoded_page(report: Report) -> tuple[str, Callable[[str], str]]:
+    """The same data, and the function that removes directories from the other texts of the page.
+
+    >>> encoded_page(Report("report", "", input={"path": "/home/ada/step/m.txt"}))[1]("found in /home/ada/step/")
+    'found in step/'
+    """
+    tables = _tables_of(report)
+    shorten = path_shortener(report, [table for _, table in tables.values()])
+    text = json.dumps(_data(report, tables, _Page(shorten)), allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode(), shorten
 
 
 def page_data(report: Report) -> dict[str, Json]:
     """What `js/data.js` reads. `strings` has every text once, sanitized; an unknown number is `"?"`.
 
     A column of a table has its name, title, unit, and `cells`: with the form `text`, indices into `strings`; with
-    `texts`, lists of them; else raw values.
+    `texts`, lists of them; else raw values. Of the rows of a timeline, only the largest are in it; `omitted` is the
+    number of the others in each track, and the sum of their bytes.
 
     >>> table = Table("sizes", (Column("value", "value", "name"), Column("bytes", "", "bytes")), (("b", 4),))
     >>> data = page_data(Report("memspace", "It fits", parts=(table,)))
     >>> data["strings"], [column["cells"] for column in data["tables"]["sizes"]["columns"]]
     (['b'], [[0], [4]])
     """
-    strings: dict[str, int] = {}
-    tables: dict[str, Json] = {}
-    timelines: dict[str, Json] = {}
-    overview: Json = None
-    graph: Json = None
-    for part in report.parts:
-        if isinstance(part, Overview):
-            overview = _clean(json_value(part.data))
-        if isinstance(part, Graph):
-            graph = _clean(json_value(part.data))
-        if isinstance(part, Timeline):
-            timelines[part.name] = _clean(json_value(part.data))
-        table = part.as_table() if isinstance(part, Table | Tree | Timeline | Findings | Graph) else None
-        if table is not None:
-            tables[table.name] = _table(table, strings)
+    tables = _tables_of(report)
+    return _data(report, tables, _Page(path_shortener(report, [table for _, table in tables.values()])))
+
+
+def _tables_of(report: Report) -> dict[str, tuple[Part, Table]]:
+    """The parts with rows and their tables, by the name of the part; each table is made once, as its rows take time."""
+    parts = [part for part in report.parts if isinstance(part, Graph) or not report.has_graph]  # graphs fold by script
+    return {part.name: (part, table) for part in parts if (table := _table_of(part)) is not None}
+
+
+def _data(report: Report, tables: Mapping[str, tuple[Part, Table]], page: _Page) -> dict[str, Json]:
+    overview = next((part for part in report.parts if isinstance(part, Overview)), None)
+    graph = next((part for part in report.parts if isinstance(part, Graph)), None)
+    timelines = [part for part in report.parts if isinstance(part, Timeline)]
     return {
         "schema": report.schema,
-        "input": _clean(json_value(report.input)),
-        "answer": sanitize(report.answer),
-        "numbers": _clean(json_value(report.numbers)),
-        "overview": overview,
-        "graph": graph,
-        "tables": tables,
-        "timelines": timelines,
-        "next": [sanitize(line) for line in report.next],
-        "notes": [_clean(diagnostic_value(note)) for note in report.notes],
-        "strings": list(strings),
+        "input": page.clean(json_value(report.input)),
+        "answer": page.text(report.answer),
+        "numbers": page.clean(json_value(report.numbers)),
+        "overview": None if overview is None else page.clean(json_value(overview.data)),
+        "graph": None if graph is None else page.clean(json_value(graph.data)),
+        "tables": {
+            table.name: page.limited(part, table) if isinstance(part, Timeline) else page.table(table, table.rows)
+            for part, table in tables.values()
+        },
+        "timelines": {part.name: page.clean(json_value(part.data)) for part in timelines},
+        "next": [page.text(line) for line in report.next],
+        "notes": [page.clean(diagnostic_value(note)) for note in report.notes],
+        "strings": list(page.strings),
     }
 
 
-def _table(table: Table, strings: dict[str, int]) -> dict[str, Json]:
-    rows = list(table.rows)
-    columns = [
-        _column(column, [row[at] for row in rows], strings) for at, column in enumerate(table.columns)
-    ]  # fmt: skip
-    return {
-        "title": sanitize(table.title),
-        "noun": table.noun,
-        "rows": len(rows),
-        "columns": columns,
-    }
+def _table_of(part: Part) -> Table | None:
+    if isinstance(part, Graph):
+        return part.nodes
+    return part.as_table() if isinstance(part, Table | Tree | Timeline | Findings) else None
 
 
-def _column(column: Column, cells: list[Cell], strings: dict[str, int]) -> Json:
-    form = _form(cells)
-    values: list[Json]
-    if form == TEXT:
-        values = [_index(cell, strings) for cell in cells]
-    elif form == TEXTS:
-        values = [[_index(each, strings) for each in cell] if isinstance(cell, tuple) else None for cell in cells]
-    else:
-        values = ["?" if cell is UNKNOWN else _clean(json_value(cell)) for cell in cells]
-    described: dict[str, Json] = {"name": column.name, "title": column.title, "unit": column.unit, "form": form}
-    if column.group:
-        described["group"] = column.group
-    if column.total is not None:
-        described["total"] = True
-    return {**described, "cells": values}
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The strings of a page, the function that removes directories from them, and the places of texts among them."""
+
+    shorten: Callable[[str], str]
+    strings: dict[str, int] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def text(self, text: str) -> str:
+        """A text as it is on the page."""
+        return sanitize(self.shorten(text))
+
+    def limited(self, timeline: Timeline, table: Table) -> dict[str, Json]:
+        """The rows of a timeline that occupy most bytes for most steps, and what the others sum up to."""
+        kept, omitted = largest_rows(table, timeline.page_limit)
+        described = self.table(table, kept)
+        return {**described, "omitted": omitted} if omitted else described
+
+    def table(self, table: Table, rows: Sequence[Row]) -> dict[str, Json]:
+        """The columns of a table with these rows."""
+        all_rows = list(rows)
+        columns = [self._column(column, [row[at] for row in all_rows]) for at, column in enumerate(table.columns)]
+        return {"title": self.text(table.title), "noun": table.noun, "rows": len(all_rows), "columns": columns}
+
+    def _column(self, column: Column, cells: list[Cell]) -> Json:
+        form = _form(cells)
+        values: list[Json]
+        if form == TEXT:
+            values = [self._index(cell) for cell in cells]
+        elif form == TEXTS:
+            values = [[self._index(each) for each in cell] if isinstance(cell, tuple) else None for cell in cells]
+        else:
+            values = [self._value(cell) for cell in cells]
+        described: dict[str, Json] = {"name": column.name, "title": column.title, "unit": column.unit, "form": form}
+        if column.group:
+            described["group"] = column.group
+        if column.total is not None:
+            described["total"] = True
+        return {**described, "cells": values}
+
+    def _value(self, cell: Cell) -> Json:
+        if cell is None or isinstance(cell, int):
+            return cell
+        return "?" if cell is UNKNOWN else self.clean(json_value(cell))
+
+    def _index(self, text: Cell) -> int | None:
+        if not isinstance(text, str):
+            return None
+        at = self.places.get(text)
+        if at is None:
+            at = self.places[text] = self.strings.setdefault(self.text(text), len(self.strings))
+        return at
+
+    def clean(self, value: Json) -> Json:
+        """A JSON value with its texts as they are on the page, keys included."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.clean(each) for each in value]
+            case dict():
+                return {self.text(key): self.clean(each) for key, each in value.items()}
+            case _:
+                return value
+
+
+def largest_rows(table: Table, most: int) -> tuple[Sequence[Row], dict[str, Json]]:
+    """The rows of at most `most` buffers of each memory, by bytes times steps; the number and bytes of the others.
+
+    >>> columns = tuple(Column(name, name) for name in ("space", "start", "end", "bytes"))
+    >>> largest_rows(Table("buffers", columns, (("HBM", 0, 9, 4), ("HBM", 0, 0, 8), ("VMEM", 1, 1, 2))), 1)
+    ([('HBM', 0, 9, 4), ('VMEM', 1, 1, 2)], {'HBM': {'rows': 1, 'bytes': 8}})
+    """
+    space, start, end, size = (table.column_index(name) for name in ("space", "start", "end", "bytes"))
+    rows, places = list(table.rows), dict[str, list[int]]()
+    for at, row in enumerate(rows):
+        places.setdefault(str(row[space]), []).append(at)
+    omitted: dict[str, Json] = {}
+    left_out = set[int]()
+    for name, among in places.items():
+        if len(among) > most:
+            areas = {
+                at: _number(rows[at][size]) * (_number(rows[at][end]) - _number(rows[at][start]) + 1) for at in among
+            }
+            least = sorted(among, key=lambda at: (-areas[at], at))[most:]
+            left_out.update(least)
+            omitted[name] = {"rows": len(least), "bytes": sum(_number(rows[at][size]) for at in least)}
+    return [row for at, row in enumerate(rows) if at not in left_out], omitted
+
+
+def _number(cell: Cell) -> int:
+    return cell if isinstance(cell, int) else 0
 
 
 def _form(cells: list[Cell]) -> str:
@@ -111,20 +199,3 @@ def _form(cells: list[Cell]) -> str:
     if any(cells) and all(isinstance(cell, tuple) and all(isinstance(each, str) for each in cell) for cell in cells):
         return TEXTS
     return PLAIN
-
-
-def _index(text: Cell, strings: dict[str, int]) -> int | None:
-    return strings.setdefault(sanitize(text), len(strings)) if isinstance(text, str) else None
-
-
-def _clean(value: Json) -> Json:
-    """A JSON value with its texts sanitized, keys included."""
-    match value:
-        case str():
-            return sanitize(value)
-        case list():
-            return [_clean(each) for each in value]
-        case dict():
-            return {sanitize(key): _clean(each) for key, each in value.items()}
-        case _:
-            return value

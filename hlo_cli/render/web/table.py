@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
+from urllib.parse import quote
 
 from hlo_cli.render.draw.bars import stretch_of
 from hlo_cli.render.draw.cells import Entry, Writing, entries_of, writing_of
@@ -231,6 +232,8 @@ def _share(value: float, largest: float) -> str:
 
 def _content(column: Column, entry: Entry) -> str:
     text = safe(entry.text)
+    if column.unit == "page" and entry.text not in ("-", "?"):
+        return f'<a href="./{safe(quote(entry.text))}">{text}</a>'
     if column.unit == "source" and "/" in entry.text:
         directory, _, file = entry.text.rpartition("/")
         return f'<span class="dir">{safe(directory)}/</span>{safe(file)}'

@@ -4,11 +4,25 @@ import {byId} from "./dom.js";
 
 // The report, with `tables` of `{title, noun, columns, rows}`, rows as objects by column name.
 export async function readData() {
-  const bytes = Uint8Array.from(atob(byId("data").textContent), character => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const report = JSON.parse(await new Response(stream).text());
+  const report = await readEncoded();
   for (const table of Object.values(report.tables)) table.rows = rowsOf(table, report.strings);
   return report;
+}
+
+// The report as it is written; `columnOf` reads a column of its tables. Quicker than rows for tables of 100,000.
+export async function readEncoded() {
+  const text = atob(byId("data").textContent);
+  const bytes = new Uint8Array(text.length); // Uint8Array.from(text, ...) takes 25 times as long
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// The cells of a column of a table as `readEncoded` returns it; null without that column.
+export function columnOf(table, name, strings) {
+  const column = table.columns.find(each => each.name === name);
+  if (!column) return null;
+  return column.form === "plain" ? column.cells : column.cells.map(cell => cellOf(column.form, cell, strings));
 }
 
 function rowsOf(table, strings) {

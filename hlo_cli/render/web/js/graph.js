@@ -1,14 +1,145 @@
 // The page of `hlo graph`.
 
 import {byId, element} from "./dom.js";
-import {readData} from "./data.js";
+import {readEncoded} from "./data.js";
+import {drawScene} from "./graph_canvas.js";
+import {showDetails, spokenDetails} from "./graph_details.js";
+import {pressKey} from "./graph_keys.js";
+import {readLink, writeLink} from "./graph_link.js";
+import {modelOf} from "./graph_model.js";
+import {readPalette} from "./graph_palette.js";
+import {listenToPointers} from "./graph_pointer.js";
+import {createSearch} from "./graph_search.js";
+import {createApp, goTo, rebuild, showStart} from "./graph_state.js";
+import {createTools, createZoom, showLegend, showPath, showTools} from "./graph_tools.js";
+import {createView} from "./graph_view.js";
+import {presentHeats} from "./heat.js";
+import {createMinimap} from "./minimap.js";
+import {themeButton} from "./theme.js";
 
-async function start() {
-  const report = await readData();
-  for (const section of []) {
-    byId("main").append(element("section", {id: section.key}, element("h2", {text: section.title}), element("p", {text: section.sentence})));
-  }
+const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, N shows the neighborhood, "
+  + "F fits, plus and minus zoom, slash searches, Escape goes back.";
+
+async function startGraph() {
+  const report = await readEncoded();
+  const model = modelOf(report);
+  model.dump = report.input?.name || "";
+  const page = createPage();
+  const app = createApp(model, page.canvas, createView(), readPalette(), refreshPage);
+  app.page = page;
+  page.map = createMinimap(app, page.minimap);
+  const heats = ["kind", ...presentHeats(model), ...(model.change.some(Boolean) ? ["change"] : [])];
+  app.state.firstHeat = app.state.heat = heats.includes("change") ? "change" : "kind";
+  byId("main").prepend(createTools(app, heats, createSearch(app, page.canvas)));
+  page.viewport.append(createZoom(app));
+  listen(app, heats);
+  fitCanvas(app);
+  showFirst(app, heats);
   document.documentElement.dataset.ready = Math.round(performance.now());
+  return app;
 }
 
-start();
+function createPage() {
+  const canvas = element("canvas", {id: "canvas", tabindex: 0, role: "application", "aria-label": LABEL, "aria-describedby": "spoken"});
+  const minimap = element("canvas", {id: "minimap", "aria-hidden": "true"});
+  const path = element("nav", {id: "path", "aria-label": "Path"});
+  const legend = element("div", {id: "legend"});
+  const viewport = element("div", {id: "viewport"}, canvas, path, legend, minimap);
+  const aside = element("aside", {id: "details", "aria-label": "Details"});
+  const spoken = element("p", {id: "spoken", class: "for-readers", role: "status"});
+  byId("main").append(element("div", {id: "stage"}, viewport, aside), spoken);
+  return {canvas, minimap, path, legend, viewport, aside, spoken};
+}
+
+// What the address names; else what the command chose.
+function showFirst(app, heats) {
+  const {graph} = app.model;
+  if (heats.includes(graph.heat)) app.state.heat = app.state.firstHeat = graph.heat;
+  const isNamed = readLink(app, location.hash, heats);
+  if (!isNamed) rebuild(app, chosenByCommand(app.model));
+  const {state} = app;
+  const selected = state.selected ?? (isNamed || !graph.focus.length ? null : graph.focus[0]);
+  showStart(app, selected ?? state.around);
+  if (selected !== null) goTo(app, selected);
+}
+
+function chosenByCommand({computation, graph}) {
+  const open = new Set(graph.opened || []);
+  const changes = {computation: graph.entry, open, transfers: Boolean(graph.transfers)};
+  if (!graph.is_limited) return changes;
+  const isFlat = !graph.links && graph.shown.every(row => computation[row] === graph.entry);
+  const isAround = graph.depth !== null;
+  if (isFlat && isAround && graph.focus.length === 1) return {...changes, around: graph.focus[0], depth: graph.depth};
+  if (isFlat && !isAround && graph.focus.length === 2) return {...changes, between: graph.focus};
+  const links = graph.links && graph.links.map(([from, to, bytes, kind]) => ({from, to, bytes, kind}));
+  return {...changes, shown: [new Set(graph.shown), links], kept: new Set(graph.shown)};
+}
+
+function listen(app, heats) {
+  const {canvas, viewport} = app.page;
+  listenToPointers(app, canvas);
+  canvas.onkeydown = event => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (pressKey(app, event.key)) event.preventDefault();
+  };
+  addEventListener("keydown", event => {
+    if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
+    event.preventDefault();
+    byId("search").select();
+    byId("search").focus();
+  });
+  addEventListener("hashchange", () => {
+    readLink(app, location.hash, heats);
+    if (app.state.selected !== null) goTo(app, app.state.selected);
+  });
+  new ResizeObserver(() => {
+    if (fitCanvas(app)) app.refresh({size: true});
+  }).observe(viewport);
+  const recolor = () => {
+    app.palette = readPalette();
+    app.refresh({colors: true});
+  };
+  document.querySelector(".tools").append(themeButton(recolor));
+  matchMedia("(forced-colors: active)").addEventListener("change", recolor);
+  matchMedia("print").addEventListener("change", () => {
+    app.palette = readPalette();
+    drawScene(app);
+  });
+}
+
+// Gives the canvas the size of its box; returns whether that has changed.
+function fitCanvas({canvas, view}) {
+  const {width, height} = canvas.getBoundingClientRect();
+  const ratio = window.devicePixelRatio || 1;
+  const size = {width: Math.round(width * ratio), height: Math.round(height * ratio)};
+  Object.assign(view, {width, height});
+  if (canvas.width === size.width && canvas.height === size.height) return false;
+  Object.assign(canvas, size);
+  return true;
+}
+
+// Draws what depends on the changes, once a frame.
+function refreshPage(app, changes) {
+  const isFirst = !app.pending;
+  app.pending = {...app.pending, ...changes};
+  if (isFirst) requestAnimationFrame(() => drawPending(app));
+}
+
+function drawPending(app) {
+  const {page, pending} = app;
+  app.pending = null;
+  const has = (...keys) => keys.some(key => key in pending);
+  if (has("scene", "heat", "colors", "size")) page.map.drawNodes();
+  if (has("scene", "heat", "colors")) showLegend(app, page.legend);
+  if (has("scene", "heat", "selected")) {
+    showDetails(app, page.aside);
+    showTools(app);
+    showPath(app, page.path);
+    page.spoken.textContent = spokenDetails(app);
+    writeLink(app);
+  }
+  drawScene(app);
+  page.map.drawFrame();
+}
+
+startGraph();

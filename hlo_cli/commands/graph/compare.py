@@ -1,0 +1,74 @@
+"""`hlo graph OLD NEW`: the new module with what changed, and the removed instructions among its nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from hlo_cli.analysis.graphs.comparison import compared_graph
+from hlo_cli.analysis.graphs.dataflow_graph import DataflowGraph
+from hlo_cli.analysis.graphs.views import View
+from hlo_cli.analysis.matching.module_diff import diff
+from hlo_cli.commands.diff.report import answer_of
+from hlo_cli.commands.graph.nodes import NodeFacts
+from hlo_cli.commands.graph.options import GraphOptions
+from hlo_cli.commands.graph.report import report_of_view
+from hlo_cli.commands.graph.selection import view_of
+from hlo_cli.commands.shared.chips import chosen_throughput
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+
+_SIGNS: Final = {"changed": "~", "added": "+", "removed": "-", "moved": ">"}
+_COLUMNS: Final = (
+    Column("change", "", "change"),
+    Column("name", "name", "name", role="name"),
+    Column("opcode", "opcode", "opcode"),
+    Column("shape", "shape", "shape"),
+    Column("computation", "computation", "name"),
+)
+
+
+def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, arguments: Sequence[str]) -> Report:
+    """The graph of the new module, with changes in the colors and signs of `hlo diff`."""
+    comparison = diff(old.module, new.module)
+    graph = compared_graph(comparison)
+    facts = NodeFacts(new, graph, chosen_throughput(options.chip, options.chip_file), old.module)
+    view, notes = view_of(graph, options)
+    report = report_of_view(new, graph, view, facts, options)
+    counts = Counter(graph.changes.values())
+    words = f"No differences ({format_count(comparison.matched, 'instructions')})"
+    table = _changes(graph, view)
+    return replace(
+        report,
+        answer=words if comparison.is_empty and not comparison.moved else answer_of(comparison),
+        numbers={
+            **report.numbers,
+            "matched": comparison.matched,
+            **{name: counts[name] for name in ("changed", "added", "removed", "moved")},
+        },
+        parts=(table, *report.parts) if not view.is_limited else report.parts,
+        notes=(*notes, *program_notes(old), *program_notes(new)),
+        next=(f"hlo graph {' '.join(arguments)} --depth 1 -o graph.html",) if table.rows else (),
+        input={"before": input_facts(old), "after": input_facts(new)},
+    )
+
+
+def _changes(graph: DataflowGraph, view: View) -> Table:
+    """The changed nodes that are shown."""
+    rows = tuple(
+        (
+            _SIGNS[graph.changes[node]],
+            graph.instructions[node].name,
+            graph.instructions[node].opcode,
+            str(graph.instructions[node].shape),
+            graph.computations[graph.computation[node]].name,
+        )
+        for node in view.nodes
+        if node in graph.changes
+    )
+    return Table("changes", _COLUMNS, rows, noun="changes", main=False, title="Changes", limit=8)

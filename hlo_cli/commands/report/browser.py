@@ -1,0 +1,45 @@
+"""`--open`: the page in a web browser."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from hlo_cli.commands.shared.io_options import OutputOptions
+from hlo_cli.commands.shared.writing import is_page_file
+from hlo_cli.source import HloError
+
+_NAME: Final = "report.html"
+
+
+def page_to_open(output: OutputOptions) -> OutputOptions:
+    """The output as a page that a browser can show: the file of -o, else one in a new temporary directory.
+
+    >>> page_to_open(OutputOptions(path="memory.html", format="html")).path
+    'memory.html'
+    >>> page_to_open(OutputOptions(path="memory.json", format="json"))
+    Traceback (most recent call last):
+        ...
+    hlo_cli.source.HloError: error: --open requires an HTML page
+    """
+    is_default = output.format == "table" and not output.is_format_given and output.path is None
+    if is_page_file(output):
+        return output
+    if not is_default:
+        raise HloError("--open requires an HTML page", hint="use -o FILE.html, or remove -o and --format")
+    return replace(output, format="html", path=os.path.join(tempfile.mkdtemp(prefix="hlo-report-"), _NAME))
+
+
+def open_page(path: str) -> None:
+    """Shows a page in the web browser; HloError that names the page if there is none, as without a display."""
+    import webbrowser
+
+    try:
+        is_shown = webbrowser.open(Path(path).absolute().as_uri())
+    except (webbrowser.Error, OSError):
+        is_shown = False
+    if not is_shown:
+        raise HloError("no web browser found", hint=f"open {path}")

@@ -1,0 +1,89 @@
+// The section of the schedule: kernels and async operations on the axis of the memory, and what is exposed.
+
+import {element} from "./dom.js";
+import {numberOf} from "./store.js";
+import {createChoice, createLegend} from "./controls.js";
+import {createLanes} from "./lanes_picture.js";
+import {isExposed} from "./lanes.js";
+import {createPairs, withLines} from "./transfers.js";
+import {countOf, formatBytes, formatCount, formatSeconds} from "./units.js";
+
+export function drawScheduleSection({body, tools, key}, page) {
+  const {report, store, axis} = page;
+  const pairs = withLines(report.tables.pairs?.rows ?? [], store);
+  if (axis.hasTime) tools.append(scaleChoice(store));
+  const readout = element("p", {class: "readout", "aria-live": "off"});
+  const hovered = {pair: null};
+  const write = () => readout.replaceChildren(...describeStep(page, hovered.pair));
+  const readOut = pair => {
+    hovered.pair = pair;
+    write();
+  };
+  store.subscribe(changed => {
+    if (changed.has("hoverStep") || changed.has("step") || changed.has("isPinned")) write();
+  });
+  write();
+  const lanes = createLanes(page, pairs, readOut);
+  body.append(createLegend(legendOf(pairs, axis.hasTime, lanes)), lanes.element, readout);
+  if (pairs.some(isExposed)) {
+    const exposed = pairs.filter(isExposed);
+    const title = `${formatCount(exposed.length)} exposed of ${countOf(pairs.length, "async operations")}`;
+    body.append(element("h3", {text: title}), createPairs(page, {name: "exposed", section: key, rows: exposed}));
+  }
+}
+
+function scaleChoice(store) {
+  const choices = [["steps", "steps"], ["time", "time, est."]];
+  const choice = createChoice("Axis", choices, store.state.scale, scale => store.set({scale}));
+  store.subscribe(changed => changed.has("scale") && choice.press(store.state.scale));
+  return element("span", {}, element("span", {class: "quiet", text: "axis "}), choice.element);
+}
+
+function legendOf(pairs, hasTime, {hasSynchronous}) {
+  return [
+    ["kernels", hasTime ? "kernels, by estimated time" : "kernels, by bytes accessed"],
+    pairs.length && ["interval", "async operation, overlapped by compute"],
+    pairs.some(isExposed) && ["exposed", "exposed"],
+    hasSynchronous && ["synchronous", "synchronous collective"],
+  ].filter(Boolean);
+}
+
+// What happens at the step below the pointer, else at the pinned step.
+function describeStep({report, store, axis}, pair) {
+  const {hoverStep, step, isPinned} = store.state;
+  const at = hoverStep ?? (isPinned ? step : null);
+  if (at === null) return [element("span", {text: "Point at the picture for a step; click to pin it."})];
+  const row = report.tables.steps?.rows[at];
+  const seconds = axis.secondsAt(at);
+  const words = [
+    `step ${formatCount(at)}`,
+    seconds === null ? null : `at ${formatSeconds(seconds)} est.`,
+    ...(row ? describeRow(row) : []),
+    pair && pair.operation ? describePair(pair) : null,
+  ];
+  const name = row?.instruction ? element("code", {text: row.instruction}) : null;
+  const rest = words.slice(1).filter(Boolean).map(word => ` \u00b7 ${word}`);
+  return [words[0], " ", ...(name ? [name] : []), rest.join("")];
+}
+
+function describeRow(row) {
+  const compute = numberOf(row.compute_seconds);
+  const wait = numberOf(row.wait_seconds);
+  const flying = numberOf(row.in_flight);
+  const bytes = numberOf(row.in_flight_bytes);
+  return [
+    compute ? `compute ${formatSeconds(compute)}` : null,
+    wait ? `wait ${formatSeconds(wait)}` : null,
+    flying ? `${formatCount(flying)} in flight${bytes ? `, ${formatBytes(bytes)}` : ""}` : null,
+  ];
+}
+
+function describePair(pair) {
+  const exposed = numberOf(pair.exposed_seconds);
+  const overlap = pair.kernels ? `overlapped by ${countOf(pair.kernels, "kernels")}` : "exposed";
+  return [
+    `${pair.instruction}, ${formatBytes(numberOf(pair.bytes) ?? 0)}`,
+    `steps ${formatCount(pair.start)}\u2013${formatCount(pair.done)}`,
+    exposed ? `exposed for ${formatSeconds(exposed)}` : overlap,
+  ].join(", ");
+}

@@ -1,0 +1,180 @@
+"""`hlo report` as files: a page for each of several modules with an index, and `--open`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+import in_process
+from hlo_cli.commands.report.dump_facts import chip_of_dump
+from hlo_cli.commands.report.subject import title_of
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.commands.shared.load import load_one
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+HOSTILE = "../../<img src=x onerror=alert(1)>\N{RIGHT-TO-LEFT OVERRIDE}"
+
+
+def run(*words: str | Path, folder: Path, **settings: str) -> in_process.Answer:
+    given = {"SOURCE_DATE_EPOCH": "0", **settings}
+    return in_process.run(["report", *map(str, words)], folder=folder, settings=given)
+
+
+def module(name: str, size: int = 8) -> str:
+    return f"HloModule {name}, is_scheduled=true\n\nENTRY e {{\n  ROOT p = f32[{size}]{{0}} parameter(0)\n}}\n"
+
+
+@pytest.fixture
+def dumps(tmp_path: Path) -> Path:
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for at, name in enumerate(("jit_a", "jit_A", "jit_b")):
+        (folder / f"{at}.txt").write_text(module(name, 8 * (at + 1)), encoding="utf-8")
+    return folder
+
+
+def test_each_module_has_a_page(dumps: Path) -> None:
+    out, err, code = run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
+    assert (out, code) == ("", 0), err
+    pages = ["all.jit_A-2.html", "all.jit_a.html", "all.jit_b.html"]
+    assert sorted(path.name for path in dumps.glob("*.html")) == ["all.html", *pages]
+    index = (dumps / "all.html").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'href="\./([^"]+)"', index)) == pages
+    assert "<h1>jit_b" in (dumps / "all.jit_b.html").read_text(encoding="utf-8")
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in dumps.glob("*.html")}
+    assert modes == {stat.S_IMODE((dumps / "0.txt").stat().st_mode)}
+    assert not [path for path in dumps.iterdir() if path.name.startswith(".")]
+
+
+def test_processes_write_the_same_pages(dumps: Path) -> None:
+    run("0.txt", "1.txt", "2.txt", "-o", "all.html", folder=dumps)
+    before = {path.name: path.read_bytes() for path in dumps.glob("*.html")}
+    words = [sys.executable, "-m", "hlo_cli", "report", "0.txt", "1.txt", "2.txt", "-o", "all.html", "--jobs", "2"]
+    settings = os.environ | {"SOURCE_DATE_EPOCH": "0", "PYTHONPATH": str(FIXTURES.parent)}
+    subprocess.run(words, cwd=dumps, env=settings, check=True)
+    assert {path.name: path.read_bytes() for path in dumps.glob("*.html")} == before
+
+
+def test_an_unreadable_input_does_not_lose_the_others(dumps: Path) -> None:
+    (dumps / "1.txt").write_text("nothing", encoding="utf-8")
+    _, err, code = run(dumps / "0.txt", dumps / "1.txt", dumps / "2.txt", "-o", "all.html", folder=dumps)
+    assert code == 2
+    assert "1.txt" in err
+    assert {path.name for path in dumps.glob("all.*.html")} == {"all.jit_a.html", "all.jit_b.html"}
+    assert str(dumps) not in (dumps / "all.html").read_text(encoding="utf-8")
+
+
+def test_names_of_pages_stay_in_the_folder(dumps: Path) -> None:
+    (dumps / "0.txt").write_text(module(f'"{HOSTILE}"'), encoding="utf-8")
+    inside = dumps / "out"
+    inside.mkdir()
+    run(dumps / "0.txt", dumps / "2.txt", "-o", inside / "all.html", folder=dumps)
+    assert not list(dumps.parent.glob("*.html")) + list(dumps.glob("*.html"))
+    names = [path.name for path in inside.iterdir()]
+    assert len(names) >= 2
+    assert all(re.fullmatch(r"all(\.[\w.-]+)?\.html", name) for name in names)
+    for path in inside.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "<img" not in text
+        assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in text
+
+
+def test_index_as_json(dumps: Path) -> None:
+    out, _, code = run("0.txt", "2.txt", "--json", folder=dumps)
+    report = json.loads(out)
+    assert (report["schema"], code) == ("hlo.report/1", 0)
+    rows = report["tables"]["modules"]["rows"]
+    assert [(row["module"], row["peak_bytes"], row["padding"]) for row in rows] == [("jit_b", 96, 0), ("jit_a", 32, 0)]
+    assert not list(dumps.glob("*.html"))
+
+
+def test_index_has_the_numbers_of_the_pages() -> None:
+    words = ("tpu/v5e_conv", "tpu/v5e_kernel", "--chip", "v5e", "--json")
+    rows = json.loads(run(*words, folder=FIXTURES)[0])["tables"]["modules"]["rows"]
+    for row in rows:
+        report = json.loads(run(row["path"], "--chip", "v5e", "--json", folder=FIXTURES)[0])
+        numbers = report["answer"]
+        assert row["execution_seconds"] == numbers["schedule"]["execution_seconds"]
+        assert row["saving_bytes"] == numbers["layout"]["saving_bytes"]
+        assert row["warnings"] == numbers["lint"]["warnings"]
+        spaces = {space["space"]: space for space in report["tables"]["spaces"]["rows"]}
+        assert row["limit_bytes"] == spaces[row["space"]]["limit_bytes"]
+        assert row["fits"] is True
+        assert row["chip"] == "TPU v5e"
+
+
+def test_pages_of_several_modules_need_a_file(dumps: Path) -> None:
+    for words in (("--format", "html"), ("--format", "html", "-o", "-")):
+        assert run("0.txt", "2.txt", *words, folder=dumps)[2] == 2
+    _, err, code = run("0.txt", "2.txt", "-o", "missing/all.html", folder=dumps)
+    assert code == 2
+    assert "cannot write missing/all.html" in err
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that a web browser shows."""
+    addresses = list[str]()
+
+    def show(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
+    return addresses
+
+
+def test_open_shows_the_page(dumps: Path, opened: list[str]) -> None:
+    _, err, code = run("0.txt", "--open", folder=dumps)
+    path = Path(opened[0].removeprefix("file://"))
+    assert code == 0
+    assert f"note: wrote {path}" in err
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    shutil.rmtree(path.parent)
+    run("0.txt", "2.txt", "--open", "-o", "my page.html", folder=dumps)
+    assert opened[1] == (dumps / "my page.html").as_uri()
+
+
+def test_without_a_browser_the_page_is_named(dumps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    _, err, code = run("0.txt", "--open", "-o", "x.html", folder=dumps)
+    assert code == 2
+    assert "error: no web browser found" in err
+    assert "open x.html" in err
+    assert (dumps / "x.html").exists()
+
+
+@pytest.mark.parametrize("words", [("--json",), ("-o", "x.json"), ("--format", "html", "-o", "-")])
+def test_only_pages_are_opened(words: tuple[str, ...], dumps: Path, opened: list[str]) -> None:
+    assert run("0.txt", "--open", *words, folder=dumps)[2] == 2
+    assert not opened
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("target_arguments.txt", 'version: TPU_VERSION_VIPERFISH\nvariant: "lite"\n', "jit_f on TPU v5e"),
+        ("target_arguments.txt", "version: TPU_VERSION_VIPERFISH\n", "jit_f on TPU v5p"),
+        ("target_arguments.txt", "version: TPU_VERSION_NEW\n", "jit_f on TPU"),
+        ("gpu_target_config.pbtxt", 'device_description_str: "NVIDIA H100 80GB HBM3"\n', "jit_f on TPU"),
+    ],
+)
+def test_chip_is_that_of_the_dump(name: str, text: str, title: str, tmp_path: Path) -> None:
+    body = "HloModule jit_f\n\nENTRY e {\n  ROOT p = f32[8]{0:T(128)} parameter(0)\n}\n"
+    (tmp_path / "module_0001.jit_f.after_optimizations.txt").write_text(body, encoding="utf-8")
+    (tmp_path / "module_0002.jit_g.target_arguments.txt").write_text("version: TPU_VERSION_JELLYFISH", encoding="utf-8")
+    (tmp_path / f"module_0001.jit_f.{name}").write_text(text, encoding="utf-8")
+    loaded = load_one([str(tmp_path)], InputOptions())
+    assert title_of(loaded, None) == title
+    assert title_of(loaded, "v6e") == "jit_f on TPU v6e"
+    if name.startswith("gpu"):
+        assert chip_of_dump(loaded) == "h100"
