@@ -181,11 +181,12 @@ def _listed(report: Report, table: str, column: str, names: Sequence[str]) -> Re
 def _of_findings(found: FindingList) -> Report:
     from hlo_cli.commands.lint.report import in_order, report_of
     from hlo_cli.commands.lint.run import LintedModule, LintResult
+    from hlo_cli.lint.settings import LintSettings
 
     checked = found.context
     module = LintedModule(checked.path, checked.name, None, checked.instructions)
     result = LintResult(tuple(found), (), (), (), (module,))
-    return replace(report_of(result, in_order(found, "cost"), checked.settings, ""), next=())
+    return replace(report_of(result, in_order(found, "cost"), LintSettings(select=checked.rules), ""), next=())
 
 
 def _of_finding(found: Finding) -> Report:
