@@ -23,9 +23,9 @@ LONG_SECONDS = 3600
 collect_ignore = [
     *("advice_of_collectives.py", "advice_of_fusions.py", "advice_of_layouts.py", "advice_of_memory.py"),
     *("advice_of_types.py", "advice_programs.py", "peak_programs.py", "shard_in_jax.py", "shard_programs.py"),
-    *("jax_objects.py", "tpu_programs.py"),
+    *("jax_objects.py", "running_notebooks.py", "tpu_programs.py"),
 ]
-"""What is written in jax, and run by processes of their own."""
+"""What is written in jax or runs notebooks, in processes of their own."""
 
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=100, deadline=None, derandomize="CI" in os.environ)

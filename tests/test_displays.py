@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import doctest
+import copy
 import json
+import os
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +61,7 @@ VALUES: dict[str, Callable[[], Displayed]] = {
     "BufferShape": lambda: shape_of("b(f32[3,5]{1,0:T(2,2)})"),
     "Layout": lambda: layout_of("bf16[300,70]{1,0:T(8,128)(2,1)}"),
     "MemoryAnalysis": memory_of_text,
+    "MemorySpaceUsage": lambda: memory_of_text().spaces[1],
     "OverlapAnalysis": lambda: hlo_cli.analyze_overlap(hlo_cli.load(CONV)),
     "ModuleDiff": lambda: hlo_cli.diff(hlo_cli.load(CONV), hlo_cli.load(SCAN)),
     "FusionList": lambda: hlo_cli.fusions_of(hlo_cli.load(CONV)),
@@ -64,6 +69,25 @@ VALUES: dict[str, Callable[[], Displayed]] = {
     "FindingList": lambda: hlo_cli.lint_module(hlo_cli.load(CONV)),
     "Finding": lambda: hlo_cli.lint_module(hlo_cli.load(CONV))[0],
 }
+
+
+@cache
+def value_of(name: str) -> Displayed:
+    """The value of a name, made once."""
+    return VALUES[name]()
+
+
+@cache
+def table_of(name: str) -> Tabular:
+    value = value_of(name)
+    assert isinstance(value, Tabular)
+    return value
+
+
+@cache
+def bundle_of(name: str) -> dict[str, str]:
+    """Its displays."""
+    return value_of(name)._repr_mimebundle_()
 
 
 class Reader(HTMLParser):
@@ -109,8 +133,8 @@ def read(html: str) -> Reader:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_every_value_has_text_and_html(name: str) -> None:
-    value = VALUES[name]()
-    bundle = value._repr_mimebundle_()
+    value = value_of(name)
+    bundle = bundle_of(name)
     assert {"text/plain", "text/html"} <= bundle.keys() <= {"text/plain", "text/html", "image/svg+xml"}
     assert value._repr_html_() == bundle["text/html"]
     assert sum(map(len, bundle.values())) < MAX_BYTES
@@ -121,9 +145,9 @@ def test_every_value_has_text_and_html(name: str) -> None:
     assert "--top" not in "".join(bundle.values())
 
 
-@pytest.mark.parametrize("name", ["ArrayShape", "Layout", "MemoryAnalysis", "OverlapAnalysis"])
+@pytest.mark.parametrize("name", ["ArrayShape", "Layout", "MemoryAnalysis", "MemorySpaceUsage", "OverlapAnalysis"])
 def test_what_can_be_drawn_has_a_picture(name: str) -> None:
-    picture = VALUES[name]()._repr_mimebundle_()["image/svg+xml"]
+    picture = bundle_of(name)["image/svg+xml"]
     assert picture.startswith("<svg ")
     assert read(picture).harmful == []
 
@@ -145,7 +169,7 @@ def test_a_shape_shows_its_tiles() -> None:
 
 def test_the_same_value_has_the_same_display() -> None:
     for name in ("Module", "MemoryAnalysis", "FindingList"):
-        assert VALUES[name]()._repr_mimebundle_() == VALUES[name]()._repr_mimebundle_()
+        assert VALUES[name]()._repr_mimebundle_() == bundle_of(name)
 
 
 def test_hostile_names_are_text() -> None:
@@ -187,6 +211,14 @@ def test_slices_of_results_are_shown_too() -> None:
     assert list(kernels[:0].to_records()) == []
     found = hlo_cli.lint_module(hlo_cli.load(CONV))
     assert [record["code"] for record in found[:1].to_records()] == [found[0].code]
+
+
+def test_results_can_be_copied_and_sent() -> None:
+    found = hlo_cli.lint_module(hlo_cli.load(CONV))
+    for other in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):
+        assert type(other) is type(found)
+        assert [str(each) for each in other] == [str(each) for each in found]
+        assert other.to_records() == found.to_records()
 
 
 def rows_of(arguments: list[str], table: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -234,19 +266,27 @@ def test_records_are_the_rows_of_the_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "copy.txt").write_text((SCAN / "after_optimizations.txt").read_text())
-    value = VALUES[name]()
-    assert isinstance(value, Tabular)
-    assert value.to_records(table) == comparable(rows_of(arguments, of_command, capsys))
+    assert table_of(name).to_records(table) == comparable(rows_of(arguments, of_command, capsys))
 
 
 def test_records_of_findings_are_the_rows_of_lint(capsys: pytest.CaptureFixture[str]) -> None:
-    value = VALUES["FindingList"]()
-    assert isinstance(value, Tabular)
+    value = table_of("FindingList")
     rows = rows_of(["lint", str(CONV)], "findings", capsys)
     path = re.compile(r"/after_optimizations\.txt$")
     assert [{**row, "path": path.sub("", str(row["path"]))} for row in value.to_records()] == [
         {**row, "path": path.sub("", row["path"])} for row in rows
     ]
+
+
+def test_a_memory_space_has_the_rows_of_all_memory() -> None:
+    rows = [record for record in table_of("MemoryAnalysis").to_records() if record["space"] == "VMEM"]
+    own = table_of("MemorySpaceUsage").to_records()
+    assert own == [{key: record[key] for key in own[0]} for record in rows]
+    buffers = [record for record in table_of("MemoryAnalysis").to_records("buffers") if record["space"] == "VMEM"]
+    names = ("value", "start", "end", "bytes", "kind", "shape", "op_name", "reused_by")
+    expected = [{name: record[name] for name in names} for record in buffers]
+    found = [{name: record[name] for name in names} for record in table_of("MemorySpaceUsage").to_records("buffers")]
+    assert found == expected
 
 
 def test_unknown_tables_are_errors_that_name_the_others() -> None:
@@ -258,19 +298,19 @@ def test_unknown_tables_are_errors_that_name_the_others() -> None:
 def test_cells_are_plain() -> None:
     cells = {
         type(cell)
-        for value in (VALUES[name]() for name in VALUES)
+        for value in map(value_of, VALUES)
         if isinstance(value, Tabular)
         for record in value.to_records()
         for cell in record.values()
     }
     assert cells == {bool, int, float, str, type(None)}
-    assert records_of(report_of(VALUES["FusionList"]()).main_table)
+    assert records_of(report_of(value_of("FusionList")).main_table)
 
 
+@pytest.mark.oracle
 def test_data_frames_have_types() -> None:
     pandas = pytest.importorskip("pandas")
-    memory = VALUES["MemoryAnalysis"]()
-    assert isinstance(memory, Tabular)
+    memory = table_of("MemoryAnalysis")
     frame = pandas.DataFrame(memory.to_records())
     kinds = {name: frame[name].dtype.kind for name in ("bytes", "start", "end", "padding")}
     assert kinds == {"bytes": "i", "start": "i", "end": "i", "padding": "f"}
@@ -289,11 +329,11 @@ def test_rich_prints_the_screen() -> None:
 
     for name in ("ArrayShape", "Module", "FindingList"):
         screen = StringIO()
-        Console(file=screen, width=60, color_system=None).print(VALUES[name]())
+        Console(file=screen, width=60, color_system=None).print(value_of(name))
         assert max(map(len, screen.getvalue().splitlines())) <= 60
         assert screen.getvalue().strip()
     colored = StringIO()
-    Console(file=colored, width=60, force_terminal=True, color_system="standard").print(VALUES["ArrayShape"]())
+    Console(file=colored, width=60, force_terminal=True, color_system="standard").print(value_of("ArrayShape"))
     assert "\x1b[" in colored.getvalue()
 
 
@@ -332,17 +372,25 @@ BLOCK = re.compile(r"(?ms)^```python( JAX)?\n(>>> .*?)^```")
 
 
 @pytest.mark.parametrize("jax", [False, pytest.param(True, marks=pytest.mark.oracle)])
-def test_the_examples_of_the_help_page_run(jax: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if jax:
-        pytest.importorskip("jax")
-    (tmp_path / "DUMP").symlink_to(CONV)
-    monkeypatch.chdir(tmp_path)
-    page = Path(hlo_cli.__file__).parent / "commands/help/topics/notebooks.md"
-    blocks = [found[2] for found in BLOCK.finditer(page.read_text(encoding="utf-8")) if bool(found[1]) == jax]
+def test_the_examples_of_the_help_page_run(jax: bool, tmp_path: Path) -> None:
+    """In a process of their own: once JAX is imported, others cannot fork."""
+    if jax and find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    root = Path(hlo_cli.__file__).parent.parent
+    page = (root / "hlo_cli/commands/help/topics/notebooks.md").read_text(encoding="utf-8")
+    blocks = [found[2] for found in BLOCK.finditer(page) if bool(found[1]) == jax]
     assert blocks
-    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, "notebooks.md", str(page), 0)
-    said: list[str] = []
-    assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
+    (tmp_path / "DUMP").symlink_to(CONV)
+    (tmp_path / "page.txt").write_text("\n".join(blocks))
+    done = subprocess.run(
+        [sys.executable, "-m", "doctest", "page.txt"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_help_page_names_tables_that_exist() -> None:
@@ -352,8 +400,6 @@ def test_the_help_page_names_tables_that_exist() -> None:
     values = {"module": "Module", "memory": "MemoryAnalysis", "overlap": "OverlapAnalysis", "findings": "FindingList"}
     values |= {"fusions, kernels": "KernelList", "diff": "ModuleDiff"}
     for name, kind in values.items():
-        value = VALUES[kind]()
-        assert isinstance(value, Tabular)
         assert tables[name]
         for table in tables[name]:
-            assert isinstance(value.to_records(table), list)
+            assert isinstance(table_of(kind).to_records(table), list)

@@ -17,10 +17,10 @@ from hlo_cli.render.style import Style
 from hlo_cli.render.web.assets import policy, script
 from hlo_cli.render.web.fragment import fragment
 from hlo_cli.render.web.gantt import MAX_NAMED, WIDE_SPANS, gantt
-from hlo_cli.render.web.subject import Subject, subject_of
 from hlo_cli.render.web.lanes import lanes_of
 from hlo_cli.render.web.picture import NARROW, WIDE, Room
 from hlo_cli.render.web.stack import stack_of
+from hlo_cli.render.web.subject import Subject, subject_of
 from hlo_cli.render.web.timeline import drawing
 from hlo_cli.report.column import Column
 from hlo_cli.report.loop import Loop

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked: the path and the name of a module, the number of its instructions, and the settings."""
+    """What was checked: the path and the name of a module, the number of its instructions, and the codes of rules."""
 
     path: str
     name: str
     instructions: int
-    settings: LintSettings
+    rules: tuple[str, ...]
 
 
 class FindingList(Results[Finding, Checked]):
@@ -56,12 +56,14 @@ def lint_module(
     settings = settings or LintSettings()
     context = LintContext(module, settings, tuple(rejections), tuple(verdicts), chip)
     found: dict[Finding, None] = {}
+    rules = selected_rules(settings)
     with no_garbage_collection():
         satisfied = _satisfied(context)
-        for rule in selected_rules(settings):
+        for rule in rules:
             if rule.needs in satisfied and _is_shown(rule.severity_under(settings), settings):
                 found |= dict.fromkeys(rule.findings(context))
-    checked = Checked(module.source.name or "-", module.name, module.instruction_count, settings)
+    codes = tuple(rule.code for rule in rules)
+    checked = Checked(module.source.name or "-", module.name, module.instruction_count, codes)
     return FindingList.of(sorted(found, key=_order), checked)
 
 

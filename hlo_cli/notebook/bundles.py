@@ -15,12 +15,14 @@ from hlo_cli.source import HloError
 
 WIDTH: Final = 100
 """Cells of a line of text; notebooks and most terminals show as many."""
-ROWS: Final = 20
+ROWS: Final = 10
 """Rows of a table; the rest is counted and summed."""
 _COMMAND_HINT: Final = "; use --top 0 to show all"
 _RECORDS_HINT: Final = "; to_records() has all"
 MAX_PICTURE: Final = 60_000
 """Characters of a picture; a larger one is left out, because the page has it too."""
+MAX_BUNDLE: Final = 200_000
+"""Characters of all displays; beyond it, the picture is left out."""
 MAX_SPANS: Final = 500
 """Rows of a schedule that is drawn."""
 
@@ -43,6 +45,8 @@ def bundle(value: object, include: Collection[str] | None, exclude: Collection[s
         return {"text/plain": str(value)} if "text/plain" in wanted else {}
     hint = _RECORDS_HINT if isinstance(value, Tabular) else ""
     shown = {name: _DISPLAYS[name](report).replace(_COMMAND_HINT, hint) for name in wanted}
+    if sum(map(len, shown.values())) > MAX_BUNDLE:
+        shown.pop("image/svg+xml", None)
     return {name: text for name, text in shown.items() if text}
 
 

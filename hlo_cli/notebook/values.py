@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.fusion.fusions import FusionList
     from hlo_cli.analysis.fusion.kernels import KernelList
     from hlo_cli.analysis.matching.module_diff import ModuleDiff
-    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis
+    from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
     from hlo_cli.analysis.schedule.async_overlap import OverlapAnalysis
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.layout import Layout
@@ -98,7 +98,7 @@ def _of_layout(layout: Layout) -> Report:
 
     shape = example_of(layout)
     report = _of_shape(shape)
-    return replace(report, answer=f"Layout {layout}, for example of {shape}")
+    return replace(report, answer=f"Layout {layout}, shown for {shape}")
 
 
 def _of_memory(memory: MemoryAnalysis) -> Report:
@@ -115,6 +115,12 @@ def _memory_report(memory: MemoryAnalysis, space: str | None) -> Report:
     from hlo_cli.commands.memspace.report import report_of_memory
 
     return report_of_memory(loaded(memory.module), memory, MemspaceOptions(space=space), "")
+
+
+def _of_space(space: MemorySpaceUsage) -> Report:
+    from hlo_cli.notebook.spaces import report_of_space
+
+    return report_of_space(space)
 
 
 def _of_overlap(overlap: OverlapAnalysis) -> Report:
@@ -175,11 +181,12 @@ def _listed(report: Report, table: str, column: str, names: Sequence[str]) -> Re
 def _of_findings(found: FindingList) -> Report:
     from hlo_cli.commands.lint.report import in_order, report_of
     from hlo_cli.commands.lint.run import LintedModule, LintResult
+    from hlo_cli.lint.settings import LintSettings
 
     checked = found.context
     module = LintedModule(checked.path, checked.name, None, checked.instructions)
     result = LintResult(tuple(found), (), (), (), (module,))
-    return replace(report_of(result, in_order(found, "cost"), checked.settings, ""), next=())
+    return replace(report_of(result, in_order(found, "cost"), LintSettings(select=checked.rules), ""), next=())
 
 
 def _of_finding(found: Finding) -> Report:
@@ -198,6 +205,7 @@ _REPORTS: Final[Mapping[str, Callable[[Any], Report]]] = {
     "TupleShape": _of_shape,
     "Layout": _of_layout,
     "MemoryAnalysis": _of_memory,
+    "MemorySpaceUsage": _of_space,
     "OverlapAnalysis": _of_overlap,
     "ModuleDiff": _of_diff,
     "FusionList": _of_fusions,

@@ -122,8 +122,9 @@ class Grid:
 
     def _blocks(self, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         """For each column, the separator before its cell, and the cell."""
+        width = self._cell_width if texts else 0
         for at, text in enumerate(texts):
-            yield (self._joint(self.columns.joints[at - 1]) if at else "") + self._lead, text.rjust(self._cell_width)
+            yield (self._joint(self.columns.joints[at - 1]) if at else "") + self._lead, text.rjust(width)
 
     def _header(self) -> Line:
         texts = "".join(

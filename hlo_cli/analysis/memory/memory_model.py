@@ -109,7 +109,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySpaceUsage:
+class MemorySpaceUsage(Tabular):
     """A memory space: number, name on the target, values by start, and live bytes over time.
 
     `timeline[t]` is the number of live bytes at position t, each slot counted once; `peak` is its first maximum.

@@ -12,6 +12,12 @@ from hlo_cli.report.report import Report
 
 WHOLE = 250  # the width from which no column is omitted
 MAX_ROWS = 100
+# notebooks stripe and center tables, in colors of their own
+_RESET = """\
+.hlo.fragment table{margin-left:0;margin-right:0;table-layout:auto}
+.hlo.fragment tbody tr:nth-child(n){background:none}
+.hlo.fragment tbody tr:nth-child(n):hover{background:color-mix(in srgb,var(--rule) 45%,transparent)}
+"""
 _PLACEHOLDER = "\x00"  # no sanitized text has it
 # what notebooks set on elements around an output when their own scheme is light or dark
 _LIGHT = '[data-jp-theme-light="true"] .hlo,.vscode-light .hlo,[data-theme=light] .hlo,html[theme=light] .hlo'
@@ -33,11 +39,11 @@ def fragment(report: Report, *, top: int | None = None) -> str:
     body = "\n".join(body_lines(report, style, _PLACEHOLDER, MAX_ROWS))
     key = "k" + hashlib.sha256(body.encode()).hexdigest()[:10]
     answer = [f'<p class="answer">{safe(report.answer)}</p>'] if report.answer else []
-    css = f"{scheme_css()}{part_style()}{report_css(report, key)}"
+    css = f"{scheme_css()}{part_style()}{_RESET}{report_css(report, key)}"
     lines = (
         f'<div class="hlo fragment">\n<style>\n{css}</style>',
         *answer,
-        body.replace(_PLACEHOLDER, key),
+        *([body.replace(_PLACEHOLDER, key)] if body else []),
         "</div>\n",
     )
     return "\n".join(lines)
