@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.render.draw.bars import stretch_of
@@ -18,7 +18,7 @@ from hlo_cli.report.table import Table
 ROW: Final = 18
 WIDE_SPANS: Final = Room(1100, 20, 950, "wide")
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
-MAX_BARS: Final = 3000
+MAX_BARS: Final = 2000
 MIN_WIDTH: Final = 1.5
 NAME: Final = 40
 LEGEND: Final = 26
@@ -111,7 +111,7 @@ def _lanes(table: Table, shown: int, at: int, frame: Frame) -> tuple[list[str], 
             y += LANE_NAME
         for lane in lanes:
             for row in lane:
-                elements.append(f"<g{_named(table, row, at)}")
+                elements.append(f"<g{_named(table, row, [at])}")
                 elements += [*_rects(table, row, at, y, high - 1, frame), "</g>"]
             y += high
         y += 4
@@ -124,7 +124,7 @@ def _group_column(table: Table) -> int | None:
 
 def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:
     """The bar of a row, with its name."""
-    yield f"<g{_named(table, row, at)}"
+    yield f"<g{_named(table, row, table.visible(person=True))}"
     rects = list(_rects(table, row, at, y + 4, 11, frame))
     yield from rects
     stretch = stretch_of(table.rows[row][at])
@@ -135,14 +135,13 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     yield f"{_name(_label(table, row), left, right, y + 13, frame.room)}</g>"
 
 
-def _named(table: Table, row: int, at: int) -> str:
-    """The attribute that links a bar to its row, and its title: the name, and each visible cell."""
+def _named(table: Table, row: int, told: Sequence[int]) -> str:
+    """The attribute that links a bar to its row, and its title: the name, and the cells of the given columns."""
     cells = table.rows[row]
-    visible = table.visible(person=True)
     label = _label_column(table)
     facts = [
         f"{column.title or column.name} {in_words(column, cell)}"
-        for each in visible
+        for each in told
         for column, cell in [(table.columns[each], cells[each])]
         if each != label and cell is not None
     ]
