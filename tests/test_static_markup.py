@@ -189,6 +189,21 @@ def test_lanes_hold_every_bar_once_and_apart_in_as_few_as_possible(given_bars: l
         assert len(lanes) == max(sum(start <= step <= end for start, end, _ in spans) for step in range(51))
 
 
+def test_of_too_many_bars_the_exposed_and_the_longest_are_drawn_and_thin_ones_keep_their_color() -> None:
+    columns = (Column("operation", "operation", "opcode"), Column("name", "", "name"))
+    spans = [(at, at, True) for at in range(3000)]
+    spans += [(2500, 2500, False), (0, 2999, True)]
+    rows = tuple(("copy", f"c.{at}", span) for at, span in enumerate(spans))
+    table = Table("pairs", (*columns, Column("span", "step", "span", steps=3000)), rows, noun="pairs")
+    elements, _ = gantt(table, Style(), 0)
+    text = "".join(elements)
+    assert "2,000 of 3,002 pairs (the longest) over steps" in text
+    assert text.count("<g data-v=") == 2000
+    assert text.count('class="exposed"') == 1 + 1  # one bar and the legend
+    assert 'data-v="c.3001"' in text
+    assert 'data-v="c.3000"' in text
+
+
 def test_tiles_of_a_figure_are_squares_between_lines(tmp_path: Path) -> None:
     text = page_of(tmp_path, "tile-index", "f32[3,5]{1,0:T(2,2)}", "2,3", "--draw")
     assert "<h1>f32[3,5]{1,0:T(2,2)}</h1>" in text

@@ -56,16 +56,16 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     """
     at = span_column(table)
     assert at is not None
-    shown = style.rows_shown(MAX_BARS, len(table.rows), main=table.main)
+    rows = _rows(table, at, style)
     column = table.columns[at]
     steps = max(column.steps, 1)
     frame = Frame(top + LEGEND, steps, 0, room)
-    elements = list(_legend(table, shown, at, top + LEGEND / 2 + 2, room))
-    if shown <= MAX_NAMED:
-        elements += [line for row in range(shown) for line in _bar(table, row, at, frame.top + row * ROW, frame)]
-        bottom = frame.top + shown * ROW
+    elements = list(_legend(table, len(rows), at, top + LEGEND / 2 + 2, room))
+    if len(rows) <= MAX_NAMED:
+        elements += [line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * ROW, frame)]
+        bottom = frame.top + len(rows) * ROW
     else:
-        drawn, bottom = _lanes(table, shown, at, frame)
+        drawn, bottom = _lanes(table, rows, at, frame)
         elements += drawn
     elements += time_axis(frame, column.seconds, bottom) if column.seconds else step_axis(frame, steps, bottom)
     bottom += AXIS_HEIGHT
@@ -73,11 +73,23 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     return [*elements, *loops], bottom + height + 12
 
 
+def _rows(table: Table, at: int, style: Style) -> list[int]:
+    """The indices of the rows with a bar: all, or those with the longest exposed parts, then the longest."""
+    if style.top is not None or len(table.rows) <= MAX_BARS:
+        return list(range(style.rows_shown(MAX_BARS, len(table.rows), main=table.main)))
+    order = []
+    for row, cells in enumerate(table.rows):
+        stretch = stretch_of(cells[at])
+        if stretch is not None:
+            order.append((stretch.exposed_from - stretch.end, stretch.start - stretch.end, row))
+    return sorted(row for _, _, row in sorted(order)[:MAX_BARS])
+
+
 def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator[str]:
     """What the bars are and what their colors mean, in one line above them."""
     column = table.columns[at]
     bars = format_count(len(table.rows), table.noun)
-    bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}"
+    bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
     axis = "estimated time" if column.seconds else "steps"
     x: float = room.left
     for looks, words in (("b0", "overlapped"), ("exposed", "exposed")):
@@ -89,10 +101,10 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 
-def _lanes(table: Table, shown: int, at: int, frame: Frame) -> tuple[list[str], float]:
+def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[list[str], float]:
     """The bars of each operation in as few lanes as keep them apart, and the lower edge."""
     groups = lanes_of(
-        [table.rows[row] for row in range(shown)],
+        [table.rows[row] for row in rows],
         at,
         _group_column(table),
         MIN_WIDTH * frame.columns / frame.room.width,
@@ -110,7 +122,7 @@ def _lanes(table: Table, shown: int, at: int, frame: Frame) -> tuple[list[str], 
             )
             y += LANE_NAME
         for lane in lanes:
-            for row in lane:
+            for row in (rows[n] for n in lane):
                 elements.append(f"<g{_named(table, row, [at])}")
                 elements += [*_rects(table, row, at, y, high - 1, frame), "</g>"]
             y += high
@@ -166,7 +178,9 @@ def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame)
         return
     left = frame.x(stretch.start)
     right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_WIDTH)
-    exposed_x = min(max(frame.x(stretch.exposed_from), left), right)
+    # a bar that is drawn wider than it is keeps the color of what it is
+    exposed_x = right if stretch.exposed_from > stretch.end else max(frame.x(stretch.exposed_from), left)
+    exposed_x = min(exposed_x, right)
     for looks, begin, end in (("b0", left, exposed_x), ("exposed", exposed_x, right)):
         if begin < end:
             size = f'x="{short(begin)}" y="{short(y)}" width="{short(end - begin)}" height="{short(high)}"'
