@@ -235,7 +235,7 @@ def test_names_come_first_and_the_largest_has_the_longest_bar() -> None:
     heads = re.findall(r'data-c="(\w+)"', text)
     assert heads == ["value", "bytes", "form"]
     assert re.findall(r'style="--b:([0-9.]+)"', text) == ["1", "0.5", "0"]
-    assert "@media(max-width:640px){.hlo .part0 tr>:nth-child(3){display:none}}" in text
+    assert "@media print,(max-width:640px){.hlo .part0 tr>:nth-child(3){display:none}}" in text
     unsorted = Table("sizes", columns, (rows[1], rows[0], rows[2]))
     assert "--b:" not in re.sub(r"<style>.*?</style>", "", written(one(unsorted), "html"), flags=re.S)
     chosen = Table("sizes", columns, rows).select(["bytes", "value"])
@@ -249,7 +249,7 @@ def test_a_fragment_stands_beside_others(report: Report) -> None:
     assert text.count("<div") == text.count("</div>")
     assert not re.search(r"<script|\sid=|<h1|<html|<body|<main|\son[a-z]+=|src=|href=|url\(|@import", text)
     css = re.sub(r"/\*.*?\*/", "", text[text.index("<style>") + 7 : text.index("</style>")], flags=re.S)
-    inner = re.sub(r"@(media|container)\s*\([^{]*\)\s*\{", "", css)
+    inner = re.sub(r"@(media|container)[^{]*\{", "", css)
     for rule in re.findall(r"([^{}]+)\{", inner):
         for selector in re.split(r",(?![^(]*\))", rule.strip()):
             assert re.search(r"(^|\s|svg)\.hlo\b", selector), selector
