@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from hlo_cli.render.draw.bars import stretch_of
@@ -18,7 +18,7 @@ from hlo_cli.report.table import Table
 ROW: Final = 18
 WIDE_SPANS: Final = Room(1100, 20, 950, "wide")
 MAX_NAMED: Final = 24  # more bars than these are packed into lanes, so that axis and legend stay in sight
-MAX_BARS: Final = 3000
+MAX_BARS: Final = 2000
 MIN_WIDTH: Final = 1.5
 NAME: Final = 40
 LEGEND: Final = 26
@@ -56,16 +56,16 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     """
     at = span_column(table)
     assert at is not None
-    shown = style.rows_shown(MAX_BARS, len(table.rows), main=table.main)
+    rows = _rows(table, at, style)
     column = table.columns[at]
     steps = max(column.steps, 1)
     frame = Frame(top + LEGEND, steps, 0, room)
-    elements = list(_legend(table, shown, at, top + LEGEND / 2 + 2, room))
-    if shown <= MAX_NAMED:
-        elements += [line for row in range(shown) for line in _bar(table, row, at, frame.top + row * ROW, frame)]
-        bottom = frame.top + shown * ROW
+    elements = list(_legend(table, len(rows), at, top + LEGEND / 2 + 2, room))
+    if len(rows) <= MAX_NAMED:
+        elements += [line for n, row in enumerate(rows) for line in _bar(table, row, at, frame.top + n * ROW, frame)]
+        bottom = frame.top + len(rows) * ROW
     else:
-        drawn, bottom = _lanes(table, shown, at, frame)
+        drawn, bottom = _lanes(table, rows, at, frame)
         elements += drawn
     elements += time_axis(frame, column.seconds, bottom) if column.seconds else step_axis(frame, steps, bottom)
     bottom += AXIS_HEIGHT
@@ -73,11 +73,23 @@ def gantt(table: Table, style: Style, top: float, room: Room = WIDE_SPANS) -> tu
     return [*elements, *loops], bottom + height + 12
 
 
+def _rows(table: Table, at: int, style: Style) -> list[int]:
+    """The indices of the rows with a bar: all, or those with the longest exposed parts, then the longest."""
+    if style.top is not None or len(table.rows) <= MAX_BARS:
+        return list(range(style.rows_shown(MAX_BARS, len(table.rows), main=table.main)))
+    order = []
+    for row, cells in enumerate(table.rows):
+        stretch = stretch_of(cells[at])
+        if stretch is not None:
+            order.append((stretch.exposed_from - stretch.end, stretch.start - stretch.end, row))
+    return sorted(row for _, _, row in sorted(order)[:MAX_BARS])
+
+
 def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator[str]:
     """What the bars are and what their colors mean, in one line above them."""
     column = table.columns[at]
     bars = format_count(len(table.rows), table.noun)
-    bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}"
+    bars = bars if shown == len(table.rows) else f"{shown:,} of {bars}{' (the longest)' if shown == MAX_BARS else ''}"
     axis = "estimated time" if column.seconds else "steps"
     x: float = room.left
     for looks, words in (("b0", "overlapped"), ("exposed", "exposed")):
@@ -89,10 +101,10 @@ def _legend(table: Table, shown: int, at: int, y: float, room: Room) -> Iterator
     yield f'<text class="quiet" x="{short(x)}" y="{short(y)}">{safe(words)}</text>'
 
 
-def _lanes(table: Table, shown: int, at: int, frame: Frame) -> tuple[list[str], float]:
+def _lanes(table: Table, rows: Sequence[int], at: int, frame: Frame) -> tuple[list[str], float]:
     """The bars of each operation in as few lanes as keep them apart, and the lower edge."""
     groups = lanes_of(
-        [table.rows[row] for row in range(shown)],
+        [table.rows[row] for row in rows],
         at,
         _group_column(table),
         MIN_WIDTH * frame.columns / frame.room.width,
@@ -110,8 +122,8 @@ def _lanes(table: Table, shown: int, at: int, frame: Frame) -> tuple[list[str], 
             )
             y += LANE_NAME
         for lane in lanes:
-            for row in lane:
-                elements.append(f"<g{_named(table, row, at)}")
+            for row in (rows[n] for n in lane):
+                elements.append(f"<g{_named(table, row, [at])}")
                 elements += [*_rects(table, row, at, y, high - 1, frame), "</g>"]
             y += high
         y += 4
@@ -124,7 +136,7 @@ def _group_column(table: Table) -> int | None:
 
 def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[str]:
     """The bar of a row, with its name."""
-    yield f"<g{_named(table, row, at)}"
+    yield f"<g{_named(table, row, table.visible(person=True))}"
     rects = list(_rects(table, row, at, y + 4, 11, frame))
     yield from rects
     stretch = stretch_of(table.rows[row][at])
@@ -135,14 +147,13 @@ def _bar(table: Table, row: int, at: int, y: float, frame: Frame) -> Iterator[st
     yield f"{_name(_label(table, row), left, right, y + 13, frame.room)}</g>"
 
 
-def _named(table: Table, row: int, at: int) -> str:
-    """The attribute that links a bar to its row, and its title: the name, and each visible cell."""
+def _named(table: Table, row: int, told: Sequence[int]) -> str:
+    """The attribute that links a bar to its row, and its title: the name, and the cells of the given columns."""
     cells = table.rows[row]
-    visible = table.visible(person=True)
     label = _label_column(table)
     facts = [
         f"{column.title or column.name} {in_words(column, cell)}"
-        for each in visible
+        for each in told
         for column, cell in [(table.columns[each], cells[each])]
         if each != label and cell is not None
     ]
@@ -167,7 +178,9 @@ def _rects(table: Table, row: int, at: int, y: float, high: float, frame: Frame)
         return
     left = frame.x(stretch.start)
     right = max(min(frame.x(stretch.end + 1), frame.x(frame.columns)), left + MIN_WIDTH)
-    exposed_x = min(max(frame.x(stretch.exposed_from), left), right)
+    # a bar that is drawn wider than it is keeps the color of what it is
+    exposed_x = right if stretch.exposed_from > stretch.end else max(frame.x(stretch.exposed_from), left)
+    exposed_x = min(exposed_x, right)
     for looks, begin, end in (("b0", left, exposed_x), ("exposed", exposed_x, right)):
         if begin < end:
             size = f'x="{short(begin)}" y="{short(y)}" width="{short(end - begin)}" height="{short(high)}"'

@@ -84,7 +84,8 @@ def areas(stack: Stack, frame: Frame, key: str) -> Iterator[str]:
             looks += " thin"
         linked = f' data-b="{key}b{layer.rank}"' if layer.rank is not None else ""
         linked += f' data-v="{safe(layer.band.label)}"' if layer.band else ""
-        title = safe_lines(band_words(layer.band, stack.scale.peak) if layer.band else [rest_words(stack)])
+        words = [rest_words(stack)] if layer.band is None else band_words(layer.band, stack.scale.peak)
+        title = safe_lines(words[:1] if frame.room.is_narrow else words)  # details are in the wide form and the table
         yield f'<path class="{looks}"{linked} d="{outline(layer, frame)}"><title>{title}</title></path>'
     yield f'<path class="total" d="{_edge(stack.totals, frame)}"/>'
     for layer in stack.layers:

@@ -118,7 +118,7 @@ def column_css(table: Table | Tree, key: str) -> str:
     >>> for rule in column_css(Table("sizes", columns, ()), "t0").replace("}", "}\\n").splitlines(): print(rule)
     .hlo .t0 td:nth-child(1){font-family:var(--code);color:var(--name)}
     .hlo .t0 tr>:nth-child(2){text-align:right}
-    @media(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
+    @media print,(max-width:640px){.hlo .t0 tr>:nth-child(3){display:none}
     }
     """
     columns = [table.columns[at] for at in _in_order(table)] if isinstance(table, Table) else table.columns
@@ -138,7 +138,7 @@ def column_css(table: Table | Tree, key: str) -> str:
         if column.name not in kept and (column.rank <= LOW_RANK or column.from_width):
             small.append(f".hlo .{key} tr>:nth-child({at})")
         rules += [f".hlo .{key} td:nth-child({at}){{{';'.join(looks)}}}"] if looks else []
-    return "".join(rules) + (f"@media(max-width:640px){{{','.join(small)}{{display:none}}}}" if small else "")
+    return "".join(rules) + (f"@media print,(max-width:640px){{{','.join(small)}{{display:none}}}}" if small else "")
 
 
 def bar_column(table: Table) -> int | None:

@@ -55,7 +55,8 @@ def figure_of_timeline(timeline: Timeline, key: str) -> Iterator[str]:
     """The picture for a page, in a wide and a narrow form, of which the page shows the one that fits."""
     label = f"Live bytes at every step: {', '.join(track.name for track in timeline.tracks)}"
     for room in (WIDE, NARROW):
-        elements, height = drawing(timeline, 0, key=f"{key}{room.name[0]}", with_readout=True, room=room)
+        with_readout = not room.is_narrow  # the values at a pointer, which small screens do not have
+        elements, height = drawing(timeline, 0, key=f"{key}{room.name[0]}", with_readout=with_readout, room=room)
         yield from document(elements, height, label=label, room=room)
 
 

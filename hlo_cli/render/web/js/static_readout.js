@@ -21,7 +21,7 @@ export function showReadouts(svg) {
     title.remove();
   }
   if (!words.size && !svg.querySelector(".track")) return;
-  const tracks = [...svg.querySelectorAll(".track")].map(tracked);
+  const tracks = [...svg.querySelectorAll("[data-box]")].map(tracked);
   svg.addEventListener("pointerleave", () => {
     hideReadout();
     dimOthers(svg, null);
