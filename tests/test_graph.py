@@ -230,7 +230,8 @@ def test_between_enters_loops(capsys: Capture) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_neighborhoods_by_brute_force(seed: int) -> None:
     random = Random(seed)
-    edges = [Edge(*sorted(random.sample(range(30), 2)), 8, "data") for _ in range(35)]
+    pairs = (sorted(random.sample(range(30), 2)) for _ in range(35))
+    edges = [Edge(source, target, 8, "data") for source, target in pairs]
     near: dict[int, set[int]] = {}
     for edge in edges:
         near.setdefault(edge.source, set()).add(edge.target)

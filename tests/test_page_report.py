@@ -69,7 +69,8 @@ def answers(*arguments: str) -> Any:
 
 def rows(name: str, *arguments: str) -> list[dict[str, Any]]:
     """The rows of a table of a command."""
-    return answers(*arguments)["tables"][name]["rows"]
+    found: list[dict[str, Any]] = answers(*arguments)["tables"][name]["rows"]
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ PAGES = {
     "report-padded": ("report", "tpu/v5e_conv"),
     "graph-tpu": ("graph", "tpu/7x_transformer"),
     "graph-gpu": ("graph", "gpu/h100_transformer"),
-    "graph-around": ("graph", "tpu/v5e_conv", "--around", "fusion.2"),
+    "graph-around": ("graph", "tpu/v5e_conv", "--around", "fusion.16"),
     "memspace": ("memspace", "tpu/v5e_conv", "--chip", "v5e"),
     "schedule": ("schedule", "tpu/7x_transformer", "--chip", "v7x"),
     "fuse": ("fuse", "gpu/h100_transformer", "--chip", "h100"),

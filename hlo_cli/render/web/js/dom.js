@@ -1,4 +1,5 @@
-// Elements of HTML and SVG. Text from a dump enters a page only through here: as text or as an attribute, never as markup.
+// Elements of HTML and SVG. Text from a dump enters a page only through here: as text or as an attribute, not as
+// markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,7 +7,8 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-// An element with attributes and children; `text` is its text, names that begin with "on" are handlers, null is left out.
+// An element with attributes and children; `text` is its text, names that begin with "on" are handlers, null is
+// omitted.
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }

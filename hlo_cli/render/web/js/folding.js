@@ -1,7 +1,7 @@
 // What of a computation is drawn: nodes and edges, with hidden instructions seen through.
 // analysis/graphs/folding.py and neighborhoods.py have the same rules for pictures, DOT, and trees.
 
-export const EDGE_KINDS = ["control", "transfer", "data"]; // Of several ways between two nodes, the last kind counts.
+const EDGE_KINDS = ["control", "transfer", "data"]; // Of several ways between two nodes, the last kind counts.
 const CONTROL = 0;
 const TRANSFER = 1;
 const DATA = 2;

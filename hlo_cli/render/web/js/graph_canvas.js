@@ -67,7 +67,7 @@ function outline(context, node, radius, grow = 0) {
 }
 
 // The width of an edge: the logarithm of its bytes.
-export function edgeWidth(bytes) {
+function edgeWidth(bytes) {
   return Math.max(0.7, Math.min(6.5, Math.log2(Math.max(1, bytes / 4096)) * 0.38));
 }
 

@@ -5,7 +5,7 @@ import {columnOf} from "./data.js";
 const TEXTS = ["name", "opcode", "kind", "shape", "label", "literal", "source", "op_name", "change"];
 const LISTS = ["operands", "control", "calls"];
 const FLAGS = ["is_root", "is_hidden", "is_transfer", "expandable"];
-export const NUMBERS = ["bytes", "logical_bytes", "bytes_accessed", "flops", "live_bytes", "seconds", "step", "trips"];
+const NUMBERS = ["bytes", "logical_bytes", "bytes_accessed", "flops", "live_bytes", "seconds", "step", "trips"];
 
 // Columns are arrays by row; a missing column is empty texts, lists, false, or null. Also `count`, `users`, `inside`
 // (the rows of each computation) and `callers` (the row that calls each computation first, or -1).

@@ -70,7 +70,7 @@ function turnWheel(app, event) {
 }
 
 // The innermost node at a point of the canvas.
-export function nodeUnder(app, offsetX, offsetY) {
+function nodeUnder(app, offsetX, offsetY) {
   const [x, y] = pointUnder(app.view, offsetX, offsetY);
   let found = null;
   for (const node of seenBetween(app.scene, y, y).nodes) {

@@ -9,7 +9,7 @@ import {countOf, formatCount} from "./units.js";
 const MOST_SHOWN = 40;
 
 // The rows that hold a text, those of the entry first, then short names.
-export function search(model, text) {
+function search(model, text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [];
   const found = [];

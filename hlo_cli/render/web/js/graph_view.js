@@ -1,8 +1,8 @@
 // Which part of the graph is seen: `{scale, x, y}`, where a point of the scene is at `scale * point + (x, y)`; the
 // lower `covered` pixels are under the details of a small screen.
 
-export const LEAST_SCALE = 0.02;
-export const MOST_SCALE = 4;
+const LEAST_SCALE = 0.02;
+const MOST_SCALE = 4;
 export const READABLE = 0.42; // Texts are drawn from this scale on.
 const COMFORTABLE = 0.85;
 const VIEW_MARGIN = 24;

@@ -10,7 +10,7 @@ export const GROUPINGS = [
   ["scope", "scope"],
   ["value", "value"],
 ];
-export const COLORS = 10;
+const COLORS = 10;
 const FROM_PEAK = 7; // colors for the largest groups at the peak; the others go to what is large for long
 
 const ARGUMENTS = new Set(["argument", "aliased"]);
@@ -31,7 +31,7 @@ export function groupKey(row, grouping) {
   }
 }
 
-export function isLiveAt(row, step) {
+function isLiveAt(row, step) {
   return row.start <= step && step <= row.end;
 }
 

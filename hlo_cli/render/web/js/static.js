@@ -1,4 +1,5 @@
-// A static page: it is complete without this script, which sorts, filters, links charts with tables, and sets the theme.
+// A static page: it is complete without this script, which sorts, filters, links charts with tables, and sets the
+// theme.
 
 import {createTools} from "./static_tools.js";
 import {makeSortable} from "./static_sort.js";

@@ -1,4 +1,5 @@
-// The query and the sorted columns of a page as its fragment, so that a link shows the same: #q=fusion&part1=bytes:descending
+// The query and the sorted columns of a page as its fragment, so that a link shows the same, such as
+// #q=fusion&part1=bytes:descending
 
 import {filterTables} from "./static_filter.js";
 import {sortBy} from "./static_sort.js";

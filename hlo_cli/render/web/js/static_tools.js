@@ -1,19 +1,21 @@
 // The tools of a page: the search field, which / reaches and Escape empties, and the switch between light and dark.
 
 import {element} from "./dom.js";
+import {themeButton} from "./theme.js";
 import {filterTables} from "./static_filter.js";
 import {saveState, tableKey} from "./static_state.js";
 
 export function createTools(tables) {
   const tools = element("div", {class: "tools"});
   if (tables.length) tools.append(...createSearch(tables));
-  tools.append(createSwitch());
+  tools.append(themeButton());
   document.querySelector("header").append(tools);
   document.addEventListener("sorted", event => saveState(tableKey(event.target), event.detail));
 }
 
 function createSearch(tables) {
-  const field = element("input", {type: "search", placeholder: "Search the tables ( / )", "aria-label": "Search the tables"});
+  const words = {placeholder: "Search the tables ( / )", "aria-label": "Search the tables"};
+  const field = element("input", {type: "search", ...words});
   const count = element("output", {"aria-live": "polite"});
   field.oninput = () => {
     filterTables(tables, field.value);
@@ -35,13 +37,4 @@ function createSearch(tables) {
     }
   });
   return [count, field];
-}
-
-function createSwitch() {
-  const root = document.documentElement;
-  const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const turn = () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-  };
-  return element("button", {type: "button", text: "\u25d0", "aria-label": "Switch between light and dark", title: "Light or dark", onclick: turn});
 }
