@@ -1,0 +1,93 @@
+"""Sorting by any comparison, and the largest elements.
+
+Mirrors `HandleSort` and `HandleTopK` of the evaluator. Sorting is stable, whatever the text says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hlo_cli.analysis.evaluate.elementwise import ordered
+from hlo_cli.analysis.evaluate.number_types import Array
+from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.ir.instruction import Instruction
+
+Less = Callable[[Sequence[Array]], tuple[Array, ...]]
+
+
+def sort(instruction: Instruction, computed: Computed) -> Kernel:
+    """Sorts the operands along a dimension by a comparison of their elements."""
+    dimension = instruction.integers("dimensions")[0]
+    less = computed.vectorized(instruction.called_computations[0])
+
+    def kernel(*operands: Value) -> Value:
+        moved = [np.moveaxis(array_of(each), dimension, -1) for each in operands]
+        order = sorted_order(moved, less)
+        taken = tuple(np.moveaxis(np.take_along_axis(x, order, -1), -1, dimension) for x in moved)
+        return taken[0] if len(taken) == 1 else taken
+
+    return kernel
+
+
+def sorted_order(keys: Sequence[Array], less: Less) -> npt.NDArray[np.int64]:
+    """The stable order of the last dimension: runs of doubling length are merged, all rows at once."""
+    length = keys[0].shape[-1]
+    rows = [x.reshape(-1, length) for x in keys]
+    count = rows[0].shape[0]
+    order = np.broadcast_to(np.arange(length), (count, length)).copy()
+    width = 1
+    while width < length:
+        order = _merged(rows, order, width, less)
+        width *= 2
+    return order.reshape(keys[0].shape)
+
+
+def _merged(rows: Sequence[Array], order: npt.NDArray[np.int64], width: int, less: Less) -> npt.NDArray[np.int64]:
+    """Merges each pair of neighboring runs: every element finds its rank in the other run by binary search."""
+    count, length = order.shape
+    place = np.arange(length)
+    run = place // width
+    is_left = run % 2 == 0
+    begin = np.where(is_left, (run + 1) * width, (run - 1) * width)
+    low = np.minimum(begin, length) + np.zeros((count, 1), np.int64)
+    high = np.minimum(begin + width, length) + np.zeros((count, 1), np.int64)
+    first = low.copy()
+    row = np.arange(count)[:, np.newaxis]
+    while (open_ := low < high).any():
+        middle = np.minimum((low + high) // 2, length - 1)
+        mine, other = order, order[row, middle]
+        pairs: list[Array] = []
+        flipped: list[Array] = []
+        for x in rows:
+            a, b = x[row, mine], x[row, other]
+            pairs += [b, a]
+            flipped += [a, b]
+        # an element of the left run goes before equal ones of the right run
+        before = np.where(is_left, less(pairs)[0], ~np.asarray(less(flipped)[0], bool))
+        low, high = np.where(open_ & before, middle + 1, low), np.where(open_ & ~before, middle, high)
+    base = np.where(is_left, run * width, (run - 1) * width)
+    target = base + (place - run * width) + (low - first)
+    result = np.empty_like(order)
+    result[row, target] = order
+    return result
+
+
+def top_k(instruction: Instruction, computed: Computed) -> Kernel:
+    """The largest elements of the last dimension with their indices; ties by lower index."""
+    count = instruction.integer("k") or 0
+    largest = instruction.attribute("largest") != "false"
+
+    def kernel(x: Array) -> Value:
+        keys = ordered(x)
+        order = np.argsort(~keys if largest and keys.dtype.kind in "iu" else keys, axis=-1, kind="stable")[..., :count]
+        return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+    return kernel
+
+
+HANDLERS: Final[dict[str, Rule]] = {"sort": sort, "topk": top_k}
+"""The rule of each opcode that orders."""

@@ -1,0 +1,79 @@
+"""Values of instructions, and what the rules of opcodes are given and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, settle
+from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.instruction import Computation, Instruction
+
+Value: TypeAlias = "Array | tuple[Value, ...] | None"
+"""An array in logical index order, a tuple of values, or None for a token."""
+
+Kernel: TypeAlias = Callable[..., "Value"]
+"""Computes a value from those of the operands."""
+
+
+class Computed(Protocol):
+    """What a rule may ask of its program: other computations as functions, and how floats are held."""
+
+    floats: Floats
+
+    def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
+        """Runs a computation on the values of its parameters."""
+
+    def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+        """Runs a computation of scalars on whole arrays, element by element."""
+
+
+Rule: TypeAlias = "Callable[[Instruction, Computed], Kernel]"
+"""Reads the attributes of an instruction once, and returns its kernel."""
+
+
+def array_of(value: Value) -> Array:
+    """The value of an instruction whose shape is an array."""
+    assert value is not None
+    assert not isinstance(value, tuple)
+    return value
+
+
+def array_shape(instruction: Instruction) -> ArrayShape:
+    """The shape of an instruction whose result is an array; HloError with its place if it is something else."""
+    return _array(instruction.shape, instruction)
+
+
+def operand_array_shape(instruction: Instruction, position: int) -> ArrayShape:
+    """The shape of an operand that is an array."""
+    return _array(instruction.operand_shape(position), instruction)
+
+
+def element_type(instruction: Instruction) -> PrimitiveType:
+    """The element type of an array result."""
+    return array_shape(instruction).element_type
+
+
+def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:
+    """Turns results of arithmetic into values of the instruction's element type."""
+    kind = element_type(instruction)
+    return lambda values: settle(values, kind, floats)
+
+
+def held_as(instruction: Instruction, floats: Floats) -> str:
+    """The numpy type that holds the result."""
+    return carrier(element_type(instruction), floats).str
+
+
+def _array(shape: object, instruction: Instruction) -> ArrayShape:
+    if isinstance(shape, ArrayShape):
+        return shape
+    source = instruction.computation.reader
+    del source
+    raise HloError(
+        f"{instruction.opcode} {instruction.name} has an operand or result that is no array", instruction.span
+    )
