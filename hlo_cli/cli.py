@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "fuse": ("hlo_cli.commands.fuse.command", "List fusions, kernels, and costs; try other fusions"),
     "shard": ("hlo_cli.commands.shard.command", "Show shards, replication, and collectives by mesh axis"),
     "diff": ("hlo_cli.commands.diff.command", "Compare two modules by structure"),
+    "run": ("hlo_cli.commands.run.command", "Evaluate a module without XLA; compare two"),
     "lint": ("hlo_cli.commands.lint.command", "Check modules for errors and inefficiencies"),
     "help": ("hlo_cli.commands.help.command", "Show help for a topic or a command"),
 }

@@ -63,15 +63,15 @@ def products(left: Array, right: Array) -> Array:
     """Batched matrix products; integers exactly, modulo 2^64."""
     kinds = {left.dtype.kind, right.dtype.kind}
     if "c" in kinds:
-        return np.matmul(left.astype(np.complex128), right.astype(np.complex128))
+        return np.asarray(np.matmul(left.astype(np.complex128), right.astype(np.complex128)))
     if "f" in kinds:
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.matmul(left.astype(np.float64), right.astype(np.float64))
+            return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)))
     largest = _magnitude(left) * _magnitude(right) * left.shape[-1]
     if largest < _EXACT_IN_F64:
-        return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+        return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
     wide = np.uint64 if kinds == {"u"} else np.int64
-    return np.matmul(left.astype(wide), right.astype(wide))
+    return np.asarray(np.matmul(left.astype(wide), right.astype(wide)))
 
 
 def _magnitude(x: Array) -> int:
@@ -201,10 +201,11 @@ def convolved(x: Array, w: Array, window: Sequence[WindowDimension], features: i
     by_output = prod(counts) < prod(each.size for each in window)
     if by_output and features == batches == 1:
         return _by_output(spread, w, window, counts)
-    total = np.zeros((batch, outputs, prod(counts)), wide)
+    total: Array = np.zeros((batch, outputs, prod(counts)), wide)
     for at in product(*(range(each.size) for each in window)):
         taken = spread[(slice(None), slice(None), *_taken(window, at, counts))]
-        total += _one_tap(taken.reshape(*x.shape[:2], -1), w[(slice(None), slice(None), *at)], features, batches)
+        tap = w.transpose([*range(2, w.ndim), 0, 1])[at]
+        total += _one_tap(taken.reshape(*x.shape[:2], -1), tap, features, batches)
     return total.reshape(batch, outputs, *counts)
 
 
@@ -230,7 +231,7 @@ def _one_tap(x: Array, w: Array, features: int, batches: int) -> Array:
         return np.concatenate([_one_tap(a, b, 1, 1) for a, b in parts], 1)
     rows = x.transpose(0, 2, 1).reshape(1, -1, x.shape[1])
     found = products(rows, w.T[np.newaxis])[0]
-    return found.reshape(x.shape[0], x.shape[2], w.shape[0]).transpose(0, 2, 1)
+    return np.asarray(found.reshape(x.shape[0], x.shape[2], w.shape[0]).transpose(0, 2, 1))
 
 
 def _by_output(spread: Array, w: Array, window: Sequence[WindowDimension], counts: Sequence[int]) -> Array:
@@ -243,7 +244,8 @@ def _by_output(spread: Array, w: Array, window: Sequence[WindowDimension], count
             for each, place in zip(window, at, strict=True)
         )
         block = spread[(slice(None), slice(None), *ranges)].reshape(1, spread.shape[0], -1)
-        result[(slice(None), slice(None), *at)] = products(block, flat.transpose(0, 2, 1))[0]
+        place: tuple[slice | int, ...] = (slice(None), slice(None), *at)
+        result[place] = products(block, flat.transpose(0, 2, 1))[0]
     return result
 
 

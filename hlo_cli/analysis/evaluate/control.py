@@ -16,9 +16,6 @@ from hlo_cli.ir.attributes.values import Name
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.source import HloError
 
-MAX_ITERATIONS: Final = 1_000_000
-"""The number of iterations after which a loop is given up."""
-
 
 def called(instruction: Instruction, attribute: str) -> Computation:
     """The computation that an attribute names."""
@@ -56,14 +53,15 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs the body while the condition holds."""
     condition = computed.function(called(instruction, "condition"))
     body = computed.function(called(instruction, "body"))
+    most = computed.limits.max_iterations
 
     def kernel(state: Value) -> Value:
         rounds = 0
         while bool(condition([state])):
             state = body([state])
             rounds += 1
-            if rounds >= MAX_ITERATIONS:
-                raise HloError(f"{instruction.name} runs more than {MAX_ITERATIONS:,} iterations", instruction.span)
+            if rounds >= most:
+                raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
         return state
 
     return kernel
@@ -164,7 +162,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "fusion": call,
     "get-tuple-element": get_tuple_element,
     "map": map_,
-    "optimization-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
+    "opt-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
     "tuple": tuple_,
     "while": while_,
 }

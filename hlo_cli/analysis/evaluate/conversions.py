@@ -87,7 +87,7 @@ def reinterpreted(
 def _to_single_bits(bits: Array, width: int) -> Array:
     """Every bit as an element of its own, the lowest first."""
     places = np.arange(width).astype(bits.dtype)
-    return ((bits.reshape(-1, 1) >> places) & bits.dtype.type(1)).astype(np.uint8).reshape(-1)
+    return np.asarray((bits.reshape(-1, 1) >> places) & bits.dtype.type(1)).astype(np.uint8).reshape(-1)
 
 
 def _of_single_bits(single: Array, target: PrimitiveType) -> Array:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.evaluate.number_types import Array, wrapped
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, element_type, operand_array_shape, settled
+from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PrimitiveType
 
@@ -49,21 +49,21 @@ def binary(function: Function, integers: Function | None = None) -> Rule:
 
 
 def _add(x: Array, y: Array, kind: PrimitiveType) -> Array:
-    return x | y if kind.kind == "pred" else x + y
+    return np.asarray(x | y if kind.kind == "pred" else x + y)
 
 
 def _subtract(x: Array, y: Array, kind: PrimitiveType) -> Array:
-    return x ^ y if kind.kind == "pred" else x - y
+    return np.asarray(x ^ y if kind.kind == "pred" else x - y)
 
 
 def _multiply(x: Array, y: Array, kind: PrimitiveType) -> Array:
-    return x & y if kind.kind == "pred" else x * y
+    return np.asarray(x & y if kind.kind == "pred" else x * y)
 
 
 def _divide(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """Toward zero; by zero: all bits set; the minimum by -1: the minimum."""
     if kind.kind == "pred":
-        return _divide(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0
+        return np.asarray(_divide(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
     by_zero = y == 0
     safe = np.where(by_zero, np.ones_like(y), y)
     if kind.kind == "unsigned":
@@ -84,7 +84,7 @@ def _all_bits(kind: PrimitiveType, x: Array) -> Array:
 
 def _remainder(x: Array, y: Array, kind: PrimitiveType) -> Array:
     if kind.kind == "pred":
-        return _remainder(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0
+        return np.asarray(_remainder(x.astype(np.uint8), y.astype(np.uint8), _U8) != 0)
     keeps = y == 0
     vanishes = (y == -1) if kind.kind == "signed" else np.zeros_like(keeps)
     safe = np.where(keeps | vanishes, np.ones_like(y), y)
@@ -98,7 +98,7 @@ _POWER_BITS: Final = 6
 def _power(x: Array, y: Array, kind: PrimitiveType) -> Array:
     """By squaring, which wraps, six times as XLA does; a negative exponent leaves 1 and -1, and makes all else 0."""
     if kind.kind == "pred":
-        return x | ~y
+        return np.asarray(x | ~y)
     x, y = np.broadcast_arrays(x, y)
     result, base, exponent = np.ones_like(x), x.copy(), y.astype(np.uint64)
     for _ in range(_POWER_BITS):
@@ -142,13 +142,13 @@ def _count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:
         high = bits >= np.uint64(1 << shift)
         left = left - np.where(high, shift, 0)
         bits = np.where(high, bits >> np.uint64(shift), bits)
-    return (left - (bits != 0)).astype(x.dtype)
+    return np.asarray(left - (bits != 0)).astype(x.dtype)
 
 
 def _shift(direction: str) -> Function:
     def shift(x: Array, y: Array, kind: PrimitiveType) -> Array:
         if kind.kind == "pred":
-            return shift(x.astype(np.uint8), y.astype(np.uint8), PrimitiveType("u1", 1, "unsigned")) != 0
+            return np.asarray(shift(x.astype(np.uint8), y.astype(np.uint8), PrimitiveType("u1", 1, "unsigned")) != 0)
         amount = np.where((y < 0) | (y >= kind.bits), np.zeros_like(y), y)
         outside = (y < 0) | (y >= kind.bits)
         if direction == "left":
@@ -159,8 +159,9 @@ def _shift(direction: str) -> Function:
                 bits = bits & np.uint8((1 << kind.bits) - 1)
             moved = np.right_shift(bits, amount.view(bits.dtype)).view(x.dtype)
             return np.where(outside, np.zeros_like(x), moved)
-        filled = np.where(x < 0, np.full_like(x, -1), np.zeros_like(x)) if kind.kind == "signed" else np.zeros_like(x)
-        return np.where(outside, filled, np.right_shift(x, amount))
+        signed = wrapped(x, PrimitiveType("", kind.bits, "signed"))
+        filled = np.where(signed < 0, np.full_like(signed, -1), np.zeros_like(signed))
+        return wrapped(np.where(outside, filled, np.right_shift(signed, amount.view(signed.dtype))), kind)
 
     return shift
 
@@ -207,20 +208,21 @@ def _float_sign(x: Array) -> Array:
 
 def _half_away(x: Array) -> Array:
     whole = np.trunc(x)
-    return np.copysign(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros_like(x)), x)
+    moved = whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros_like(x))
+    return np.asarray(np.copysign(moved, x))
 
 
 def _logistic(x: Array) -> Array:
     one = x.dtype.type(1)
-    return one / (one + np.exp(np.negative(x)))
+    return np.asarray(one / (one + np.exp(np.negative(x))))
 
 
 def _reciprocal_root(x: Array) -> Array:
-    return x.dtype.type(1) / np.sqrt(x)
+    return np.asarray(x.dtype.type(1) / np.sqrt(x))
 
 
 def _complex_atan2(y: Array, x: Array) -> Array:
-    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
 def _erf(x: Array) -> Array:
@@ -251,8 +253,8 @@ def clamp(instruction: Instruction, computed: Computed) -> Kernel:
 def select(instruction: Instruction, computed: Computed) -> Kernel:
     """One of two values, element by element; a scalar predicate selects whole values, tuples too."""
 
-    def kernel(chosen: Array, first: Array, second: Array) -> Array:
-        if isinstance(first, tuple):
+    def kernel(chosen: Array, first: Value, second: Value) -> Value:
+        if isinstance(first, tuple | None) or isinstance(second, tuple | None):
             return first if chosen else second
         return np.where(chosen, first, second)
 

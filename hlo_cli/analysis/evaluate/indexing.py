@@ -85,12 +85,12 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
             starts[..., of_operand] = counted
         index = []
         for dimension, size in enumerate(sizes):
-            at = starts[..., dimension].reshape([*places, *([1] * len(window))])
+            positions = starts[..., dimension].reshape([*places, *([1] * len(window))])
             if dimension in window:
                 spread = [1] * len(window)
                 spread[window.index(dimension)] = size
-                at = at + np.arange(size).reshape(spread)
-            index.append(at)
+                positions = positions + np.arange(size).reshape(spread)
+            index.append(positions)
         found = x[tuple(index)] if index else np.broadcast_to(x, places)
         found = np.broadcast_to(found, (*places, *(sizes[at] for at in window)))
         order = [0] * rank

@@ -7,14 +7,14 @@ represents. Mirrors `primitive_util::NativeTypeOf` and the conversions of xla/ty
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
 
-Array: TypeAlias = npt.NDArray[np.generic]
+Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = Literal["exact", "widen"]
 """Floats as the text says, rounded after every instruction; or all of them as f64, never rounded."""
 
@@ -125,7 +125,7 @@ def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact"
     """
     name, kept = element_type.name, carrier(element_type, floats)
     if element_type.kind == "pred":
-        return bits != 0
+        return np.asarray(bits != 0)
     if element_type.kind in ("signed", "unsigned"):
         return wrapped(bits.view(f"i{element_type.byte_width}"), element_type)
     if name in _NATIVE:

@@ -77,16 +77,27 @@ def _merged(rows: Sequence[Array], order: npt.NDArray[np.int64], width: int, les
 
 
 def top_k(instruction: Instruction, computed: Computed) -> Kernel:
-    """The largest elements of the last dimension with their indices; ties by lower index."""
+    """The largest, or the smallest, elements of the last dimension with their indices; ties by lower index."""
     count = instruction.integer("k") or 0
-    largest = instruction.attribute("largest") != "false"
+    if instruction.attribute("largest") == "false":
+        return lambda x: _first_of(x, np.argsort(ordered(x), axis=-1, kind="stable"), count)
+    return lambda x: largest_first(x, count)
 
-    def kernel(x: Array) -> Value:
-        keys = ordered(x)
-        order = np.argsort(~keys if largest and keys.dtype.kind in "iu" else keys, axis=-1, kind="stable")[..., :count]
-        return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
-    return kernel
+def largest_first(x: Array, count: int) -> Value:
+    """The largest elements of the last dimension and their indices; NaN is larger than all numbers.
+
+    >>> [each.tolist() for each in largest_first(np.array([1, 3, 3, 2]), 2)]
+    [[3, 3], [1, 2]]
+    """
+    keys = ordered(x)
+    order = x.shape[-1] - 1 - np.argsort(np.flip(keys, -1), axis=-1, kind="stable")
+    return _first_of(x, np.flip(order, -1), count)
+
+
+def _first_of(x: Array, order: npt.NDArray[np.int64], count: int) -> Value:
+    taken = order[..., :count]
+    return np.take_along_axis(x, taken, -1), taken.astype(np.int32)
 
 
 HANDLERS: Final[dict[str, Rule]] = {"sort": sort, "topk": top_k}

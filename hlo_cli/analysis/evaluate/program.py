@@ -1,11 +1,13 @@
-"""A module compiled to a list of steps: each instruction reads its attributes once, values are freed when they are dead."""
+"""Computations compiled to lists of steps: attributes are read once, and values are freed when they are dead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.limits import Clock, Limits
 from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
 from hlo_cli.analysis.evaluate.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.evaluate.values import Kernel, Value
@@ -15,16 +17,44 @@ from hlo_cli.ir.literal import ArrayLiteral, Literal
 from hlo_cli.ir.shape import ArrayShape, ShapeIndex
 from hlo_cli.source import HloError
 
-Step = tuple[int, Kernel, tuple[int, ...], tuple[int, ...]]
-"""The slot of the result, its kernel, the slots of the operands, and those that are dead afterwards."""
+_CHECKED: Final = 256
+"""After how many instructions the time is checked, and progress shown."""
+
+
+Observer: TypeAlias = "Callable[[Instruction, Value, Sequence[Value]], None]"
+"""Called with every value that was just computed, and those of the operands, but not in computations of scalars."""
+
+
+class Step(NamedTuple):
+    """The slot of the result, its kernel, the slots of the operands, those that are dead afterwards, and the source."""
+
+    slot: int
+    kernel: Kernel
+    operands: tuple[int, ...]
+    ended: tuple[int, ...]
+    instruction: Instruction
 
 
 class Program:
     """The computations of a module as functions, compiled on first use."""
 
-    def __init__(self, floats: Floats = "exact", budget: Callable[[Instruction], None] | None = None) -> None:
+    def __init__(
+        self,
+        floats: Floats = "exact",
+        *,
+        watch: Collection[Instruction] = (),
+        observe: Observer | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
         self.floats: Floats = floats
-        self.budget = budget
+        self.limits = limits or Limits()
+        self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
+        self.executed = 0
+        self._observe = observe
+        self._clock = clock or Clock(self.limits)
+        self._progress = progress
         self._functions: dict[Computation, Callable[[Sequence[Value]], Value]] = {}
         self._vectorized: dict[Computation, Callable[[Sequence[Array]], tuple[Array, ...]]] = {}
 
@@ -64,29 +94,43 @@ class Program:
             operands = tuple(slots[operand] for operand in instruction.operands)
             for operand in operands:
                 last_use[operand] = len(steps)
-            steps.append((slot, kernel, operands, ()))
+            steps.append(Step(slot, kernel, operands, (), instruction))
         assert computation.root is not None
         root = slots[computation.root]
         dead: dict[int, list[int]] = {}
         for slot, at in last_use.items():
             if slot != root:
                 dead.setdefault(at, []).append(slot)
-        steps = [
-            (slot, kernel, operands, tuple(dead.get(at, ()))) for at, (slot, kernel, operands, _) in enumerate(steps)
-        ]
+        steps = [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
         size = len(slots)
+
+        watched, observe = self.watched, self._observe
 
         def run(arguments: Sequence[Value]) -> Value:
             values: list[Value] = [None] * size
             for slot, number in parameters:
                 values[slot] = arguments[number]
-            for slot, kernel, operands, ended in steps:
-                values[slot] = kernel(*[values[operand] for operand in operands])
+            for slot, kernel, operands, ended, instruction in steps:
+                given = [values[operand] for operand in operands]
+                found = values[slot] = kernel(*given)
+                if instruction in watched:
+                    watched[instruction].append(found)
+                if observe is not None and not on_arrays:
+                    observe(instruction, found, given)
                 for each in ended:
                     values[each] = None
+            self._count(len(steps), computation)
             return values[root]
 
         return run
+
+    def _count(self, steps: int, computation: Computation) -> None:
+        """Counts executed instructions; checks the time, and shows progress, now and then."""
+        before, self.executed = self.executed, self.executed + steps
+        if before // _CHECKED != self.executed // _CHECKED:
+            self._clock(computation.instructions[0])
+            if self._progress is not None:
+                self._progress(self.executed)
 
     def _kernel(self, instruction: Instruction, *, on_arrays: bool) -> Kernel:
         if instruction.opcode == opcodes.CONSTANT:

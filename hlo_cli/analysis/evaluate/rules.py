@@ -9,6 +9,7 @@ from hlo_cli.analysis.evaluate import (
     contracting,
     control,
     conversions,
+    custom_calls,
     elementwise,
     indexing,
     ordering,
@@ -25,13 +26,17 @@ NEUTRAL: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpos
 """Opcodes that do nothing to a scalar, so that computations of scalars can run on arrays; see `rule_of`."""
 
 
+_FAMILIES: Final = (
+    contracting, control, conversions, custom_calls, elementwise, indexing, ordering, random_bits, reducing, shaping,
+    solving,
+)  # fmt: skip
+
+
 @cache
 def rules() -> dict[str, Rule]:
     """The rules by opcode."""
     found: dict[str, Rule] = {}
-    for module in (
-        contracting, control, conversions, elementwise, indexing, ordering, random_bits, reducing, shaping, solving,
-    ):  # fmt: skip
+    for module in _FAMILIES:
         found |= module.HANDLERS
     return found
 

@@ -135,11 +135,25 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
     return kernel
 
 
+def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
+    """An array whose dimension has a size computed at run time: it is cut to that size."""
+    at = instruction.integers("dimensions")[0]
+
+    def kernel(x: Array, size: Array) -> Array:
+        return x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
+
+    return kernel
+
+
+def get_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
+    """The size of a dimension at run time."""
+    at = instruction.integers("dimensions")[0]
+    return lambda x: np.array(x.shape[at], np.int32)
+
+
 def is_row_major(shape: ArrayShape) -> bool:
     """Whether elements are stored in logical order, without tiles; dimensions of one element do not matter."""
     layout = shape.layout
-    if layout is None:
-        return True
     order = [at for at in layout.minor_to_major if shape.dimensions[at] != 1]
     return not layout.tiles and order == sorted(order, reverse=True)
 
@@ -153,10 +167,12 @@ HANDLERS: Final[dict[str, Rule]] = {
     "bitcast": bitcast,
     "broadcast": broadcast,
     "concatenate": concatenate,
+    "get-dimension-size": get_dimension_size,
     "iota": iota,
     "pad": pad,
     "reshape": reshape,
     "reverse": reverse,
+    "set-dimension-size": set_dimension_size,
     "slice": slice_,
     "transpose": transpose,
 }

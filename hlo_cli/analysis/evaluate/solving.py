@@ -40,14 +40,16 @@ def cholesky(instruction: Instruction, computed: Computed) -> Kernel:
     is_lower = instruction.flag("lower")
     settle_ = settled(instruction, computed.floats)
 
-    def kernel(x: Array) -> Array:
-        wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-        lower = np.tril(wide) if is_lower else np.conj(np.swapaxes(np.triu(wide), -1, -2))
-        matrices = lower.reshape(-1, *x.shape[-2:])
-        result = np.stack([_factor(each) for each in matrices]).reshape(x.shape) if matrices.size else lower
-        return settle_(result if is_lower else np.conj(np.swapaxes(result, -1, -2)))
+    return lambda x: settle_(lower_factor(x, is_lower))
 
-    return kernel
+
+def lower_factor(x: Array, is_lower: bool) -> Array:
+    """The Cholesky factors of matrices, of which one triangle is read: the lower ones, or else their adjoints."""
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    lower = np.tril(wide) if is_lower else np.conj(np.swapaxes(np.triu(wide), -1, -2))
+    matrices = lower.reshape(-1, *x.shape[-2:])
+    result = np.stack([_factor(each) for each in matrices]).reshape(x.shape) if matrices.size else lower
+    return result if is_lower else np.conj(np.swapaxes(result, -1, -2))
 
 
 def _factor(lower: Array) -> Array:
@@ -78,14 +80,14 @@ def triangular_solve(instruction: Instruction, computed: Computed) -> Kernel:
         lower = is_lower == (transposes == "NO_TRANSPOSE")
         right = b.astype(wide)
         if not is_left:
-            found = _substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
+            found = substituted(np.swapaxes(matrix, -1, -2), np.swapaxes(right, -1, -2), not lower)
             return settle_(np.swapaxes(found, -1, -2))
-        return settle_(_substituted(matrix, right, lower))
+        return settle_(substituted(matrix, right, lower))
 
     return kernel
 
 
-def _substituted(matrix: Array, right: Array, lower: bool) -> Array:
+def substituted(matrix: Array, right: Array, lower: bool) -> Array:
     """Solves `matrix x = right` row by row, for all batches at once."""
     result = right.copy()
     size = matrix.shape[-1]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, settle
+from hlo_cli.analysis.evaluate.number_types import Array, Floats, settle
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.limits import Limits
     from hlo_cli.ir.instruction import Computation, Instruction
 
 Value: TypeAlias = "Array | tuple[Value, ...] | None"
@@ -24,6 +25,7 @@ class Computed(Protocol):
     """What a rule may ask of its program: other computations as functions, and how floats are held."""
 
     floats: Floats
+    limits: Limits
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
@@ -64,16 +66,14 @@ def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array
     return lambda values: settle(values, kind, floats)
 
 
-def held_as(instruction: Instruction, floats: Floats) -> str:
-    """The numpy type that holds the result."""
-    return carrier(element_type(instruction), floats).str
+def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
+    """The same for a shape, such as of the first result of several."""
+    return lambda values: settle(values, shape.element_type, floats)
 
 
 def _array(shape: object, instruction: Instruction) -> ArrayShape:
     if isinstance(shape, ArrayShape):
         return shape
-    source = instruction.computation.reader
-    del source
     raise HloError(
-        f"{instruction.opcode} {instruction.name} has an operand or result that is no array", instruction.span
+        f"{instruction.opcode} {instruction.name} has an operand or result that is not an array", instruction.span
     )

@@ -1,0 +1,146 @@
+"""Runs a module: the values of its results, and of any instruction, for given arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.custom_calls import rule_of_target, target_of_call
+from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
+from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
+from hlo_cli.analysis.evaluate.program import Observer, Program
+from hlo_cli.analysis.evaluate.rules import rules
+from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
+from hlo_cli.source import HloError
+
+NOT_NUMBERS: tuple[str, ...] = ("parameter", "constant")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The result of a run, the values of the instructions that were asked for, and what it took."""
+
+    result: Value
+    watched: Mapping[Instruction, tuple[Value, ...]]
+    executed: int
+    estimate: Estimate
+
+
+def refusals(module: Module) -> tuple[tuple[Instruction, str], ...]:
+    """The instructions that cannot be evaluated, in the order of the text, each with the reason.
+
+    >>> from hlo_cli import parse_module
+    >>> [(instruction, reason)] = refusals(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
+    >>> reason
+    'the meaning of the custom call target my_op is unknown'
+    """
+    reached = executions_of(module)
+    return tuple(
+        (instruction, reason)
+        for computation in module.computations
+        if computation in reached
+        for instruction in computation.instructions
+        if (reason := _reason(instruction))
+    )
+
+
+def _reason(instruction: Instruction) -> str:
+    opcode = instruction.opcode
+    if opcode == opcodes.CONSTANT:
+        literal = instruction.literal
+        return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
+    if opcode == opcodes.CUSTOM_CALL:
+        known = rule_of_target(instruction) is not None
+        return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+
+
+def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
+    """Arguments by type and seed, one for each parameter of the entry; see `arguments.made_up`."""
+    return tuple(
+        made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
+    )
+
+
+def evaluate(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    watch: Iterable[Instruction] = (),
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs the entry of a module on arguments, made-up ones by default, on one device.
+
+    With floats `widen`, every float is an f64 that is never rounded, so that two compilations of one program agree
+    even if they round at different places. `watch` are instructions whose values are kept, one for each time that they
+    run. HloError, before anything runs, for instructions that cannot be evaluated and for modules beyond the limits;
+    while running, for loops and times beyond them.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] add(p, p) }")
+    >>> evaluate(module, [np.float32([1, 2])]).result.tolist()
+    [2.0, 4.0]
+    """
+    limits = limits or Limits()
+    if module.errors:
+        raise HloError.of(module.errors)
+    for instruction, reason in refusals(module):
+        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    found = check(module, floats, limits)
+    values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    held = tuple(
+        _checked(value, parameter.shape, f"argument {at}", floats)
+        for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
+    )
+    program = Program(
+        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+    )
+    with np.errstate(all="ignore"):
+        try:
+            result = program.function(module.entry)(held)
+        except RecursionError as error:
+            raise HloError("computations call each other too deeply to be evaluated") from error
+        except MemoryError as error:
+            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+    return Run(result, {key: tuple(kept) for key, kept in program.watched.items()}, program.executed, found)
+
+
+def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
+    """The arrays of a value with their indices and shapes; tokens have none."""
+    if isinstance(shape, TupleShape):
+        assert isinstance(value, tuple)
+        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True)):
+            for index, array, leaf in arrays_of(part, inner):
+                yield (at, *index), array, leaf
+    elif isinstance(shape, ArrayShape):
+        yield (), np.asarray(value), shape
+
+
+def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
+    """A value in the carriers of a shape; HloError if its sizes are others."""
+    if isinstance(shape, TupleShape):
+        if not isinstance(value, tuple) or len(value) != len(shape.elements):
+            raise HloError(f"{name} has to be a tuple of {len(shape.elements)} values")
+        return tuple(
+            _checked(part, inner, f"{name}, element {at}", floats)
+            for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True))
+        )
+    if not isinstance(shape, ArrayShape):
+        return None
+    array = np.asarray(value)
+    if array.shape != shape.dimensions:
+        sizes = ",".join(map(str, array.shape))
+        raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
+    return array.astype(carrier(shape.element_type, floats), copy=False)

@@ -1,0 +1,121 @@
+"""`hlo run OLD --against NEW`: whether two modules compute the same, but for rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.run import evaluate, made_up_arguments
+from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir.index_text import index_text
+from hlo_cli.ir.module import Module
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.number_types import Floats
+    from hlo_cli.analysis.evaluate.values import Value
+
+_COLUMNS: Final = (
+    Column("result", "result"),
+    Column("exact", "exact", "number"),
+    Column("widened", "widened", "number"),
+    Column("verdict", "verdict"),
+    Column("value", "value", "name"),
+    Column("shape", "shape", "shape"),
+)
+_MEANING: Final[dict[Verdict, str]] = {
+    "identical": "identical",
+    "rounding": "rounding",
+    "approximation": "constant or approximation",
+    "different": "different",
+}
+
+
+def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Report:
+    """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results."""
+    sizes = [[p.shape for p in each.module.entry.parameters] for each in (old, new)]
+    if len(sizes[0]) != len(sizes[1]):
+        raise HloError(f"the modules have {len(sizes[0])} and {len(sizes[1])} parameters")
+    exact, widened = (
+        (
+            evaluate(old.module, _given(old.module, options, floats), floats=floats, limits=options.limits),
+            evaluate(new.module, _given(new.module, options, floats), floats=floats, limits=options.limits),
+        )
+        for floats in _MODES
+    )
+    roots = old.module.entry.root, new.module.entry.root
+    assert roots[0] is not None
+    assert roots[1] is not None
+    counts = [sum(1 for _ in root.shape.leaves) for root in roots if root is not None]
+    if counts[0] != counts[1]:
+        raise HloError(f"the modules have {counts[0]} and {counts[1]} results")
+    found = distances(exact, widened, (roots[0].shape, roots[1].shape))
+    rows = tuple(
+        (
+            index_text(each.index) if len(each.index) > 1 else str(each.index[0]) if each.index else "0",
+            _cell(each.exact),
+            _cell(each.widened),
+            _MEANING[each.verdict],
+            new.module.entry.root.operands[each.index[0]].name
+            if new.module.entry.root is not None and new.module.entry.root.opcode == "tuple" and each.index
+            else roots[1].name,
+            str(next(leaf for index, leaf in roots[1].shape.leaves if index == each.index)),
+        )
+        for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
+    )
+    return Report(
+        "run",
+        _answer(found),
+        version=1,
+        numbers={
+            "same": verdict_of(found) in ("identical", "rounding"),
+            "verdict": verdict_of(found),
+            "results": len(found),
+            "largest_exact": _cell(max((each.exact for each in found), default=0.0)),
+            "largest_widened": _cell(max((each.widened for each in found), default=0.0)),
+        },
+        parts=(Table("distances", _COLUMNS, rows, noun="results", title="Largest difference over largest magnitude"),),
+        notes=(
+            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *program_notes(old),
+            *program_notes(new),
+        ),
+        input={"before": input_facts(old), "after": input_facts(new)},
+    )
+
+
+def _cell(distance: float) -> float | str:
+    """A distance; an infinite one as text, as cells hold no infinite numbers."""
+    return distance if distance < float("inf") else "inf"
+
+
+_MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
+
+
+def _given(module: Module, options: RunOptions, floats: Floats) -> Sequence[Value]:
+    if options.args:
+        return arguments_from(options.args, module)
+    return made_up_arguments(module, seed=options.seed, floats=floats)
+
+
+def _answer(found: Sequence[Distance]) -> str:
+    results = format_count(len(found), "results")
+    worst = max((each.exact for each in found), default=0.0)
+    wide = max((each.widened for each in found), default=0.0)
+    different = sum(each.verdict == "different" for each in found)
+    match verdict_of(found):
+        case "identical":
+            return f"The same program: {results} identical"
+        case "rounding":
+            return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
+        case "approximation":
+            return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs"
+        case _:
+            return f"Not the same program: {different} of {results} differ"

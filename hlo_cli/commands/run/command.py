@@ -1,0 +1,149 @@
+"""`hlo run`: evaluates a module without XLA, or shows that two modules compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.command import Command, option
+from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.writing import write_bytes, write_report
+
+HELP = """\
+Evaluate a module without XLA, or compare what two modules compute.
+
+INPUT is a dump: a file, a directory written by --xla_dump_to, or - for stdin.
+Optimized modules of any target run as well: layouts, fusions, and loops.
+"""
+EXAMPLES = (
+    "hlo run dump/",
+    "hlo run dump/ --args arguments.npz --at fusion.2",
+    "hlo run dump/ --stage before --against dump/",
+    "hlo run dump/ -o results.npz",
+)
+DETAILS = """\
+Without --args, arguments are made up by type, and are the same for the same
+seed: floats are standard normal, integers 0 to 3.
+
+--against runs both modules with the same arguments twice: as the texts say, and
+with every float as an f64 that is never rounded. Two compilations of a program
+agree in the second run even if they round at different places.
+
+Modules for several devices are refused, and so are custom calls whose meaning
+is unknown, before anything runs.
+
+Exits with code 1 if the modules do not compute the same.
+"""
+
+
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@option(
+    "--args",
+    "args",
+    group="Arguments",
+    is_common=True,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Read arguments from FILE: .npz, one .npy each, or .json; repeatable.",
+)
+@option(
+    "--seed",
+    group="Arguments",
+    is_common=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    help="Make up other arguments.",
+)
+@option(
+    "--at",
+    group="Reports",
+    is_common=True,
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.instructions,
+    help="Show the value of this instruction, for each time it runs; repeatable.",
+)
+@option(
+    "--against",
+    group="Reports",
+    is_common=True,
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Compare the results with those of this module.",
+)
+@option(
+    "--floats",
+    group="Arithmetic",
+    is_common=True,
+    type=click.Choice(("exact", "widen")),
+    metavar="MODE",
+    default="exact",
+    help="Round floats as the text says (exact), or use f64 without rounding (widen).",
+)
+@option("--max-memory", group="Limits", metavar="SIZE", default="8GiB", help="Refuse modules that need more memory.")
+@option(
+    "--max-operations",
+    group="Limits",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    default=4e10,
+    default_text="4e10",
+    help="Refuse modules with more scalar operations.",
+)
+@option(
+    "--max-iterations",
+    group="Limits",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1_000_000,
+    default_text="1,000,000",
+    help="Stop at a loop with more iterations.",
+)
+@option(
+    "--max-seconds",
+    group="Limits",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    default=600.0,
+    default_text="600",
+    help="Stop after N seconds.",
+)
+@io_options
+def command(inputs: tuple[str, ...], **given: Any) -> int:
+    """Reads, evaluates, and reports."""
+    output, reading = io_of(given, writes=("npz",))
+    options = RunOptions(**given)
+    options.check()
+    from hlo_cli.analysis.evaluate.run import evaluate
+    from hlo_cli.commands.run.arguments import arguments_from
+    from hlo_cli.commands.shared.load import load_one, what_was_read
+
+    loaded = load_one(inputs, reading)
+    if options.against is not None:
+        from dataclasses import replace
+
+        from hlo_cli.commands.run.against import report_of_comparison
+
+        other = load_one([options.against], replace(reading, stage=None))
+        report = report_of_comparison(loaded, other, options)
+        code = write_report(report, output, loaded.module.errors, read=what_was_read(loaded.module))
+        return code or int(not report.numbers["same"])
+    module = loaded.module
+    watched = tuple(module.instruction(name) for name in options.at)
+    arguments = arguments_from(options.args, module) if options.args else None
+    run = evaluate(module, arguments, seed=options.seed, floats=options.floats, watch=watched, limits=options.limits)
+    if output.format == "npz":
+        from hlo_cli.commands.run.archive import archive
+
+        write_bytes(archive(run, module, watched), output.path)
+        return 0
+    from hlo_cli.commands.run.report import report_of_run
+
+    report = report_of_run(loaded, run, options, watched)
+    return write_report(report, output, module.errors, read=what_was_read(module))
