@@ -14,7 +14,8 @@ import numpy.typing as npt
 from hlo_cli.analysis.evaluate.elementwise import ordered
 from hlo_cli.analysis.evaluate.number_types import Array
 from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, array_of
-from hlo_cli.ir.instruction import Instruction
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Computation, Instruction
 
 Less = Callable[[Sequence[Array]], tuple[Array, ...]]
 
@@ -22,15 +23,63 @@ Less = Callable[[Sequence[Array]], tuple[Array, ...]]
 def sort(instruction: Instruction, computed: Computed) -> Kernel:
     """Sorts the operands along a dimension by a comparison of their elements."""
     dimension = instruction.integers("dimensions")[0]
-    less = computed.vectorized(instruction.called_computations[0])
+    computation = instruction.called_computations[0]
+    less = computed.vectorized(computation)
+    plain = plain_comparison(computation)
 
     def kernel(*operands: Value) -> Value:
         moved = [np.moveaxis(array_of(each), dimension, -1) for each in operands]
-        order = sorted_order(moved, less)
+        order = None if plain is None else _plain_order(moved[plain.operand], plain)
+        if order is None:
+            order = sorted_order(moved, less)
         taken = tuple(np.moveaxis(np.take_along_axis(x, order, -1), -1, dimension) for x in moved)
         return taken[0] if len(taken) == 1 else taken
 
     return kernel
+
+
+@dataclass(frozen=True, slots=True)
+class PlainComparison:
+    """A comparison of one operand's elements: by their total order, or by value."""
+
+    operand: int
+    is_ascending: bool
+    is_total: bool
+
+
+def plain_comparison(computation: Computation) -> PlainComparison | None:
+    """What a computation compares, if it is one comparison of two elements of one operand; else None.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
+    >>> plain_comparison(parse_module(text).entry)
+    PlainComparison(operand=0, is_ascending=True, is_total=False)
+    """
+    root = computation.root
+    if root is None or root.opcode != "compare" or len(root.operands) != 2:
+        return None
+    numbers = [operand.parameter_number for operand in root.operands]
+    direction = root.attribute("direction")
+    if numbers[0] is None or numbers[1] is None or direction not in ("LT", "GT"):
+        return None
+    low, high = sorted((numbers[0], numbers[1]))
+    if low % 2 or high != low + 1:
+        return None
+    is_ascending = (direction == "LT") == (numbers[0] == low)
+    return PlainComparison(low // 2, is_ascending, root.attribute("type") == "TOTALORDER")
+
+
+def _plain_order(keys: Array, plain: PlainComparison) -> npt.NDArray[np.int64] | None:
+    """The stable order by a plain comparison; None for values that it does not order, such as NaN."""
+    if keys.dtype.kind in "fc" and not plain.is_total and bool(np.isnan(keys).any()):
+        return None
+    if keys.dtype.kind == "c":
+        return None
+    numbers = ordered(keys) if plain.is_total else keys
+    if plain.is_ascending:
+        return np.argsort(numbers, axis=-1, kind="stable")
+    flipped = np.argsort(np.flip(numbers, -1), axis=-1, kind="stable")
+    return np.asarray(np.flip(keys.shape[-1] - 1 - flipped, -1))
 
 
 def sorted_order(keys: Sequence[Array], less: Less) -> npt.NDArray[np.int64]:

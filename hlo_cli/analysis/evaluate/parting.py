@@ -21,6 +21,7 @@ from hlo_cli.ir.shape import ShapeIndex
 Fingerprint = tuple[float, ...]
 
 _TOLERANCE: Final = 1e-6
+_OF_SCALARS: Final = frozenset(("all-reduce", "map", "reduce", "reduce-scatter", "reduce-window", "scatter", "sort"))
 _MAX_ROUNDS: Final = 10_000
 """The largest number of executions of one instruction whose fingerprints are kept."""
 
@@ -131,7 +132,17 @@ def first_parting(root: Instruction, index: ShapeIndex, recorded: Recorder, know
             break
         callers.append(found)
         found = inner
+    if found is not None and (reducer := _reducer_root(found)) is not None:
+        callers.append(found)
+        return Parting(reducer, 0, tuple(callers))
     return None if found is None else Parting(found, _first_execution(found, recorded, known), tuple(callers))
+
+
+def _reducer_root(instruction: Instruction) -> Instruction | None:
+    """The operation of a computation of scalars, such as the sum of a reduce, whose values are not recorded."""
+    if instruction.opcode not in _OF_SCALARS or not instruction.called_computations:
+        return None
+    return instruction.called_computations[-1].root
 
 
 def _first_execution(instruction: Instruction, recorded: Recorder, known: Known) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, settle
+import numpy as np
+
+from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, settle
 from hlo_cli.ir.primitive import PrimitiveType
-from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
@@ -69,6 +71,15 @@ def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array
 def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
     """The same for a shape, such as of the first result of several."""
     return lambda values: settle(values, shape.element_type, floats)
+
+
+def zeros_of(shape: Shape, computed: Computed) -> Value:
+    """Zeros of a shape."""
+    if isinstance(shape, TupleShape):
+        return tuple(zeros_of(each, computed) for each in shape.elements)
+    if not isinstance(shape, ArrayShape):
+        return None
+    return np.zeros(shape.dimensions, carrier(shape.element_type, computed.floats))
 
 
 def _array(shape: object, instruction: Instruction) -> ArrayShape:

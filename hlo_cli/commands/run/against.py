@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.parting import Parting
 from hlo_cli.analysis.evaluate.run import evaluate, made_up_arguments
 from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.run.parts import parting_facts, parting_numbers, parting_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
@@ -43,10 +45,11 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
     sizes = [[p.shape for p in each.module.entry.parameters] for each in (old, new)]
     if len(sizes[0]) != len(sizes[1]):
         raise HloError(f"the modules have {len(sizes[0])} and {len(sizes[1])} parameters")
+    given = {floats: (_given(old.module, options, floats), _given(new.module, options, floats)) for floats in _MODES}
     exact, widened = (
         (
-            evaluate(old.module, _given(old.module, options, floats), floats=floats, limits=options.limits),
-            evaluate(new.module, _given(new.module, options, floats), floats=floats, limits=options.limits),
+            evaluate(old.module, given[floats][0], floats=floats, limits=options.limits),
+            evaluate(new.module, given[floats][1], floats=floats, limits=options.limits),
         )
         for floats in _MODES
     )
@@ -70,18 +73,27 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
         )
         for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
     )
+    verdict = verdict_of(found)
+    parting = None
+    if verdict in ("approximation", "different"):
+        parting = parting_of(old.module, new.module, given["widen"], found, options)
+    facts = () if parting is None else (parting_facts(parting, new.module),)
     return Report(
         "run",
-        _answer(found),
+        _answer(found, parting),
         version=1,
         numbers={
-            "same": verdict_of(found) in ("identical", "rounding"),
-            "verdict": verdict_of(found),
+            "same": verdict in ("identical", "rounding"),
+            "verdict": verdict,
             "results": len(found),
             "largest_exact": _cell(max((each.exact for each in found), default=0.0)),
             "largest_widened": _cell(max((each.widened for each in found), default=0.0)),
+            **parting_numbers(parting),
         },
-        parts=(Table("distances", _COLUMNS, rows, noun="results", title="Largest difference over largest magnitude"),),
+        parts=(
+            *facts,
+            Table("distances", _COLUMNS, rows, noun="results", title="Largest difference over largest magnitude"),
+        ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
             *program_notes(old),
@@ -105,10 +117,11 @@ def _given(module: Module, options: RunOptions, floats: Floats) -> Sequence[Valu
     return made_up_arguments(module, seed=options.seed, floats=floats)
 
 
-def _answer(found: Sequence[Distance]) -> str:
+def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
     wide = max((each.widened for each in found), default=0.0)
+    first = "" if parting is None else f", first at {parting.instruction.name}"
     different = sum(each.verdict == "different" for each in found)
     match verdict_of(found):
         case "identical":
@@ -116,6 +129,6 @@ def _answer(found: Sequence[Distance]) -> str:
         case "rounding":
             return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
         case "approximation":
-            return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs"
+            return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case _:
-            return f"Not the same program: {different} of {results} differ"
+            return f"Not the same program: {different} of {results} differ{first}"

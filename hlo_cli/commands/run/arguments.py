@@ -50,26 +50,21 @@ def _place(name: str, module: Module, path: str) -> int:
 
 
 def _arrays(path: str) -> Iterator[tuple[str | None, Array]]:
-    import numpy as np
+    from hlo_cli.analysis.evaluate.archive import array_of_numbers, arrays_in
 
-    ending = os.path.splitext(path)[1].lower()
     try:
-        if ending == ".json":
-            with open(path, encoding="utf-8") as file:
-                content = json.load(file)
-            if isinstance(content, Mapping):
-                yield from ((str(name), np.asarray(value)) for name, value in content.items())
-            else:
-                yield from ((None, np.asarray(value)) for value in content)
-            return
-        loaded = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise HloError(f"file '{path}' not found") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise HloError(f"cannot read {path}: {error}", hint="supported: .npz, .npy, .json") from None
-    if isinstance(loaded, np.ndarray):
-        yield None, loaded
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise HloError(f"cannot read {path}: {error.strerror or error}") from None
+    if os.path.splitext(path)[1].lower() != ".json":
+        yield from arrays_in(data, path)
         return
-    with loaded:
-        for name in loaded.files:
-            yield name, loaded[name]
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        raise HloError(f"cannot read {path}: {error}") from None
+    if isinstance(content, Mapping):
+        yield from ((str(name), array_of_numbers(value)) for name, value in content.items())
+    else:
+        yield from ((None, array_of_numbers(value)) for value in (content if isinstance(content, list) else [content]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.dataclass import dataclass
-from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.limits import Limits
     from hlo_cli.analysis.evaluate.number_types import Floats
+    from hlo_cli.analysis.evaluate.probe import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class RunOptions:
     seed: int = 0
     at: tuple[str, ...] = ()
     against: str | None = None
+    passes: bool = False
+    probe: Wanted | None = None
     floats: Floats = "exact"
     max_memory: str = "8GiB"
     max_operations: float = 4e10
@@ -28,8 +31,16 @@ class RunOptions:
 
     def check(self) -> None:
         """Raises HloError for options that exclude each other."""
-        if self.against is not None and self.at:
-            raise HloError("--at cannot be used with --against")
+        given = [
+            name
+            for name, value in (
+                ("--against", self.against is not None), ("--passes", self.passes), ("--probe", self.probe is not None),
+                ("--at", bool(self.at)),
+            )
+            if value
+        ]  # fmt: skip
+        if len(given) > 1:
+            raise conflict_error(given[0], given[1])
 
     @property
     def limits(self) -> Limits:

@@ -68,17 +68,20 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
             "seed": None if options.args else options.seed,
         },
         parts=tuple(parts),
-        notes=(*_notes(options), *program_notes(loaded)),
+        notes=(*notes_on_arguments(options), *program_notes(loaded)),
         input=input_facts(loaded),
     )
 
 
-def _notes(options: RunOptions) -> Iterator[Diagnostic]:
+def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
+    """Notes on made-up arguments, and on floats that are not those of the text."""
+    notes = []
     if not options.args:
         words = f"arguments are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
-        yield Diagnostic("note", f"{words}; use --args FILE for real ones")
+        notes.append(Diagnostic("note", f"{words}; use --args FILE for real ones"))
     if options.floats == "widen":
-        yield Diagnostic("note", "every float is an f64 that is never rounded")
+        notes.append(Diagnostic("note", "every float is an f64 that is never rounded"))
+    return tuple(notes)
 
 
 def _result_rows(run: Run, root: Instruction) -> Iterator[Row]:
