@@ -60,7 +60,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "layout": {"dataflow", "hardware"},
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
-        "evaluate": {"cost", "custom_calls", "dataflow", "hardware", "layout", "shapes"},
+        "evaluate": {"cost", "custom_calls", "dataflow", "hardware", "layout", "shapes", "sharding"},
         "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes"},

@@ -63,9 +63,10 @@ _FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitca
 _SELF = frozenset(("reduce", "reduce-window", "select-and-scatter", "scatter", "sort", "map"))
 
 
-def check(module: Module, floats: Floats, limits: Limits) -> Estimate:
-    """The estimate; HloError if it is beyond a limit."""
-    found = estimate(module, floats)
+def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> Estimate:
+    """The estimate for all devices; HloError if it is beyond a limit."""
+    single = estimate(module, floats)
+    found = Estimate(single.operations * devices, single.live_bytes * devices, single.is_bound)
     if found.live_bytes > limits.max_bytes:
         raise HloError(
             f"evaluation needs {found.live_bytes / 2**30:,.1f} GiB of memory, above the limit of "

@@ -90,7 +90,7 @@ class Program:
             if (number := instruction.parameter_number) is not None:
                 parameters.append((slot, number))
                 continue
-            kernel = self._kernel(instruction, on_arrays=on_arrays)
+            kernel = self.kernel(instruction, on_arrays=on_arrays)
             operands = tuple(slots[operand] for operand in instruction.operands)
             for operand in operands:
                 last_use[operand] = len(steps)
@@ -119,12 +119,12 @@ class Program:
                     observe(instruction, found, given)
                 for each in ended:
                     values[each] = None
-            self._count(len(steps), computation)
+            self.count(len(steps), computation)
             return values[root]
 
         return run
 
-    def _count(self, steps: int, computation: Computation) -> None:
+    def count(self, steps: int, computation: Computation) -> None:
         """Counts executed instructions; checks the time, and shows progress, now and then."""
         before, self.executed = self.executed, self.executed + steps
         if before // _CHECKED != self.executed // _CHECKED:
@@ -132,7 +132,8 @@ class Program:
             if self._progress is not None:
                 self._progress(self.executed)
 
-    def _kernel(self, instruction: Instruction, *, on_arrays: bool) -> Kernel:
+    def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
+        """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
         if instruction.opcode == opcodes.CONSTANT:
             literal = instruction.literal
             if literal is None:

@@ -9,19 +9,20 @@ import numpy as np
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.custom_calls import rule_of_target, target_of_call
+from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
 from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.evaluate.rules import rules
+from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
-
-NOT_NUMBERS: tuple[str, ...] = ("parameter", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Run:
     estimate: Estimate
 
 
-def refusals(module: Module) -> tuple[tuple[Instruction, str], ...]:
+def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
     """The instructions that cannot be evaluated, in the order of the text, each with the reason.
 
     >>> from hlo_cli import parse_module
@@ -48,11 +49,11 @@ def refusals(module: Module) -> tuple[tuple[Instruction, str], ...]:
         for computation in module.computations
         if computation in reached
         for instruction in computation.instructions
-        if (reason := _reason(instruction))
+        if (reason := _reason(instruction, has_devices))
     )
 
 
-def _reason(instruction: Instruction) -> str:
+def _reason(instruction: Instruction, has_devices: bool) -> str:
     opcode = instruction.opcode
     if opcode == opcodes.CONSTANT:
         literal = instruction.literal
@@ -60,6 +61,12 @@ def _reason(instruction: Instruction) -> str:
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    if (
+        opcode in IDS
+        or collective_kind(opcode.removesuffix("-done")) is not None
+        or collective_kind(opcode) is not None
+    ):
+        return "" if has_devices else f"{opcode} requires several devices; use --devices"
     return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
 
 
@@ -115,6 +122,54 @@ def evaluate(
         except MemoryError as error:
             raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
     return Run(result, {key: tuple(kept) for key, kept in program.watched.items()}, program.executed, found)
+
+
+def evaluate_on_devices(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    devices: Devices | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs a partitioned module on simulated devices, on arguments of the whole program.
+
+    Arguments are cut by the shardings of the parameters, and results are put together by theirs; those of TPU programs
+    are in the dump before optimizations. Without shardings, all devices get the same. HloError as for `evaluate`, and
+    if devices go different ways where a collective waits.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m, num_partitions=2
+    ... f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+    ... ENTRY e { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f }'''
+    >>> evaluate_on_devices(parse_module(text), [np.float32([1, 2, 3, 4])]).result.tolist()
+    [4.0, 6.0]
+    """
+    limits = limits or Limits()
+    devices = devices or devices_of(module)
+    if module.errors:
+        raise HloError.of(module.errors)
+    for instruction, reason in refusals(module, has_devices=True):
+        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    found = check(module, floats, limits, devices.count)
+    whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    program = Program(floats, clock=Clock(limits), limits=limits, progress=progress)
+    with np.errstate(all="ignore"):
+        given = [
+            [
+                _checked(value, parameter.shape, f"argument {at}", floats)
+                for at, (value, parameter) in enumerate(zip(each, module.entry.parameters, strict=True))
+            ]
+            for each in device_arguments(module, whole, devices.count)
+        ]
+        try:
+            results = DeviceProgram(program, devices).function(module.entry)(given)
+        except MemoryError as error:
+            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+    return Run(assembled(module, results), {}, program.executed, found)
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
