@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
 from hlo_cli.analysis.evaluate.control import called
 from hlo_cli.analysis.evaluate.program import Program
@@ -19,6 +20,7 @@ from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.operations import COLLECTIVES
 from hlo_cli.source import HloError
 
@@ -41,7 +43,10 @@ class _Step:
 def _meets(computation: Computation) -> bool:
     """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
     return any(
-        collective_kind(each.opcode) is not None or each.opcode in IDS or any(map(_meets, each.called_computations))
+        collective_kind(each.opcode) is not None
+        or each.opcode in IDS
+        or is_boundary(each)
+        or any(map(_meets, each.called_computations))
         for each in computation.instructions
     )
 
@@ -49,8 +54,9 @@ def _meets(computation: Computation) -> bool:
 class DeviceProgram:
     """The computations of a module as functions of all devices."""
 
-    def __init__(self, program: Program, devices: Devices) -> None:
+    def __init__(self, program: Program, devices: Devices, module: Module) -> None:
         self.program = program
+        self.module = module
         self.devices = devices
         self._functions: dict[Computation, Lockstep] = {}
 
@@ -96,6 +102,8 @@ class DeviceProgram:
         opcode = instruction.opcode
         if opcode in IDS:
             return self._ids(instruction)
+        if is_boundary(instruction):
+            return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
         if collective_kind(opcode) is not None:
             return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
         if (start := _start_of(instruction)) is not None:

@@ -27,12 +27,16 @@ from hlo_cli.source import HloError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result of a run, the values of the instructions that were asked for, and what it took."""
+    """The result of a run, the values of the instructions that were asked for, and what it took.
+
+    `unknown` are the arrays of the result of several devices whose place on them is unknown: the part of device 0.
+    """
 
     result: Value
     watched: Mapping[Instruction, tuple[Value, ...]]
     executed: int
     estimate: Estimate
+    unknown: frozenset[ShapeIndex] = frozenset()
 
 
 def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
@@ -166,10 +170,11 @@ def evaluate_on_devices(
             for each in device_arguments(module, whole, devices.count)
         ]
         try:
-            results = DeviceProgram(program, devices).function(module.entry)(given)
+            results = DeviceProgram(program, devices, module).function(module.entry)(given)
         except MemoryError as error:
             raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
-    return Run(assembled(module, results), {}, program.executed, found)
+    result, unknown = assembled(module, results)
+    return Run(result, {}, program.executed, found, unknown)
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:

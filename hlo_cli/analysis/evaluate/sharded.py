@@ -9,9 +9,11 @@ from itertools import groupby
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.boundaries import stated_placement
 from hlo_cli.analysis.evaluate.number_types import Array, Floats
 from hlo_cli.analysis.evaluate.values import Value, array_of
 from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
+from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.shards import shards
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
@@ -70,11 +72,17 @@ def _cut(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) 
     return found
 
 
-def assembled(module: Module, results: Sequence[Value], whole_shape: Shape | None = None) -> Value:
-    """The result of all devices as one value: each array as its sharding says; without one, that of device 0."""
+def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozenset[ShapeIndex]]:
+    """The result of all devices as one value, and the indices of arrays whose place on devices is unknown.
+
+    An array is put together by its sharding, by that of the parameter whose buffer it takes, or, if it is whole on
+    every device, is that of device 0; else it is unknown, and only the part of device 0.
+    """
     root = module.entry.root
     assert root is not None
     arrays = {each.index: each for each in entry_arrays(module).results}
+    donors, stated = _donors(module), _stated(module)
+    unknown: set[ShapeIndex] = set()
 
     def joined(values: Sequence[Value], shape: Shape, at: ShapeIndex) -> Value:
         if isinstance(shape, TupleShape):
@@ -84,18 +92,57 @@ def assembled(module: Module, results: Sequence[Value], whole_shape: Shape | Non
             )
         if not isinstance(shape, ArrayShape):
             return None
-        return _joined([array_of(value) for value in values], arrays.get(at))
-
-    return joined(results, root.shape, ())
-
-
-def _joined(parts: Sequence[Array], entry: EntryArray | None) -> Array:
-    if entry is None or entry.placement is None or not entry.placement.is_tiled or entry.whole is None:
+        parts = [array_of(value) for value in values]
+        whole, placement = _place(arrays.get(at), donors.get(at))
+        if placement is None and at in stated:
+            whole, placement = stated[at]
+        if placement is not None and placement.is_tiled and whole is not None:
+            return _joined(parts, whole, placement)
+        if placement is None and (whole is None or whole.dimensions != parts[0].shape):
+            unknown.add(at)
         return parts[0]
-    result = np.zeros(entry.whole.dimensions, parts[0].dtype)
-    for each in shards(entry.whole, entry.placement, device_count=len(parts)):
+
+    return joined(results, root.shape, ()), frozenset(unknown)
+
+
+def _donors(module: Module) -> dict[ShapeIndex, EntryArray]:
+    """The parameter whose buffer each result takes."""
+    arrays = {(each.number, each.index): each for each in entry_arrays(module).parameters}
+    found = {}
+    for alias in module.input_output_alias:
+        donor = arrays.get((alias.parameter_number, alias.parameter_index))
+        if donor is not None:
+            found[alias.output_index] = donor
+    return found
+
+
+def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
+    """The whole shape and the placement of results that the program before partitioning states at their origin."""
+    program = module.program
+    root = None if program is None else program.entry.root
+    if program is None or root is None:
+        return {}
+    found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
+    for index, leaf in root.shape.leaves:
+        value = root.operands[index[0]] if root.opcode == "tuple" and len(index) == 1 else root
+        placement = stated_placement(value, index[0] if value is root and index else 0, program)
+        if placement is not None and isinstance(leaf, ArrayShape):
+            found[index] = leaf, placement
+    return found
+
+
+def _place(entry: EntryArray | None, donor: EntryArray | None) -> tuple[ArrayShape | None, Placement | None]:
+    """The whole shape of a result, and where its parts are."""
+    for each in (entry, donor):
+        if each is not None and each.placement is not None and each.whole is not None:
+            return each.whole, each.placement
+    return (None if entry is None else entry.whole), None
+
+
+def _joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
+    result = np.zeros(whole.dimensions, parts[0].dtype)
+    for each in shards(whole, placement, device_count=len(parts)):
         if each.device >= len(parts):
             raise HloError(f"the sharding of the results names device {each.device}, of {len(parts)}")
-        held = tuple(map(slice, each.sizes))
-        result[each.slices] = parts[each.device][held]
+        result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
     return result
