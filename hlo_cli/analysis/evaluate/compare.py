@@ -17,7 +17,7 @@ ROUNDING: Final = 1e-6
 APPROXIMATION: Final = 1e-3
 """The widened distance up to which a constant was rounded, or an approximation replaced."""
 
-Verdict: TypeAlias = Literal["identical", "rounding", "approximation", "different"]
+Verdict: TypeAlias = Literal["identical", "rounding", "unknown", "approximation", "different"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,13 @@ class Distance:
     """How far one result is apart: exactly, and with every float as f64.
 
     A distance is the largest difference over the largest finite magnitude; infinite where only one value is finite.
+    Not known if the place of the result on devices is unknown.
     """
 
     index: ShapeIndex
     exact: float
     widened: float
+    is_known: bool = True
 
     @property
     def verdict(self) -> Verdict:
@@ -38,6 +40,8 @@ class Distance:
         >>> Distance((), 0.5, 1e-12).verdict, Distance((), 0.5, 0.1).verdict
         ('rounding', 'different')
         """
+        if not self.is_known:
+            return "unknown"
         if self.exact == 0 and self.widened <= ROUNDING:
             return "identical"
         if self.widened <= ROUNDING:
@@ -45,7 +49,7 @@ class Distance:
         return "approximation" if self.widened <= APPROXIMATION else "different"
 
 
-_ORDER: Final[tuple[Verdict, ...]] = ("identical", "rounding", "approximation", "different")
+_ORDER: Final[tuple[Verdict, ...]] = ("identical", "rounding", "unknown", "approximation", "different")
 
 
 def verdict_of(distances: Sequence[Distance]) -> Verdict:
@@ -58,7 +62,11 @@ def distances(exact: tuple[Run, Run], widened: tuple[Run, Run], shapes: tuple[Sh
     rows = []
     pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(exact, shapes, strict=True)), strict=True)
     wide = zip(*(arrays_of(run.result, shape) for run, shape in zip(widened, shapes, strict=True)), strict=True)
+    unknown = exact[0].unknown | exact[1].unknown
     for (old, new), (old_wide, new_wide) in zip(pairs, wide, strict=True):
+        if old[0] in unknown:
+            rows.append(Distance(old[0], 0.0, 0.0, is_known=False))
+            continue
         rows.append(Distance(old[0], distance(old[1], new[1]), distance(old_wide[1], new_wide[1])))
     return tuple(rows)
 

@@ -40,13 +40,13 @@ class _Step:
 
 
 @cache
-def _meets(computation: Computation) -> bool:
+def needs_devices(computation: Computation) -> bool:
     """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
     return any(
         collective_kind(each.opcode) is not None
         or each.opcode in IDS
         or is_boundary(each)
-        or any(map(_meets, each.called_computations))
+        or any(map(needs_devices, each.called_computations))
         for each in computation.instructions
     )
 
@@ -67,7 +67,7 @@ class DeviceProgram:
         return self._functions[computation]
 
     def _compiled(self, computation: Computation) -> Lockstep:
-        if not _meets(computation):
+        if not needs_devices(computation):
             single = self.program.function(computation)
             return lambda given: [single(each) for each in given]
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
@@ -108,7 +108,7 @@ class DeviceProgram:
             return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
         if (start := _start_of(instruction)) is not None:
             return lambda given: [done_value(start, each[0]) for each in given]
-        if any(map(_meets, instruction.called_computations)):
+        if any(map(needs_devices, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
         kernel = self.program.kernel(instruction)
         return lambda given: [kernel(*each) for each in given]

@@ -9,7 +9,7 @@ import numpy as np
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.custom_calls import rule_of_target, target_of_call
-from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram
+from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
 from hlo_cli.analysis.evaluate.program import Observer, Program
@@ -17,6 +17,7 @@ from hlo_cli.analysis.evaluate.rules import rules
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
+from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -70,7 +71,7 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None
     ):
-        return "" if has_devices else f"{opcode} requires several devices; use --devices"
+        return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
     return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
 
 
@@ -78,6 +79,50 @@ def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact"
     """Arguments by type and seed, one for each parameter of the entry; see `arguments.made_up`."""
     return tuple(
         made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
+    )
+
+
+def runs_on_devices(module: Module) -> bool:
+    """Whether a module runs on several devices: it is partitioned, or its devices exchange data.
+
+    >>> from hlo_cli import parse_module
+    >>> runs_on_devices(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"))
+    True
+    """
+    return needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
+
+
+def run(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    devices: int | None = None,
+    watch: Iterable[Instruction] = (),
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
+
+    `arguments` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
+    module does not state it. `watch` and `observe` are for one device. HloError as for `evaluate` and `evaluate_on_devices`.
+
+    >>> from hlo_cli import parse_module
+    >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
+    [-1.0, -2.0]
+    """
+    if not runs_on_devices(module):
+        return evaluate(
+            module, arguments, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+        )
+    stated = devices_of(module)
+    if devices is not None and stated.is_stated and devices != stated.count:
+        raise HloError(f"the module runs on {stated.count} devices, not {devices}")
+    chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
+    return evaluate_on_devices(
+        module, arguments, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress
     )
 
 
@@ -148,7 +193,8 @@ def evaluate_on_devices(
     >>> text = '''HloModule m, num_partitions=2
     ... f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
     ... ENTRY e { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
-    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f }'''
+    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
+    ...     to_apply=f }'''
     >>> evaluate_on_devices(parse_module(text), [np.float32([1, 2, 3, 4])]).result.tolist()
     [4.0, 6.0]
     """

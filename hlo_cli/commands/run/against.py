@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
 from hlo_cli.analysis.evaluate.parting import Parting
-from hlo_cli.analysis.evaluate.run import evaluate, made_up_arguments
+from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers, parting_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
+from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
@@ -22,7 +23,6 @@ from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.number_types import Floats
-    from hlo_cli.analysis.evaluate.values import Value
 
 _COLUMNS: Final = (
     Column("result", "result"),
@@ -35,6 +35,7 @@ _COLUMNS: Final = (
 _MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
+    "unknown": "placement unknown",
     "approximation": "constant or approximation",
     "different": "different",
 }
@@ -45,14 +46,8 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
     sizes = [[p.shape for p in each.module.entry.parameters] for each in (old, new)]
     if len(sizes[0]) != len(sizes[1]):
         raise HloError(f"the modules have {len(sizes[0])} and {len(sizes[1])} parameters")
-    given = {floats: (_given(old.module, options, floats), _given(new.module, options, floats)) for floats in _MODES}
-    exact, widened = (
-        (
-            evaluate(old.module, given[floats][0], floats=floats, limits=options.limits),
-            evaluate(new.module, given[floats][1], floats=floats, limits=options.limits),
-        )
-        for floats in _MODES
-    )
+    pairs = [(_run(old.module, options, floats), _run(new.module, options, floats)) for floats in _MODES]
+    exact, widened = pairs
     roots = old.module.entry.root, new.module.entry.root
     assert roots[0] is not None
     assert roots[1] is not None
@@ -63,8 +58,8 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
     rows = tuple(
         (
             index_text(each.index) if len(each.index) > 1 else str(each.index[0]) if each.index else "0",
-            _cell(each.exact),
-            _cell(each.widened),
+            _cell(each.exact) if each.is_known else UNKNOWN,
+            _cell(each.widened) if each.is_known else UNKNOWN,
             _MEANING[each.verdict],
             new.module.entry.root.operands[each.index[0]].name
             if new.module.entry.root is not None and new.module.entry.root.opcode == "tuple" and each.index
@@ -76,7 +71,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
     verdict = verdict_of(found)
     parting = None
     if verdict in ("approximation", "different"):
-        parting = parting_of(old.module, new.module, given["widen"], found, options)
+        parting = parting_of(old.module, new.module, found, options)
     facts = () if parting is None else (parting_facts(parting, new.module),)
     return Report(
         "run",
@@ -111,10 +106,9 @@ def _cell(distance: float) -> float | str:
 _MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
 
 
-def _given(module: Module, options: RunOptions, floats: Floats) -> Sequence[Value]:
-    if options.args:
-        return arguments_from(options.args, module)
-    return made_up_arguments(module, seed=options.seed, floats=floats)
+def _run(module: Module, options: RunOptions, floats: Floats) -> Run:
+    arguments = arguments_from(options.args, module) if options.args else None
+    return run(module, arguments, seed=options.seed, floats=floats, devices=options.devices, limits=options.limits)
 
 
 def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
@@ -128,6 +122,11 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
             return f"The same program: {results} identical"
         case "rounding":
             return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
+        case "unknown":
+            known = [each for each in found if each.is_known]
+            if not known:
+                return f"Not compared: the place of all {results} on devices is unknown"
+            return f"{len(known):,} of {results} agree; the place of the others on devices is unknown"
         case "approximation":
             return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case _:

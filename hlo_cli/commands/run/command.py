@@ -45,8 +45,9 @@ seed: floats are standard normal, integers 0 to 3.
 with every float as an f64 that is never rounded. Two compilations of a program
 agree in the second run even if they round at different places.
 
-Modules for several devices are refused, and so are custom calls whose meaning
-is unknown, before anything runs.
+Partitioned modules run on simulated devices: arguments are those of the whole
+program, cut and put together by the shardings of the dump. Custom calls whose
+meaning is unknown are refused before anything runs.
 
 Exits with code 1 if the modules do not compute the same.
 """
@@ -112,6 +113,15 @@ Exits with code 1 if the modules do not compute the same.
     metavar="MODE",
     default="exact",
     help="Round floats as the text says (exact), or use f64 without rounding (widen).",
+)
+@option(
+    "--devices",
+    group="Arithmetic",
+    is_common=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    default_text="those of the module",
+    help="Simulate N devices for a module that does not state their number.",
 )
 @option("--max-memory", group="Limits", metavar="SIZE", default="8GiB", help="Refuse modules that need more memory.")
 @option(
@@ -182,15 +192,16 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 def _run(
     module: Module, options: RunOptions, *, watch: Sequence[Instruction] = (), observe: Observer | None = None
 ) -> Run:
-    from hlo_cli.analysis.evaluate.run import evaluate
+    from hlo_cli.analysis.evaluate.run import run
     from hlo_cli.commands.run.arguments import arguments_from
 
     arguments = arguments_from(options.args, module) if options.args else None
-    return evaluate(
+    return run(
         module,
         arguments,
         seed=options.seed,
         floats=options.floats,
+        devices=options.devices,
         watch=watch,
         observe=observe,
         limits=options.limits,

@@ -24,6 +24,7 @@ class RunOptions:
     passes: bool = False
     probe: Wanted | None = None
     floats: Floats = "exact"
+    devices: int | None = None
     max_memory: str = "8GiB"
     max_operations: float = 4e10
     max_iterations: int = 1_000_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hlo_cli.analysis.evaluate.compare import Distance
 from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
-from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.evaluate.run import evaluate, made_up_arguments, runs_on_devices
+from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import Cell
@@ -15,21 +15,20 @@ from hlo_cli.report.facts import Fact, Facts
 from hlo_cli.report.report import Part
 
 
-def parting_of(
-    old: Module,
-    new: Module,
-    given: tuple[Sequence[Value], Sequence[Value]],
-    found: Sequence[Distance],
-    options: RunOptions,
-) -> Parting | None:
+def parting_of(old: Module, new: Module, found: Sequence[Distance], options: RunOptions) -> Parting | None:
     """Where the values of the new module begin to differ, from its worst result back; None if that cannot be told."""
     worst = max(found, key=lambda each: each.widened)
     known, recorded = Recorder(), Recorder()
-    evaluate(old, given[0], floats="widen", observe=known, limits=options.limits)
-    evaluate(new, given[1], floats="widen", observe=recorded, limits=options.limits)
+    given = [arguments_from(options.args, each) if options.args else None for each in (old, new)]
+    for module, recorder, arguments in zip((old, new), (known, recorded), given, strict=True):
+        if runs_on_devices(module):
+            return None
+        evaluate(module, arguments, seed=options.seed, floats="widen", observe=recorder, limits=options.limits)
     root = new.entry.root
     assert root is not None
-    return first_parting(root, worst.index, recorded, Known(known, given[0]))
+    return first_parting(
+        root, worst.index, recorded, Known(known, given[0] or made_up_arguments(old, seed=options.seed, floats="widen"))
+    )
 
 
 def parting_facts(parting: Parting, new: Module) -> Part:

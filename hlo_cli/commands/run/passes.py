@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
-from hlo_cli.analysis.evaluate.run import Run, evaluate, made_up_arguments
+from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.commands.diff.passes import pass_dumps
 from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
@@ -74,15 +74,11 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, options: R
 
 
 def _runs(module: Module, options: RunOptions) -> Pair:
-    found = []
-    for floats in ("exact", "widen"):
-        given = (
-            arguments_from(options.args, module)
-            if options.args
-            else made_up_arguments(module, seed=options.seed, floats="exact" if floats == "exact" else "widen")
-        )
-        found.append(evaluate(module, given, floats="exact" if floats == "exact" else "widen", limits=options.limits))
-    return found[0], found[1]
+    arguments = arguments_from(options.args, module) if options.args else None
+    exact = run(module, arguments, seed=options.seed, floats="exact", devices=options.devices, limits=options.limits)
+    return exact, run(
+        module, arguments, seed=options.seed, floats="widen", devices=options.devices, limits=options.limits
+    )
 
 
 def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> tuple[Distance, ...]:
