@@ -37,7 +37,7 @@ LINES = {
 """Arguments with which each command has something to report."""
 VERBS = frozenset(
     "Apply Assume Check Compare Control Draw Estimate Exit Expand Explain Extract Fuse Follow Group Hide Ignore Include Keep"
-    " List Make Map Name Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
+    " List Make Find Refuse Round Simulate Stop Map Name Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
 )
 """The words with which the help of an option can begin."""
 MOST_LETTERS = 90

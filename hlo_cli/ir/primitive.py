@@ -35,6 +35,11 @@ class PrimitiveType:
         """Whether several elements fit in a byte; they are packed only if the layout has `E(bits)`."""
         return self.bits < 8 and self.name != "pred"
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether values have a real and an imaginary part."""
+        return self.kind == "complex"
+
     def __str__(self) -> str:
         return self.name
 

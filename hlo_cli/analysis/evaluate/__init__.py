@@ -1,4 +1,5 @@
-"""What a module computes: the value of every instruction for given arguments, without XLA.
+"""What a module computes for given arguments, without XLA: on one device, or on simulated ones.
 
-Public: `run.evaluate` runs a module; `arguments.made_up_arguments` makes arguments by type and seed.
+Public: `run.run` runs a module, `run.made_up_arguments` makes its arguments; `compare.distances` compares two runs, and
+`parting.first_parting` finds where two programs part.
 """

@@ -8,7 +8,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.source import HloError
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, rounded, wrapped
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, wrapped
+from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
@@ -42,12 +42,12 @@ def _array(random: np.random.Generator, kind: PrimitiveType, sizes: tuple[int, .
             return random.integers(0, 2, sizes).astype(bool)
         case "signed" | "unsigned":
             return wrapped(np.asarray(random.integers(0, MAX_INTEGER, sizes, endpoint=True)), kind)
-        case "complex":
-            parts = random.standard_normal((2, *sizes))
-            return np.asarray((parts[0] + 1j * parts[1]).astype(np.complex64)).astype(carrier(kind, floats))
         case "float":
             drawn = rounded(np.asarray(random.standard_normal(sizes), np.float32), kind.name)
             return drawn.astype(carrier(kind, floats))
+        case _:
+            parts = random.standard_normal((2, *sizes))
+            return np.asarray((parts[0] + 1j * parts[1]).astype(np.complex64)).astype(carrier(kind, floats))
 
 
 def bytes_of(shape: ArrayShape) -> int:

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.custom_calls import target_of_call
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Value, array_of
+from hlo_cli.analysis.semantics.custom_calls import target_of_call
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
 from hlo_cli.analysis.sharding.shards import shards

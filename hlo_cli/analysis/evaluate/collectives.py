@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, settle
-from hlo_cli.analysis.evaluate.reducing import plain_reducer
-from hlo_cli.analysis.evaluate.values import Computed, Value, array_of
+from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.reducing import plain_reducer
+from hlo_cli.analysis.semantics.values import Computed, Value, array_of
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -30,7 +30,7 @@ def exchange_of(instruction: Instruction, computed: Computed, devices: Devices) 
         run = _permute(instruction, devices)
     else:
         groups = device_groups(instruction, devices)
-        run = _EXCHANGES[kind](instruction, computed, tuple(groups), devices.count)
+        run = _EXCHANGES.get(kind, _broadcast)(instruction, computed, tuple(groups), devices.count)
     if kind == instruction.opcode:
         return run
     return _started(kind, run)
@@ -83,12 +83,12 @@ Groups: TypeAlias = "Sequence[Sequence[int]]"
 def _reduced(instruction: Instruction, computed: Computed) -> Callable[[list[Array], int], Array]:
     """The sum, or another reduction, of the arrays of a group in its order."""
     computation = instruction.called_computations[0]
-    known = plain_reducer(computation)
+    is_sum = plain_reducer(computation) is np.add
     combine = computed.vectorized(computation)
 
     def run(parts: list[Array], at: int) -> Array:
         shape = instruction.operand_shape(at)
-        if known == "add" and parts[0].dtype.kind in "fc" and isinstance(shape, ArrayShape):
+        if is_sum and parts[0].dtype.kind in "fc" and isinstance(shape, ArrayShape):
             wide = np.complex128 if parts[0].dtype.kind == "c" else np.float64
             total = np.sum([part.astype(wide) for part in parts], axis=0)
             return settle(total, shape.element_type, computed.floats)
@@ -188,7 +188,6 @@ _EXCHANGES: Final[dict[str, Callable[[Instruction, Computed, Groups, int], Excha
     opcodes.ALL_REDUCE: _all_reduce,
     opcodes.ALL_TO_ALL: _all_to_all,
     opcodes.REDUCE_SCATTER: _reduce_scatter,
-    "collective-broadcast": _broadcast,
     opcodes.RAGGED_ALL_TO_ALL: _ragged,
 }
-"""The exchange of each collective with groups."""
+"""The exchange of each collective with groups, but for a broadcast."""

@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
+from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.shape import Shape, ShapeIndex
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
-from hlo_cli.analysis.evaluate.control import called
 from hlo_cli.analysis.evaluate.program import Program
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.semantics.control import called
+from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.evaluate.number_types import Floats, carrier
 from hlo_cli.analysis.evaluations import evaluations
+from hlo_cli.analysis.semantics.number_types import Floats, carrier
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
@@ -59,8 +60,8 @@ def estimate(module: Module, floats: Floats = "exact") -> Estimate:
     return Estimate(operations, live.get(module.entry, 0), is_bound)
 
 
-_FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast"))
-_SELF = frozenset(("reduce", "reduce-window", "select-and-scatter", "scatter", "sort", "map"))
+_FREE = frozenset(("parameter", opcodes.CONSTANT, opcodes.TUPLE, "get-tuple-element", opcodes.BITCAST))
+_SELF = frozenset((opcodes.REDUCE, "reduce-window", "select-and-scatter", opcodes.SCATTER, "sort", "map"))
 
 
 def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> Estimate:
@@ -75,7 +76,7 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
         )
     if found.operations > limits.max_operations:
         raise HloError(
-            f"evaluation takes {found.operations:.1e} scalar operations; the limit is {limits.max_operations:.0e}",
+            f"evaluation takes {found.operations:.1e} scalar operations, above the limit of {limits.max_operations:.0e}",
             hint="raise it with --max-operations N",
         )
     return found
@@ -110,7 +111,14 @@ def _live_bytes(computation: Computation, live: Mapping[Computation, int], float
 
 
 def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:
-    if instruction.opcode in ("get-tuple-element", "tuple", "bitcast", "reshape", "broadcast", "copy"):
+    if instruction.opcode in (
+        "get-tuple-element",
+        opcodes.TUPLE,
+        opcodes.BITCAST,
+        opcodes.RESHAPE,
+        opcodes.BROADCAST,
+        "copy",
+    ):
         return
     for _, leaf in instruction.shape.leaves:
         if isinstance(leaf, ArrayShape):

@@ -12,16 +12,19 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ShapeIndex
 
 Fingerprint = tuple[float, ...]
 
 _TOLERANCE: Final = 1e-6
-_OF_SCALARS: Final = frozenset(("all-reduce", "map", "reduce", "reduce-scatter", "reduce-window", "scatter", "sort"))
+_OF_SCALARS: Final = frozenset(
+    ("all-reduce", "map", opcodes.REDUCE, "reduce-scatter", "reduce-window", opcodes.SCATTER, "sort")
+)
 _MAX_ROUNDS: Final = 10_000
 """The largest number of executions of one instruction whose fingerprints are kept."""
 
@@ -49,11 +52,12 @@ def fingerprint(array: Array) -> Fingerprint:
     parts = [np.real(values), np.imag(values)] if values.dtype.kind == "c" else [values]
     wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in parts])
     finite = wide[np.isfinite(wide)]
+    other = float(np.isnan(wide).sum()) + 0.25 * float(np.isposinf(wide).sum()) + 0.375 * float(np.isneginf(wide).sum())
     if not finite.size:
-        return (float(wide.size), float(wide.size), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return (float(wide.size), other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     magnitudes = np.abs(finite)
     sums = finite.sum(), magnitudes.sum(), (finite * finite).sum(), finite.max(), finite.min(), np.sin(magnitudes).sum()
-    return (float(wide.size), float(wide.size - finite.size), *map(float, sums))
+    return (float(wide.size), other, *map(float, sums))
 
 
 class Recorder:
@@ -122,7 +126,7 @@ def first_parting(root: Instruction, index: ShapeIndex, recorded: Recorder, know
     the first execution with an unexplained value.
     """
     start = root
-    if root.opcode == "tuple" and index and index[0] < len(root.operands):
+    if root.opcode == opcodes.TUPLE and index and index[0] < len(root.operands):
         start = root.operands[index[0]]
     callers: list[Instruction] = []
     found = _earliest(start, recorded, known)

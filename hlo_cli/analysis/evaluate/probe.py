@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import FLOAT_FORMATS

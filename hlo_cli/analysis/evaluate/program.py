@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hlo_cli.analysis.evaluate.limits import Clock, Limits
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
-from hlo_cli.analysis.evaluate.rules import NEUTRAL, rule_of
-from hlo_cli.analysis.evaluate.values import Kernel, Value
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
+from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
+from hlo_cli.analysis.semantics.values import Kernel, Value
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.literal import ArrayLiteral, Literal
@@ -50,6 +50,7 @@ class Program:
     ) -> None:
         self.floats: Floats = floats
         self.limits = limits or Limits()
+        self.max_iterations = self.limits.max_iterations
         self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
         self.executed = 0
         self._observe = observe

@@ -8,14 +8,14 @@ import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
-from hlo_cli.analysis.evaluate.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier
 from hlo_cli.analysis.evaluate.program import Observer, Program
-from hlo_cli.analysis.evaluate.rules import rules
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
-from hlo_cli.analysis.evaluate.values import Value
+from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
+from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass

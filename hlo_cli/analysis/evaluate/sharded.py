@@ -10,11 +10,12 @@ import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.boundaries import stated_placement
-from hlo_cli.analysis.evaluate.number_types import Array, Floats
-from hlo_cli.analysis.evaluate.values import Value, array_of
+from hlo_cli.analysis.semantics.number_types import Array, Floats
+from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.shards import shards
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
@@ -124,7 +125,7 @@ def _stated(module: Module) -> dict[ShapeIndex, tuple[ArrayShape, Placement]]:
         return {}
     found: dict[ShapeIndex, tuple[ArrayShape, Placement]] = {}
     for index, leaf in root.shape.leaves:
-        value = root.operands[index[0]] if root.opcode == "tuple" and len(index) == 1 else root
+        value = root.operands[index[0]] if root.opcode == opcodes.TUPLE and len(index) == 1 else root
         placement = stated_placement(value, index[0] if value is root and index else 0, program)
         if placement is not None and isinstance(leaf, ArrayShape):
             found[index] = leaf, placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.dataclass import dataclass
 
 MAX_FIRST = 4

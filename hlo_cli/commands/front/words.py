@@ -30,6 +30,9 @@ _MEANT: Final = {
     "fuse DUMP": "flops fusions kernel kernels ops roofline",
     "shard DUMP": "mesh partition partitioning partitions replicated sharding shardings shards spmd",
     "shard DUMP --comms": "axes comm comms communication network",
+    "run DUMP": "compute eval evaluate execute interpret interpreter simulate",
+    "run OLD --against NEW": "equal equivalent isolate same verify-numerics",
+    "run DUMP --probe nan": "inf nan nans overflow",
     "diff OLD NEW": "changes cmp compare delta",
     "lint DUMP": "analyze audit check doctor validate verify warnings",
 }

@@ -12,6 +12,7 @@ from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers, parting_of
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN
@@ -22,7 +23,7 @@ from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.number_types import Floats
+    from hlo_cli.analysis.semantics.number_types import Floats
 
 _COLUMNS: Final = (
     Column("result", "result"),
@@ -62,7 +63,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
             _cell(each.widened) if each.is_known else UNKNOWN,
             _MEANING[each.verdict],
             new.module.entry.root.operands[each.index[0]].name
-            if new.module.entry.root is not None and new.module.entry.root.opcode == "tuple" and each.index
+            if new.module.entry.root is not None and new.module.entry.root.opcode == opcodes.TUPLE and each.index
             else roots[1].name,
             str(next(leaf for index, leaf in roots[1].shape.leaves if index == each.index)),
         )

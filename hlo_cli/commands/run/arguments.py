@@ -11,8 +11,8 @@ from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.number_types import Array
-    from hlo_cli.analysis.evaluate.values import Value
+    from hlo_cli.analysis.semantics.number_types import Array
+    from hlo_cli.analysis.semantics.values import Value
 
 
 def arguments_from(paths: Sequence[str], module: Module) -> tuple[Value, ...]:
@@ -42,11 +42,11 @@ def _place(name: str, module: Module, path: str) -> int:
     for at, parameter in enumerate(module.entry.parameters):
         if name.lstrip("%") == parameter.name:
             return at
-    number = name.removeprefix("arg_").removeprefix("arg").removeprefix("_")
+    number = name.removeprefix("arr_").removeprefix("arg_").removeprefix("arg").removeprefix("_")
     if number.isdecimal() and int(number) < len(module.entry.parameters):
         return int(number)
     names = ", ".join(parameter.name for parameter in module.entry.parameters[:5])
-    raise HloError(f"'{name}' in {path} is no parameter", hint=f"parameters: {names}; or use arg_0, arg_1, …")
+    raise HloError(f"unknown parameter '{name}' in {path}", hint=f"parameters: {names}; or use arg_0, arg_1, …")
 
 
 def _arrays(path: str) -> Iterator[tuple[str | None, Array]]:

@@ -41,8 +41,8 @@ DETAILS = """\
 Without --args, arguments are made up by type, and are the same for the same
 seed: floats are standard normal, integers 0 to 3.
 
---against runs both modules with the same arguments twice: as the texts say, and
-with every float as an f64 that is never rounded. Two compilations of a program
+--against runs both modules with the same arguments twice: with floats of their
+types, and with every float as an f64 that is never rounded. Two compilations of a program
 agree in the second run even if they round at different places.
 
 Partitioned modules run on simulated devices: arguments are those of the whole
@@ -81,7 +81,7 @@ Exits with code 1 if the modules do not compute the same.
     multiple=True,
     metavar="NAME",
     shell_complete=completion.instructions,
-    help="Show the value of this instruction, for each time it runs; repeatable.",
+    help="Show the value of this instruction in each execution; repeatable.",
 )
 @option(
     "--against",
@@ -112,7 +112,7 @@ Exits with code 1 if the modules do not compute the same.
     type=click.Choice(("exact", "widen")),
     metavar="MODE",
     default="exact",
-    help="Round floats as the text says (exact), or use f64 without rounding (widen).",
+    help="Round floats to their types (exact), or use f64 without rounding (widen).",
 )
 @option(
     "--devices",

@@ -9,8 +9,8 @@ from hlo_cli.dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.limits import Limits
-    from hlo_cli.analysis.evaluate.number_types import Floats
     from hlo_cli.analysis.evaluate.probe import Wanted
+    from hlo_cli.analysis.semantics.number_types import Floats
 
 
 @dataclass(frozen=True, slots=True)

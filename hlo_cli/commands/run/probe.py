@@ -8,6 +8,7 @@ from typing import Final
 from hlo_cli.analysis.evaluate.probe import Probe, Sighting, Wanted
 from hlo_cli.analysis.evaluate.run import Run
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
@@ -83,4 +84,4 @@ def _row(sighting: Sighting, loaded: Loaded) -> Row:
 def _why(sighting: Sighting) -> str:
     if sighting.operands:
         return f"from {', '.join(operand.name for operand in sighting.operands)}"
-    return "constant" if sighting.instruction.opcode == "constant" else "made here"
+    return opcodes.CONSTANT if sighting.instruction.opcode == opcodes.CONSTANT else "made here"

@@ -9,6 +9,7 @@ from hlo_cli.analysis.evaluate.run import Run, arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.report.cell import Cell, Row
 from hlo_cli.report.column import Column
@@ -85,7 +86,7 @@ def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
 
 
 def _result_rows(run: Run, root: Instruction) -> Iterator[Row]:
-    is_tuple = root.opcode == "tuple"
+    is_tuple = root.opcode == opcodes.TUPLE
     for index, array, shape in arrays_of(run.result, root.shape):
         name = root.operands[index[0]].name if is_tuple and index else root.name
         label = str(index[0]) if len(index) == 1 else index_text(index) if index else "0"

@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.conversions import reinterpreted
-from hlo_cli.analysis.evaluate.number_types import Array, carrier, settle
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, array_shape, operand_array_shape
 from hlo_cli.analysis.layout.address_map import address_map
+from hlo_cli.analysis.semantics.conversions import reinterpreted
+from hlo_cli.analysis.semantics.number_types import Array, carrier, settle
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, operand_array_shape
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, dilated
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
@@ -71,7 +72,7 @@ def concatenate(instruction: Instruction, computed: Computed) -> Kernel:
 
 def slice_(instruction: Instruction, computed: Computed) -> Kernel:
     """Every stride-th element of a range of each dimension."""
-    given = instruction.value_of("slice", Slice)
+    given = instruction.value_of(opcodes.SLICE, Slice)
     assert given is not None
     ranges = tuple(slice(each.start, each.limit, each.stride) for each in given.dimensions)
     return lambda x: x[ranges]
@@ -164,16 +165,16 @@ def elements_of(shape: ArrayShape) -> int:
 
 
 HANDLERS: Final[dict[str, Rule]] = {
-    "bitcast": bitcast,
-    "broadcast": broadcast,
-    "concatenate": concatenate,
+    opcodes.BITCAST: bitcast,
+    opcodes.BROADCAST: broadcast,
+    opcodes.CONCATENATE: concatenate,
     "get-dimension-size": get_dimension_size,
     "iota": iota,
     "pad": pad,
-    "reshape": reshape,
+    opcodes.RESHAPE: reshape,
     "reverse": reverse,
     "set-dimension-size": set_dimension_size,
-    "slice": slice_,
-    "transpose": transpose,
+    opcodes.SLICE: slice_,
+    opcodes.TRANSPOSE: transpose,
 }
 """The rule of each opcode that moves elements by fixed rules."""

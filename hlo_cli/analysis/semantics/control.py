@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.values import Name
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.source import HloError
@@ -53,7 +54,7 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs the body while the condition holds."""
     condition = computed.function(called(instruction, "condition"))
     body = computed.function(called(instruction, "body"))
-    most = computed.limits.max_iterations
+    most = computed.max_iterations
 
     def kernel(state: Value) -> Value:
         rounds = 0
@@ -159,11 +160,11 @@ HANDLERS: Final[dict[str, Rule]] = {
     "copy-done": copy_done,
     "copy-start": copy_start,
     "domain": identity,
-    "fusion": call,
+    opcodes.FUSION: call,
     "get-tuple-element": get_tuple_element,
     "map": map_,
     "opt-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
-    "tuple": tuple_,
+    opcodes.TUPLE: tuple_,
     "while": while_,
 }
 """The rule of each opcode that calls or passes on."""

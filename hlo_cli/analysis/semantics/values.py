@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, settle
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.limits import Limits
     from hlo_cli.ir.instruction import Computation, Instruction
 
 Value: TypeAlias = "Array | tuple[Value, ...] | None"
@@ -24,10 +23,10 @@ Kernel: TypeAlias = Callable[..., "Value"]
 
 
 class Computed(Protocol):
-    """What a rule may ask of its program: other computations as functions, and how floats are held."""
+    """What a rule may ask of its program: other computations as functions, and how floats are held, and when loops are given up."""
 
     floats: Floats
-    limits: Limits
+    max_iterations: int
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""

@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, array_of, array_shape
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, array_shape
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import gather_dimension_numbers, scatter_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 
@@ -184,6 +185,6 @@ HANDLERS: Final[dict[str, Rule]] = {
     "dynamic-slice": dynamic_slice,
     "dynamic-update-slice": dynamic_update_slice,
     "gather": gather,
-    "scatter": scatter,
+    opcodes.SCATTER: scatter,
 }
 """The rule of each opcode with computed positions."""

@@ -40,7 +40,7 @@ def carrier(element_type: PrimitiveType, floats: Floats = "exact") -> np.dtype[n
             return np.dtype(f"u{element_type.byte_width}")
         case "float":
             return np.dtype(np.float64 if floats == "widen" or element_type.bits == 64 else np.float32)
-        case "complex":
+        case _:
             return np.dtype(np.complex128 if floats == "widen" or element_type.bits == 128 else np.complex64)
 
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, Floats, carrier, from_bits, settle, to_bits, wrapped
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, array_shape, element_type, operand_array_shape
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, from_bits, settle, to_bits, wrapped
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, element_type, operand_array_shape
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import PrimitiveType
 
@@ -24,9 +24,9 @@ def converted(x: Array, source: PrimitiveType, target: PrimitiveType, floats: Fl
     >>> converted(np.float32([np.nan, -1.9, 1e9]), types["f32"], types["s8"], "exact").tolist()
     [0, -1, 127]
     """
-    if target.kind == "complex":
+    if target.is_complex:
         return x.astype(carrier(target, floats))
-    if source.kind == "complex":
+    if source.is_complex:
         x = np.real(x)
     if target.kind == "pred":
         return np.asarray(x != 0)
@@ -70,8 +70,8 @@ def reinterpreted(
     x: Array, source: PrimitiveType, target: PrimitiveType, sizes: tuple[int, ...], floats: Floats
 ) -> Array:
     """The bits of values as values of another type; a last dimension appears or vanishes with another width."""
-    if source.kind == "complex" or target.kind == "complex":
-        held = x.astype(np.dtype(f"c{source.bits // 8}")) if source.kind == "complex" else x
+    if source.is_complex or target.is_complex:
+        held = x.astype(np.dtype(f"c{source.bits // 8}")) if source.is_complex else x
         return np.ascontiguousarray(held).view(carrier(target)).reshape(sizes)
     bits = to_bits(np.ascontiguousarray(x), source)
     if source.bits == target.bits:

@@ -12,31 +12,37 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, settle
-from hlo_cli.analysis.evaluate.shaping import padded
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.shaping import padded
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.shape import ArrayShape
 
 Combine = Callable[[Sequence[Array]], tuple[Array, ...]]
 
-_KNOWN: Final = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply}
+_KNOWN: Final[dict[str, np.ufunc]] = {
+    "add": np.add,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+}
 
 
-def plain_reducer(computation: Computation) -> str | None:
-    """The opcode of a computation that applies it to its two parameters; None for any other.
+def plain_reducer(computation: Computation) -> np.ufunc | None:
+    """The function of a computation that applies it to its two parameters; None for any other computation.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
-    >>> plain_reducer(parse_module(text).entry)
-    'add'
+    >>> plain_reducer(parse_module(text).entry) is np.add
+    True
     """
     root = computation.root
     if root is None or len(computation.instructions) != 3 or root.opcode not in _KNOWN or len(root.operands) != 2:
         return None
     numbers = {operand.parameter_number for operand in root.operands}
-    return root.opcode if numbers == {0, 1} else None
+    return _KNOWN[root.opcode] if numbers == {0, 1} else None
 
 
 def reduce(instruction: Instruction, computed: Computed) -> Kernel:
@@ -57,28 +63,25 @@ def reduce(instruction: Instruction, computed: Computed) -> Kernel:
     return kernel
 
 
-def _plain_reduce(instruction: Instruction, opcode: str, dimensions: tuple[int, ...], computed: Computed) -> Kernel:
-    function = _KNOWN[opcode]
+def _plain_reduce(
+    instruction: Instruction, function: np.ufunc, dimensions: tuple[int, ...], computed: Computed
+) -> Kernel:
     shape = instruction.shape
     assert isinstance(shape, ArrayShape)
     kind = shape.element_type
+    is_sum = function in (np.add, np.multiply)
     wide = {"f": np.float64, "c": np.complex128}
 
     def kernel(x: Array, initial: Array) -> Array:
         if kind.kind == "pred":
-            logical = {"add": np.logical_or, "multiply": np.logical_and}.get(opcode, function)
-            return np.asarray(
-                logical(logical.reduce(x, axis=dimensions), initial)
-                if x.size
-                else np.broadcast_to(initial, shape.dimensions)
-            )
-        summed = x.astype(wide.get(x.dtype.kind, x.dtype), copy=False) if opcode in ("add", "multiply") else x
+            logical = {np.add: np.logical_or, np.multiply: np.logical_and}.get(function, function)
+            found = logical.reduce(x, axis=dimensions) if x.size else initial
+            return np.broadcast_to(np.asarray(logical(found, initial)), shape.dimensions)
+        summed = x.astype(wide.get(x.dtype.kind, x.dtype), copy=False) if is_sum else x
         start = initial.astype(summed.dtype)
-        total = (
-            function.reduce(summed, axis=dimensions, initial=start[()], dtype=summed.dtype)
-            if dimensions
-            else function(summed, start)
-        )
+        if not dimensions:
+            return settle(np.asarray(function(summed, start)), kind, computed.floats)
+        total = function.reduce(summed, axis=dimensions, initial=start[()], dtype=summed.dtype)
         return settle(np.asarray(total), kind, computed.floats)
 
     return kernel
@@ -131,7 +134,7 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
         present = padded(np.ones(arrays[0].shape, bool), np.array(False), config)
         spread = [padded(x, np.zeros((), x.dtype), config) for x in arrays]
         results = tuple(np.broadcast_to(each, counts) for each in initial)
-        if known == "add" and arrays[0].dtype.kind in "fc":
+        if known is np.add and arrays[0].dtype.kind in "fc":
             return _window_sums(window, counts, spread[0], present, initial[0], instruction, computed)
         if 0 not in counts:
             for at in _positions(window):
@@ -198,7 +201,7 @@ def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
 
 
 HANDLERS: Final[dict[str, Rule]] = {
-    "reduce": reduce,
+    opcodes.REDUCE: reduce,
     "reduce-window": reduce_window,
     "select-and-scatter": select_and_scatter,
 }

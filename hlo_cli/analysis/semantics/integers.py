@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, wrapped
+from hlo_cli.analysis.semantics.number_types import Array, wrapped
 from hlo_cli.ir.primitive import PrimitiveType
 
 Function = Callable[..., Array]

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, array_shape, settled
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
 from hlo_cli.ir.instruction import Instruction
 
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.number_types import Array, settle
-from hlo_cli.analysis.evaluate.shaping import padded
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, array_shape, settled
+from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.shaping import padded
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     convolution_dimension_numbers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from hlo_cli.analysis.evaluate import (
+from hlo_cli.analysis.semantics import (
     contracting,
     control,
     conversions,
@@ -18,11 +18,12 @@ from hlo_cli.analysis.evaluate import (
     shaping,
     solving,
 )  # fmt: skip
-from hlo_cli.analysis.evaluate.values import Rule
+from hlo_cli.analysis.semantics.values import Rule
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.source import HloError
 
-NEUTRAL: Final = frozenset(("bitcast", "broadcast", "copy", "reshape", "transpose"))
+NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.RESHAPE, opcodes.TRANSPOSE))
 """Opcodes that do nothing to a scalar, so that computations of scalars can run on arrays; see `rule_of`."""
 
 
@@ -46,7 +47,7 @@ def rule_of(instruction: Instruction, *, on_arrays: bool = False) -> Rule:
 
     With `on_arrays`, an instruction of scalars runs on whole arrays, so a bitcast changes the type of each element.
     """
-    if on_arrays and instruction.opcode == "bitcast":
+    if on_arrays and instruction.opcode == opcodes.BITCAST:
         return conversions.elementwise_bitcast
     found = rules().get(instruction.opcode)
     if found is None:

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.library_calls import LIBRARY_CALLS
-from hlo_cli.analysis.evaluate.number_types import Array, carrier
-from hlo_cli.analysis.evaluate.ordering import largest_first
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, zeros_of
+from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS
+from hlo_cli.analysis.semantics.number_types import Array, carrier
+from hlo_cli.analysis.semantics.ordering import largest_first
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, zeros_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.source import HloError
@@ -132,7 +132,7 @@ def _split(low: bool) -> Rule:
         kind = source.element_type
 
         def kernel(x: Array) -> Array:
-            if kind.kind == "complex":
+            if kind.is_complex:
                 return (np.real(x) if low else np.imag(x)).copy()
             if kind.kind == "float":
                 leading = x.astype(np.float32)
@@ -156,7 +156,7 @@ def _combine(instruction: Instruction, computed: Computed) -> Kernel:
     kind = shape.element_type
 
     def kernel(low: Array, high: Array) -> Array:
-        if kind.kind == "complex":
+        if kind.is_complex:
             result = np.empty(low.shape, carrier(kind, computed.floats))
             result.real, result.imag = low, high
             return result
@@ -168,10 +168,31 @@ def _combine(instruction: Instruction, computed: Computed) -> Kernel:
     return kernel
 
 
+def _pad_to_static(instruction: Instruction, computed: Computed) -> Kernel:
+    """An array at its true size becomes one of the largest size, and the true sizes."""
+    assert isinstance(instruction.shape, TupleShape)
+    shape = instruction.shape.elements[0]
+    assert isinstance(shape, ArrayShape)
+
+    def kernel(x: Array) -> Value:
+        result = np.zeros(shape.dimensions, x.dtype)
+        result[tuple(map(slice, x.shape))] = x
+        return (result, *(np.array(size, np.int32) for size in x.shape))
+
+    return kernel
+
+
+def _slice_to_dynamic(instruction: Instruction, computed: Computed) -> Kernel:
+    """An array of the largest size is cut to its true sizes."""
+    return lambda x, *sizes: x[tuple(slice(0, int(size)) for size in sizes)]
+
+
 _RULES: Final[dict[str, Rule]] = {
     **LIBRARY_CALLS,
     "AllocateBuffer": _zeros,
+    "PadToStatic": _pad_to_static,
     "PartialReduce": _partial_reduce,
+    "SliceToDynamic": _slice_to_dynamic,
     "TopK": _top_k,
     "X64Combine": _combine,
     "X64SplitHigh": _split(False),

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.contracting import contracted, convolved
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.solving import lower_factor, substituted
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, settled_shape, zeros_of
+from hlo_cli.analysis.semantics.contracting import contracted, convolved
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.solving import lower_factor, substituted
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, settled_shape, zeros_of
 from hlo_cli.ir.attributes.dimension_numbers import DotDimensionNumbers, convolution_dimension_numbers
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.analysis.evaluate.number_types import Array, wrapped
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value
+from hlo_cli.analysis.semantics.number_types import Array, wrapped
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 

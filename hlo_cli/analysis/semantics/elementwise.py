@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate import integers
-from hlo_cli.analysis.evaluate.number_types import Array
-from hlo_cli.analysis.evaluate.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
+from hlo_cli.analysis.semantics import integers
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir.instruction import Instruction
 
 Function = Callable[..., Array]
