@@ -36,8 +36,9 @@ LINES = {
 }
 """Arguments with which each command has something to report."""
 VERBS = frozenset(
-    "Apply Assume Check Color Compare Control Draw Estimate Exit Expand Explain Extract Fuse Follow Group Hide Ignore Include Keep"
-    " List Make Map Name Override Print Read Omit Record Reject Reproduce Reschedule Run Set Show Skip Sort Treat Use Write Change".split()
+    "Apply Assume Check Color Compare Control Draw Estimate Exit Expand Explain Extract Find Follow Fuse Group Hide Ignore"
+    " Include Keep List Make Map Name Override Print Read Omit Record Refuse Reject Reproduce Reschedule Round Run Set Show"
+    " Simulate Skip Sort Stop Treat Use Write Change".split()
 )
 """The words with which the help of an option can begin."""
 MOST_LETTERS = 90

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
 from hlo_cli.syntax.literals.byte_values import literal_from_bytes, literal_to_bytes
-from hlo_cli.syntax.literals.floats import FLOAT_FORMATS, values_of_codes
+from hlo_cli.syntax.literals.floats import values_of_codes
 from hlo_cli.syntax.literals.read import literal_at, parse_literal
 from hlo_cli.syntax.scanning.shapes import parse_shape
 from hlo_cli.syntax.text.parser import parse_module

@@ -127,6 +127,11 @@ SELECTIONS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("--each",),
     ),
     "report": ((), ("--chip", "CHIP"), ("--each",), ("--table", "lines")),
+    "run": (
+        ("--max-seconds", "1", "--max-operations", "1e7"),
+        ("--max-seconds", "1", "--max-operations", "1e7", "--at", "NAME"),
+        ("--max-seconds", "1", "--max-operations", "1e7", "--probe", "nan"),
+    ),
     "lint": (("--select", "ALL"), ("--select", "ALL", "--statistics"), ("--select", "ALL", "--strict"), ()),
     "diff": ((), ("--text",), ("--stat",), ("--schedule",), ("--normalize",), ("--exit-code",)),
     "tile-index": (("0",), ("0", "--explain"), ("5", "--inverse"), ("--all", "--draw"), ("0,1",), ()),

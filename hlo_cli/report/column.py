@@ -17,6 +17,7 @@ Unit = Literal[
     "seconds",
     "percent",  # a fraction from 0 to 1, shown as a whole number of hundredths
     "ratio",  # a factor, shown with a times sign
+    "number",  # any number, shown with four digits
     "step",  # a position in the schedule
     "line",  # a line number
     "address",  # an offset, shown in hexadecimal
@@ -36,7 +37,7 @@ Unit = Literal[
 ]
 
 NUMERIC: Final[frozenset[str]] = frozenset(
-    ("count", "bytes", "seconds", "percent", "ratio", "step", "line", "address", "index")
+    ("count", "bytes", "seconds", "percent", "ratio", "number", "step", "line", "address", "index")
 )
 KEEP: Final = 9
 

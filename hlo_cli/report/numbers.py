@@ -185,6 +185,15 @@ def format_percent(fraction: float) -> str:
     return format_scaled(fraction * 100)
 
 
+def format_number(number: float) -> str:
+    """A number with four digits.
+
+    >>> format_number(1196.1664), format_number(0.00012345), format_number(0)
+    ('1196', '0.0001235', '0')
+    """
+    return f"{number:.4g}"
+
+
 def format_ratio(factor: float) -> str:
     """A factor with a times sign.
 

@@ -52,7 +52,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
     steps: list[_Step] = []
     errors: list[Diagnostic] = []
     last = None
-    for file_name, dump in _dumps(arguments[0], reading):
+    for file_name, dump in pass_dumps(arguments[0], reading):
         (each,) = read_inputs([os.path.join(arguments[0], file_name)])[:1]
         side = side_of(each, reading)
         errors += side.module.errors
@@ -74,7 +74,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, view: View
     return report, bool(changing), tuple(errors)
 
 
-def _dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
+def pass_dumps(folder: str, reading: InputOptions) -> list[tuple[str, DumpName]]:
     """The dumps of one module, in the order in which they were made."""
     dumps = list(read_directory(folder).dumps)
     if reading.module is not None:

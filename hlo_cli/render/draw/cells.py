@@ -92,6 +92,8 @@ def writing_of(column: Column, cells: Sequence[Cell], sums: Sequence[Cell] = ())
             return Writing("%", _number(numbers.format_percent))
         case "ratio":
             return Writing("", _number(numbers.format_ratio))
+        case "number":
+            return Writing("", _number(numbers.format_number))
         case "address":
             return Writing("", _number(lambda n: f"0x{int(n):x}"))
         case "span" if column.seconds:

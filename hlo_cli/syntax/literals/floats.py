@@ -7,74 +7,13 @@ it a search among the midpoints between them, so no other package is needed.
 from __future__ import annotations
 
 from functools import cache
-from math import ceil, log10
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
-from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.primitive import FLOAT_FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-Special = Literal["ieee", "fn", "fnuz", "finite", "scale"]
-
-
-@dataclass(frozen=True, slots=True)
-class FloatFormat:
-    """The bits of a float type, and the codes that are not finite numbers.
-
-    `ieee` has infinities and NaN with payloads; `fn` has one NaN of either sign, `fnuz` one NaN in place of negative
-    zero, `finite` none, and `scale` is a bare exponent with one NaN.
-
-    >>> FLOAT_FORMATS["f8e5m2"].payload_bits, FLOAT_FORMATS["f8e4m3fn"].payload_bits
-    (2, 0)
-    >>> FLOAT_FORMATS["bf16"].digits
-    4
-    """
-
-    bits: int
-    mantissa_bits: int
-    bias: int
-    special: Special
-
-    @property
-    def payload_bits(self) -> int:
-        """The number of bits in the payload of a NaN; 0 if there is only one NaN."""
-        return self.mantissa_bits if self.special == "ieee" else 0
-
-    @property
-    def digits(self) -> int:
-        """Decimal digits that distinguish any two values (`std::numeric_limits::max_digits10`)."""
-        return 1 + ceil((self.mantissa_bits + 1) * log10(2))
-
-    @property
-    def sign(self) -> int:
-        """The sign bit of a code; 0 without one."""
-        return 0 if self.special == "scale" else 1 << (self.bits - 1)
-
-    def nan(self, payload: int) -> int:
-        """The code of a positive NaN with a payload, which must fit."""
-        return self.sign - (1 << self.mantissa_bits) + payload
-
-
-FLOAT_FORMATS: Final = {
-    "f4e2m1fn": FloatFormat(4, 1, 1, "finite"),
-    "f6e2m3fn": FloatFormat(6, 3, 1, "finite"),
-    "f6e3m2fn": FloatFormat(6, 2, 3, "finite"),
-    "f8e3m4": FloatFormat(8, 4, 3, "ieee"),
-    "f8e4m3": FloatFormat(8, 3, 7, "ieee"),
-    "f8e4m3b11fnuz": FloatFormat(8, 3, 11, "fnuz"),
-    "f8e4m3fn": FloatFormat(8, 3, 7, "fn"),
-    "f8e4m3fnuz": FloatFormat(8, 3, 8, "fnuz"),
-    "f8e5m2": FloatFormat(8, 2, 15, "ieee"),
-    "f8e5m2fnuz": FloatFormat(8, 2, 16, "fnuz"),
-    "f8e8m0fnu": FloatFormat(8, 0, 127, "scale"),
-    "f16": FloatFormat(16, 10, 15, "ieee"),
-    "bf16": FloatFormat(16, 7, 127, "ieee"),
-    "f32": FloatFormat(32, 23, 127, "ieee"),
-    "f64": FloatFormat(64, 52, 1023, "ieee"),
-}
-"""Every float type of XLA."""
 
 
 @cache

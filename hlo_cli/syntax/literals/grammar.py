@@ -11,10 +11,9 @@ from math import prod
 from typing import Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import Span, counted
-from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
 from hlo_cli.syntax.scanning import tokens as tk
 from hlo_cli.syntax.scanning.shapes import MAX_NESTING
 from hlo_cli.syntax.scanning.tokens import Tokens

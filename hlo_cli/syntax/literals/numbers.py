@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PRIMITIVE_TYPES, PrimitiveType
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError, Source, Span
-from hlo_cli.syntax.literals.floats import FLOAT_FORMATS, encode
+from hlo_cli.syntax.literals.floats import encode
 from hlo_cli.syntax.literals.grammar import LARGEST_FLOAT, LIMITS, DenseReader, integer_range
 from hlo_cli.syntax.scanning.tokens import END, Tokens
 

@@ -13,11 +13,11 @@ from typing import Final
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.layout import default_layout
 from hlo_cli.ir.literal import ArrayLiteral, Literal, TupleLiteral
+from hlo_cli.ir.primitive import FLOAT_FORMATS
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.ir.shape_text import UNBOUNDED
 from hlo_cli.source import HloError
 from hlo_cli.syntax.literals.byte_values import PackedValues, field_of, literal_from_bytes, literal_to_bytes
-from hlo_cli.syntax.literals.floats import FLOAT_FORMATS
 from hlo_cli.syntax.literals.printing import nested
 from hlo_cli.syntax.proto.message import Message
 from hlo_cli.syntax.proto.message_builder import MessageBuilder

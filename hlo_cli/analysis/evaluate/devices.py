@@ -1,0 +1,196 @@
+"""A partitioned module on simulated devices: all devices run in lockstep, so that collectives meet.
+
+Computations without collectives run device by device. A loop or branch with a collective inside has to go the same
+way on all devices; else the program would wait forever on real ones, and that is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
+from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
+from hlo_cli.analysis.evaluate.program import Program
+from hlo_cli.analysis.semantics.control import called
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.source import HloError
+
+Lockstep = Callable[[Sequence[Sequence[Value]]], list[Value]]
+"""From the arguments of each device to the result of each."""
+
+IDS = frozenset(("partition-id", "replica-id"))
+"""Opcodes whose value is another one on each device."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    slot: int
+    run: Lockstep
+    operands: tuple[int, ...]
+    ended: tuple[int, ...]
+
+
+@cache
+def needs_devices(computation: Computation) -> bool:
+    """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
+    return any(
+        collective_kind(each.opcode) is not None
+        or each.opcode in IDS
+        or is_boundary(each)
+        or any(map(needs_devices, each.called_computations))
+        for each in computation.instructions
+    )
+
+
+class DeviceProgram:
+    """The computations of a module as functions of all devices."""
+
+    def __init__(self, program: Program, devices: Devices, module: Module) -> None:
+        self.program = program
+        self.module = module
+        self.devices = devices
+        self._functions: dict[Computation, Lockstep] = {}
+
+    def function(self, computation: Computation) -> Lockstep:
+        """Runs a computation on all devices."""
+        if computation not in self._functions:
+            self._functions[computation] = self._compiled(computation)
+        return self._functions[computation]
+
+    def _compiled(self, computation: Computation) -> Lockstep:
+        if not needs_devices(computation):
+            single = self.program.function(computation)
+            return lambda given: [single(each) for each in given]
+        slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
+        last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
+        steps, parameters = [], []
+        assert computation.root is not None
+        root = slots[computation.root]
+        for at, instruction in enumerate(computation.instructions):
+            if (number := instruction.parameter_number) is not None:
+                parameters.append((at, number))
+                continue
+            operands = tuple(slots[operand] for operand in instruction.operands)
+            ended = {slots[each] for each in instruction.operands if last[each] == at} - {root}
+            steps.append(_Step(at, self._step(instruction), operands, tuple(ended)))
+        size, count = len(slots), self.devices.count
+
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            values: list[list[Value]] = [[] for _ in range(size)]
+            for slot, number in parameters:
+                values[slot] = [each[number] for each in given]
+            for step in steps:
+                taken = [[values[operand][device] for operand in step.operands] for device in range(count)]
+                values[step.slot] = step.run(taken)
+                for each in step.ended:
+                    values[each] = []
+            self.program.count(len(steps) * count, computation)
+            return values[root]
+
+        return run
+
+    def _step(self, instruction: Instruction) -> Lockstep:
+        opcode = instruction.opcode
+        if opcode in IDS:
+            return self._ids(instruction)
+        if is_boundary(instruction):
+            return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
+        if collective_kind(opcode) is not None:
+            return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
+        if (start := _start_of(instruction)) is not None:
+            return lambda given: [done_value(start, each[0]) for each in given]
+        if any(map(needs_devices, instruction.called_computations)):
+            return _selecting(instruction, self._calling(instruction))
+        kernel = self.program.kernel(instruction)
+        return lambda given: [kernel(*each) for each in given]
+
+    def _ids(self, instruction: Instruction) -> Lockstep:
+        partitions = self.devices.partitions
+        is_partition = instruction.opcode == "partition-id"
+        ids: list[Value] = [
+            np.array(device % partitions if is_partition else device // partitions, np.uint32)
+            for device in range(self.devices.count)
+        ]
+        return lambda given: ids
+
+    def _calling(self, instruction: Instruction) -> Lockstep:
+        """An instruction that runs a computation in which devices meet."""
+        match instruction.opcode:
+            case opcodes.WHILE:
+                return self._while(instruction)
+            case opcodes.CONDITIONAL:
+                return self._conditional(instruction)
+            case opcodes.ASYNC_START:
+                inner = self.function(instruction.called_computations[0])
+                return lambda given: [(tuple(each), result) for each, result in zip(given, inner(given), strict=True)]
+            case opcodes.CALL | opcodes.FUSION:
+                return self.function(instruction.called_computations[0])
+        raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
+
+    def _while(self, instruction: Instruction) -> Lockstep:
+        condition = self.function(called(instruction, "condition"))
+        body = self.function(called(instruction, "body"))
+        most = self.program.limits.max_iterations
+
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            states = [each[0] for each in given]
+            for _ in range(most):
+                if not _agreed(instruction, condition([[state] for state in states])):
+                    return states
+                states = body([[state] for state in states])
+            raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
+
+        return run
+
+    def _conditional(self, instruction: Instruction) -> Lockstep:
+        branches = [self.function(each) for each in instruction.called_computations]
+
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            index = _agreed(instruction, [each[0] for each in given])
+            if np.asarray(given[0][0]).dtype == np.bool_:
+                index = 1 - index
+            index = index if 0 <= index < len(branches) else len(branches) - 1
+            return branches[index]([[each[index + 1]] for each in given])
+
+        return run
+
+
+def _agreed(instruction: Instruction, values: Sequence[Value]) -> int:
+    """The number that all devices computed; HloError if they go different ways."""
+    found = {int(np.asarray(value)) for value in values}
+    if len(found) > 1:
+        raise HloError(
+            f"{instruction.name} has collectives inside, and goes different ways on different devices: a deadlock",
+            instruction.span,
+        )
+    return found.pop()
+
+
+def _start_of(instruction: Instruction) -> Instruction | None:
+    """The native start of a collective that an instruction is the done of."""
+    if not instruction.opcode.endswith("-done") or instruction.opcode.removesuffix("-done") not in COLLECTIVES:
+        return None
+    return instruction.operands[0] if instruction.operands else None
+
+
+def _selecting(instruction: Instruction, run: Lockstep) -> Lockstep:
+    """The same for operands that are elements of tuples."""
+    from hlo_cli.analysis.evaluate.program import element_of
+
+    indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
+    if not any(indices):
+        return run
+
+    def selected(given: Sequence[Sequence[Value]]) -> list[Value]:
+        return run([[element_of(value, index) for value, index in zip(each, indices, strict=True)] for each in given])
+
+    return selected

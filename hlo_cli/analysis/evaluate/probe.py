@@ -1,0 +1,98 @@
+"""Where NaN, infinities, overflows, and denormal numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.primitive import FLOAT_FORMATS
+from hlo_cli.ir.shape import ArrayShape
+
+Wanted: TypeAlias = Literal["nan", "inf", "overflow", "denormal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An instruction whose value has elements of the kind that was asked for, the first time that it had.
+
+    `execution` counts the runs of the instruction from 0; `made` tells that no operand has such elements, so that the
+    instruction makes them. `operands` are those that have some.
+    """
+
+    instruction: Instruction
+    execution: int
+    count: int
+    elements: int
+    made: bool
+    operands: tuple[Instruction, ...]
+
+
+class Probe:
+    """Collects sightings while a program runs."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.found: dict[Instruction, Sighting] = {}
+        self._runs: dict[Instruction, int] = {}
+
+    def __call__(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
+        """Looks at a value that was just computed."""
+        execution = self._runs.get(instruction, 0)
+        self._runs[instruction] = execution + 1
+        if instruction in self.found or not isinstance(instruction.shape, ArrayShape):
+            return
+        count = count_of(value, self.wanted, instruction.shape)
+        if not count:
+            return
+        given = tuple(
+            operand
+            for at, (operand, each) in enumerate(zip(instruction.operands, operands, strict=True))
+            if isinstance(shape := instruction.operand_shape(at), ArrayShape) and count_of(each, self._cause, shape)
+        )
+        size = int(np.asarray(value).size)
+        self.found[instruction] = Sighting(instruction, execution, count, size, not given, given)
+
+    @property
+    def _cause(self) -> Wanted:
+        """What an operand must have to be the cause: an overflow is made of finite operands."""
+        return "inf" if self.wanted == "overflow" else self.wanted
+
+    @property
+    def first(self) -> Sighting | None:
+        """The first instruction, as they run, that makes such elements; else the first that has some."""
+        return next((each for each in self.found.values() if each.made), next(iter(self.found.values()), None))
+
+
+def count_of(value: Value, wanted: Wanted, shape: ArrayShape) -> int:
+    """The number of elements of a kind.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> count_of(np.array([np.nan, 1.0]), "nan", parse_shape("f64[2]"))
+    1
+    """
+    if isinstance(value, tuple) or value is None:
+        return 0
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":
+        return 0
+    if wanted == "denormal":
+        return int(_denormals(array, shape).sum())
+    return int(_TESTS[wanted](array).sum())
+
+
+def _denormals(array: Array, shape: ArrayShape) -> Array:
+    form = FLOAT_FORMATS.get(shape.element_type.name)
+    if form is None:
+        return np.zeros(array.shape, bool)
+    least = 2.0 ** (1 - form.bias)
+    magnitude = np.abs(array)
+    return np.asarray((magnitude > 0) & (magnitude < least))
+
+
+_TESTS: Final[dict[str, Callable[[Array], Array]]] = {"nan": np.isnan, "inf": np.isinf, "overflow": np.isinf}

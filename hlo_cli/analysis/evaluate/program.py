@@ -1,0 +1,176 @@
+"""Computations compiled to lists of steps: attributes are read once, and values are freed when they are dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from hlo_cli.analysis.evaluate.limits import Clock, Limits
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
+from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
+from hlo_cli.analysis.semantics.values import Kernel, Value
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.literal import ArrayLiteral, Literal
+from hlo_cli.ir.shape import ArrayShape, ShapeIndex
+from hlo_cli.source import HloError
+
+_CHECKED: Final = 256
+"""After how many instructions the time is checked, and progress shown."""
+
+
+Observer: TypeAlias = "Callable[[Instruction, Value, Sequence[Value]], None]"
+"""Called with every value that was just computed, and those of the operands, but not in computations of scalars."""
+
+
+class Step(NamedTuple):
+    """The slot of the result, its kernel, the slots of the operands, those that are dead afterwards, and the source."""
+
+    slot: int
+    kernel: Kernel
+    operands: tuple[int, ...]
+    ended: tuple[int, ...]
+    instruction: Instruction
+
+
+class Program:
+    """The computations of a module as functions, compiled on first use."""
+
+    def __init__(
+        self,
+        floats: Floats = "exact",
+        *,
+        watch: Collection[Instruction] = (),
+        observe: Observer | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.floats: Floats = floats
+        self.limits = limits or Limits()
+        self.max_iterations = self.limits.max_iterations
+        self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
+        self.executed = 0
+        self._observe = observe
+        self._clock = clock or Clock(self.limits)
+        self._progress = progress
+        self._functions: dict[Computation, Callable[[Sequence[Value]], Value]] = {}
+        self._vectorized: dict[Computation, Callable[[Sequence[Array]], tuple[Array, ...]]] = {}
+
+    def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
+        """Runs a computation on the values of its parameters."""
+        if computation not in self._functions:
+            self._functions[computation] = self._compiled(computation)
+        return self._functions[computation]
+
+    def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+        """Runs a computation of scalars on whole arrays, element by element."""
+        if computation not in self._vectorized:
+            run = self._compiled(computation, on_arrays=True)
+
+            def function(arguments: Sequence[Array]) -> tuple[Array, ...]:
+                found = run(list(np.broadcast_arrays(*arguments)))
+                parts = found if isinstance(found, tuple) else (found,)
+                sizes = np.broadcast_shapes(*(each.shape for each in arguments))
+                return tuple(
+                    np.broadcast_to(part, sizes) for part in parts if isinstance(part, np.ndarray | np.generic)
+                )
+
+            self._vectorized[computation] = function
+        return self._vectorized[computation]
+
+    def _compiled(self, computation: Computation, *, on_arrays: bool = False) -> Callable[[Sequence[Value]], Value]:
+        slots: dict[Instruction, int] = {}
+        steps: list[Step] = []
+        parameters: list[tuple[int, int]] = []
+        last_use: dict[int, int] = {}
+        for instruction in computation.instructions:
+            slot = slots[instruction] = len(slots)
+            if (number := instruction.parameter_number) is not None:
+                parameters.append((slot, number))
+                continue
+            kernel = self.kernel(instruction, on_arrays=on_arrays)
+            operands = tuple(slots[operand] for operand in instruction.operands)
+            for operand in operands:
+                last_use[operand] = len(steps)
+            steps.append(Step(slot, kernel, operands, (), instruction))
+        assert computation.root is not None
+        root = slots[computation.root]
+        dead: dict[int, list[int]] = {}
+        for slot, at in last_use.items():
+            if slot != root:
+                dead.setdefault(at, []).append(slot)
+        steps = [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
+        size = len(slots)
+
+        watched, observe = self.watched, self._observe
+
+        def run(arguments: Sequence[Value]) -> Value:
+            values: list[Value] = [None] * size
+            for slot, number in parameters:
+                values[slot] = arguments[number]
+            for slot, kernel, operands, ended, instruction in steps:
+                given = [values[operand] for operand in operands]
+                found = values[slot] = kernel(*given)
+                if instruction in watched:
+                    watched[instruction].append(found)
+                if observe is not None and not on_arrays:
+                    observe(instruction, found, given)
+                for each in ended:
+                    values[each] = None
+            self.count(len(steps), computation)
+            return values[root]
+
+        return run
+
+    def count(self, steps: int, computation: Computation) -> None:
+        """Counts executed instructions; checks the time, and shows progress, now and then."""
+        before, self.executed = self.executed, self.executed + steps
+        if before // _CHECKED != self.executed // _CHECKED:
+            self._clock(computation.instructions[0])
+            if self._progress is not None:
+                self._progress(self.executed)
+
+    def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
+        """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
+        if instruction.opcode == opcodes.CONSTANT:
+            literal = instruction.literal
+            if literal is None:
+                raise HloError(f"constant {instruction.name} has no values", instruction.span)
+            value = constant(literal, self.floats)
+            return lambda: value
+        if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
+            return lambda x: x
+        kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+        indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
+        return _selecting(kernel, indices) if any(indices) else kernel
+
+
+def _changes_type(instruction: Instruction) -> bool:
+    """Whether a bitcast makes another type of the same bits, as compilers write total orders."""
+    old, new = instruction.operand_shape(0), instruction.shape
+    return isinstance(old, ArrayShape) and isinstance(new, ArrayShape) and old.element_type is not new.element_type
+
+
+def constant(literal: Literal, floats: Floats) -> Value:
+    """The values of a constant."""
+    if isinstance(literal, ArrayLiteral):
+        return literal.array().astype(carrier(literal.shape.element_type, floats), copy=False)
+    return tuple(constant(element, floats) for element in literal.elements)
+
+
+def _selecting(kernel: Kernel, indices: Sequence[ShapeIndex]) -> Kernel:
+    def run(*operands: Value) -> Value:
+        return kernel(*(element_of(value, index) for value, index in zip(operands, indices, strict=True)))
+
+    return run
+
+
+def element_of(value: Value, index: ShapeIndex) -> Value:
+    """The element of a tuple at an index."""
+    for at in index:
+        assert isinstance(value, tuple)
+        value = value[at]
+    return value

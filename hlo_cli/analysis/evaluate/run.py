@@ -1,0 +1,253 @@
+"""Runs a module: the values of its results, and of any instruction, for given arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
+from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
+from hlo_cli.analysis.evaluate.program import Observer, Program
+from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
+from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
+from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
+from hlo_cli.analysis.sharding.stages import is_partitioned
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
+from hlo_cli.source import HloError
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The result of a run, the values of the instructions that were asked for, and what it took.
+
+    `unknown` are the arrays of the result of several devices whose place on them is unknown: the part of device 0.
+    """
+
+    result: Value
+    watched: Mapping[Instruction, tuple[Value, ...]]
+    executed: int
+    estimate: Estimate
+    unknown: frozenset[ShapeIndex] = frozenset()
+
+
+def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
+    """The instructions that cannot be evaluated, in the order of the text, each with the reason.
+
+    >>> from hlo_cli import parse_module
+    >>> [(instruction, reason)] = refusals(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
+    >>> reason
+    'the meaning of the custom call target my_op is unknown'
+    """
+    reached = executions_of(module)
+    return tuple(
+        (instruction, reason)
+        for computation in module.computations
+        if computation in reached
+        for instruction in computation.instructions
+        if (reason := _reason(instruction, has_devices))
+    )
+
+
+def _reason(instruction: Instruction, has_devices: bool) -> str:
+    opcode = instruction.opcode
+    if opcode == opcodes.CONSTANT:
+        literal = instruction.literal
+        return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
+    if opcode == opcodes.CUSTOM_CALL:
+        known = rule_of_target(instruction) is not None
+        return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    if (
+        opcode in IDS
+        or collective_kind(opcode.removesuffix("-done")) is not None
+        or collective_kind(opcode) is not None
+    ):
+        return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
+    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+
+
+def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
+    """Arguments by type and seed, one for each parameter of the entry; see `arguments.made_up`."""
+    return tuple(
+        made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
+    )
+
+
+def runs_on_devices(module: Module) -> bool:
+    """Whether a module runs on several devices: it is partitioned, or its devices exchange data.
+
+    >>> from hlo_cli import parse_module
+    >>> runs_on_devices(parse_module("r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"))
+    True
+    """
+    return needs_devices(module.entry) or (module.replica_count * module.num_partitions > 1 and is_partitioned(module))
+
+
+def run(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    devices: int | None = None,
+    watch: Iterable[Instruction] = (),
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
+
+    `arguments` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
+    module does not state it. `watch` and `observe` are for one device. HloError as for `evaluate`
+    and `evaluate_on_devices`.
+
+    >>> from hlo_cli import parse_module
+    >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
+    [-1.0, -2.0]
+    """
+    if not runs_on_devices(module):
+        return evaluate(
+            module, arguments, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+        )
+    stated = devices_of(module)
+    if devices is not None and stated.is_stated and devices != stated.count:
+        raise HloError(f"the module runs on {stated.count} devices, not {devices}")
+    chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
+    return evaluate_on_devices(
+        module, arguments, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress
+    )
+
+
+def evaluate(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    watch: Iterable[Instruction] = (),
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs the entry of a module on arguments, made-up ones by default, on one device.
+
+    With floats `widen`, every float is an f64 that is never rounded, so that two compilations of one program agree
+    even if they round at different places. `watch` are instructions whose values are kept, one for each time that they
+    run. HloError, before anything runs, for instructions that cannot be evaluated and for modules beyond the limits;
+    while running, for loops and times beyond them.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] add(p, p) }")
+    >>> evaluate(module, [np.float32([1, 2])]).result.tolist()
+    [2.0, 4.0]
+    """
+    limits = limits or Limits()
+    if module.errors:
+        raise HloError.of(module.errors)
+    for instruction, reason in refusals(module):
+        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    found = check(module, floats, limits)
+    values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    held = tuple(
+        _checked(value, parameter.shape, f"argument {at}", floats)
+        for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
+    )
+    program = Program(
+        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+    )
+    with np.errstate(all="ignore"):
+        try:
+            result = program.function(module.entry)(held)
+        except RecursionError as error:
+            raise HloError("computations call each other too deeply to be evaluated") from error
+        except MemoryError as error:
+            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+    return Run(result, {key: tuple(kept) for key, kept in program.watched.items()}, program.executed, found)
+
+
+def evaluate_on_devices(
+    module: Module,
+    arguments: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    floats: Floats = "exact",
+    devices: Devices | None = None,
+    limits: Limits | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs a partitioned module on simulated devices, on arguments of the whole program.
+
+    Arguments are cut by the shardings of the parameters, and results are put together by theirs; those of TPU programs
+    are in the dump before optimizations. Without shardings, all devices get the same. HloError as for `evaluate`, and
+    if devices go different ways where a collective waits.
+
+    >>> from hlo_cli import parse_module
+    >>> text = '''HloModule m, num_partitions=2
+    ... f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+    ... ENTRY e { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+    ...   ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
+    ...     to_apply=f }'''
+    >>> evaluate_on_devices(parse_module(text), [np.float32([1, 2, 3, 4])]).result.tolist()
+    [4.0, 6.0]
+    """
+    limits = limits or Limits()
+    devices = devices or devices_of(module)
+    if module.errors:
+        raise HloError.of(module.errors)
+    for instruction, reason in refusals(module, has_devices=True):
+        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    found = check(module, floats, limits, devices.count)
+    whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    program = Program(floats, clock=Clock(limits), limits=limits, progress=progress)
+    with np.errstate(all="ignore"):
+        given = [
+            [
+                _checked(value, parameter.shape, f"argument {at}", floats)
+                for at, (value, parameter) in enumerate(zip(each, module.entry.parameters, strict=True))
+            ]
+            for each in device_arguments(module, whole, devices.count)
+        ]
+        try:
+            results = DeviceProgram(program, devices, module).function(module.entry)(given)
+        except MemoryError as error:
+            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+    result, unknown = assembled(module, results)
+    return Run(result, {}, program.executed, found, unknown)
+
+
+def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:
+    """The arrays of a value with their indices and shapes; tokens have none."""
+    if isinstance(shape, TupleShape):
+        assert isinstance(value, tuple)
+        for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True)):
+            for index, array, leaf in arrays_of(part, inner):
+                yield (at, *index), array, leaf
+    elif isinstance(shape, ArrayShape):
+        yield (), np.asarray(value), shape
+
+
+def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
+    """A value in the carriers of a shape; HloError if its sizes are others."""
+    if isinstance(shape, TupleShape):
+        if not isinstance(value, tuple) or len(value) != len(shape.elements):
+            raise HloError(f"{name} has to be a tuple of {len(shape.elements)} values")
+        return tuple(
+            _checked(part, inner, f"{name}, element {at}", floats)
+            for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True))
+        )
+    if not isinstance(shape, ArrayShape):
+        return None
+    array = np.asarray(value)
+    if array.shape != shape.dimensions:
+        sizes = ",".join(map(str, array.shape))
+        raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
+    return array.astype(carrier(shape.element_type, floats), copy=False)

@@ -1,0 +1,258 @@
+"""Dots and convolutions: sums of products, made in f64 and rounded once.
+
+Mirrors `HandleDot`, `HandleRaggedDot`, and `HandleConvolution` of the evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.shaping import padded
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
+from hlo_cli.ir.attributes.dimension_numbers import (
+    DotDimensionNumbers,
+    convolution_dimension_numbers,
+    dot_dimension_numbers,
+    ragged_dot_dimension_numbers,
+)
+from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.instruction import Instruction
+
+_EXACT_IN_F64: Final = 1 << 52
+
+
+def dot(instruction: Instruction, computed: Computed) -> Kernel:
+    """Products summed over the contracting dimensions: batch, then free dimensions of the left, then of the right."""
+    numbers = dot_dimension_numbers(instruction)
+    assert numbers is not None
+    settle_ = settled(instruction, computed.floats)
+    if array_shape(instruction).element_type.kind == "pred":
+        return lambda x, y: contracted(x.astype(np.int64), y.astype(np.int64), numbers) != 0
+    return lambda x, y: settle_(contracted(x, y, numbers))
+
+
+def contracted(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
+    """The sums of products of two arrays, in the widest type of their kind.
+
+    >>> contracted(np.array([[1, 2]]), np.array([[3], [4]]), DotDimensionNumbers((1,), (0,))).tolist()
+    [[11]]
+    """
+    batch, left_sum, right_sum = (
+        numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions,
+    )  # fmt: skip
+    left_free = [at for at in range(x.ndim) if at not in batch and at not in left_sum]
+    right_free = [at for at in range(y.ndim) if at not in numbers.rhs_batch_dimensions and at not in right_sum]
+    left = x.transpose([*batch, *left_free, *left_sum])
+    right = y.transpose([*numbers.rhs_batch_dimensions, *right_sum, *right_free])
+    batches = [x.shape[at] for at in batch]
+    free = [x.shape[at] for at in left_free], [y.shape[at] for at in right_free]
+    terms = prod(x.shape[at] for at in left_sum)
+    found = products(
+        left.reshape(prod(batches), prod(free[0]), terms), right.reshape(prod(batches), terms, prod(free[1]))
+    )
+    return found.reshape([*batches, *free[0], *free[1]])
+
+
+def products(left: Array, right: Array) -> Array:
+    """Batched matrix products; integers exactly, modulo 2^64."""
+    kinds = {left.dtype.kind, right.dtype.kind}
+    if "c" in kinds:
+        return np.asarray(np.matmul(left.astype(np.complex128), right.astype(np.complex128)))
+    if "f" in kinds:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)))
+    largest = _magnitude(left) * _magnitude(right) * left.shape[-1]
+    if largest < _EXACT_IN_F64:
+        return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
+    wide = np.uint64 if kinds == {"u"} else np.int64
+    return np.asarray(np.matmul(left.astype(wide), right.astype(wide)))
+
+
+def _magnitude(x: Array) -> int:
+    return max(abs(int(x.max())), abs(int(x.min()))) if x.size else 0
+
+
+def ragged_dot(instruction: Instruction, computed: Computed) -> Kernel:
+    """A dot in groups: the ragged dimension of the left side is cut into groups of given sizes."""
+    ragged = ragged_dot_dimension_numbers(instruction)
+    assert ragged is not None
+    numbers, shape = ragged.dot_dimension_numbers, array_shape(instruction)
+    [place] = ragged.lhs_ragged_dimensions
+    kind = shape.element_type
+
+    def kernel(x: Array, y: Array, sizes: Array) -> Array:
+        groups = sizes.reshape(-1, sizes.shape[-1])[0] if sizes.ndim > 1 else sizes
+        ends = np.minimum(np.cumsum(groups.astype(np.int64)), x.shape[place])
+        begins = np.concatenate(([0], ends[:-1]))
+        if place in numbers.lhs_contracting_dimensions:
+            other = numbers.rhs_contracting_dimensions[numbers.lhs_contracting_dimensions.index(place)]
+            parts = [
+                contracted(_range(x, place, begin, end), _range(y, other, begin, end), numbers)
+                for begin, end in zip(begins, ends, strict=True)
+            ]
+            return settle(np.stack(parts), kind, computed.floats)
+        [group] = ragged.rhs_group_dimensions
+        inner = _without(numbers, group)
+        result = np.zeros(shape.dimensions, np.float64)
+        at = _place_in_result(numbers, place, x.ndim)
+        for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            part = contracted(_range(x, place, begin, end), np.take(y, number, group), inner)
+            result[tuple(slice(begin, end) if axis == at else slice(None) for axis in range(result.ndim))] = part
+        return settle(result, kind, computed.floats)
+
+    return kernel
+
+
+def _range(x: Array, dimension: int, begin: int, end: int) -> Array:
+    return x[tuple(slice(begin, end) if at == dimension else slice(None) for at in range(x.ndim))]
+
+
+def _without(numbers: DotDimensionNumbers, group: int) -> DotDimensionNumbers:
+    """The numbers once the group dimension of the right side is gone."""
+    return DotDimensionNumbers(
+        numbers.lhs_contracting_dimensions,
+        tuple(at - (at > group) for at in numbers.rhs_contracting_dimensions),
+        numbers.lhs_batch_dimensions,
+        tuple(at - (at > group) for at in numbers.rhs_batch_dimensions),
+    )
+
+
+def _place_in_result(numbers: DotDimensionNumbers, dimension: int, rank: int) -> int:
+    """Where a free or batch dimension of the left side is in the result."""
+    if dimension in numbers.lhs_batch_dimensions:
+        return numbers.lhs_batch_dimensions.index(dimension)
+    free = [
+        at for at in range(rank) if at not in numbers.lhs_batch_dimensions
+        and at not in numbers.lhs_contracting_dimensions
+    ]  # fmt: skip
+    return len(numbers.lhs_batch_dimensions) + free.index(dimension)
+
+
+def scaled_dot(instruction: Instruction, computed: Computed) -> Kernel:
+    """A dot of operands that are multiplied with their scales first, each scale repeated over a block."""
+    numbers = dot_dimension_numbers(instruction)
+    assert numbers is not None
+    settle_ = settled(instruction, computed.floats)
+
+    def kernel(x: Array, y: Array, x_scale: Array, y_scale: Array) -> Array:
+        return settle_(contracted(_scaled(x, x_scale), _scaled(y, y_scale), numbers))
+
+    return kernel
+
+
+def _scaled(x: Array, scale: Array) -> Array:
+    if not scale.ndim:
+        return x.astype(np.float64)
+    wide = scale.astype(np.float64)
+    for at, size in enumerate(x.shape):
+        wide = np.repeat(wide, size // wide.shape[at] if wide.shape[at] else 1, axis=at)
+    return x.astype(np.float64) * wide
+
+
+def convolution(instruction: Instruction, computed: Computed) -> Kernel:
+    """A convolution with strides, padding, dilations, reversal, and groups of features or batches."""
+    numbers = convolution_dimension_numbers(instruction)
+    assert numbers is not None
+    window = instruction.window.dimensions if instruction.window is not None else ()
+    features = instruction.integer("feature_group_count") or 1
+    batches = instruction.integer("batch_group_count") or 1
+    settle_ = settled(instruction, computed.floats)
+    output = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
+    back = np.argsort(output)
+
+    def kernel(x: Array, w: Array) -> Array:
+        inputs = x.transpose(
+            [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions]
+        )
+        weights = w.transpose(
+            [
+                numbers.kernel_output_feature_dimension,
+                numbers.kernel_input_feature_dimension,
+                *numbers.kernel_spatial_dimensions,
+            ]
+        )
+        return settle_(convolved(inputs, weights, window, features, batches).transpose(back))
+
+    return kernel
+
+
+def convolved(x: Array, w: Array, window: Sequence[WindowDimension], features: int = 1, batches: int = 1) -> Array:
+    """The convolution of `x[batch, feature, ...]` with `w[output, feature, ...]`.
+
+    >>> x, w = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
+    >>> convolved(x, w, (WindowDimension(2),)).tolist()
+    [[[1.0, 3.0, 5.0]]]
+    """
+    flips = tuple(2 + at for at, each in enumerate(window) if each.window_reversal)
+    w = np.flip(w, flips) if flips else w
+    counts = [each.positions(size) for each, size in zip(window, x.shape[2:], strict=True)]
+    config = [(0, 0, 0)] * 2 + [(each.padding_low, each.padding_high, each.base_dilation - 1) for each in window]
+    spread = padded(x, np.zeros((), x.dtype), config)
+    batch, outputs = x.shape[0] // batches, w.shape[0]
+    wide = _accumulator(x, w)
+    if 0 in counts or not spread.size or not w.size:
+        return np.zeros((batch, outputs, *counts), wide)
+    by_output = prod(counts) < prod(each.size for each in window)
+    if by_output and features == batches == 1:
+        return _by_output(spread, w, window, counts)
+    total: Array = np.zeros((batch, outputs, prod(counts)), wide)
+    for at in product(*(range(each.size) for each in window)):
+        taken = spread[(slice(None), slice(None), *_taken(window, at, counts))]
+        tap = w.transpose([*range(2, w.ndim), 0, 1])[at]
+        total += _one_tap(taken.reshape(*x.shape[:2], -1), tap, features, batches)
+    return total.reshape(batch, outputs, *counts)
+
+
+def _accumulator(x: Array, w: Array) -> type[np.generic]:
+    kinds = {x.dtype.kind, w.dtype.kind}
+    return np.complex128 if "c" in kinds else np.float64 if "f" in kinds else np.int64
+
+
+def _taken(window: Sequence[WindowDimension], at: Sequence[int], counts: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(
+        slice(tap * each.window_dilation, tap * each.window_dilation + (count - 1) * each.stride + 1, each.stride)
+        for each, tap, count in zip(window, at, counts, strict=True)
+    )
+
+
+def _one_tap(x: Array, w: Array, features: int, batches: int) -> Array:
+    """The part of one window position: `x[batch, feature, place]` times `w[output, feature]`."""
+    if features > 1:
+        parts = zip(np.split(x, features, 1), np.split(w, features, 0), strict=True)
+        return np.concatenate([_one_tap(a, b, 1, 1) for a, b in parts], 1)
+    if batches > 1:
+        parts = zip(np.split(x, batches, 0), np.split(w, batches, 0), strict=True)
+        return np.concatenate([_one_tap(a, b, 1, 1) for a, b in parts], 1)
+    rows = x.transpose(0, 2, 1).reshape(1, -1, x.shape[1])
+    found = products(rows, w.T[np.newaxis])[0]
+    return np.asarray(found.reshape(x.shape[0], x.shape[2], w.shape[0]).transpose(0, 2, 1))
+
+
+def _by_output(spread: Array, w: Array, window: Sequence[WindowDimension], counts: Sequence[int]) -> Array:
+    """The same, one product for each output position: for windows larger than their output, as in gradients."""
+    flat = w.reshape(1, w.shape[0], -1)
+    result = np.zeros((spread.shape[0], w.shape[0], *counts), _accumulator(spread, w))
+    for at in product(*map(range, counts)):
+        ranges = tuple(
+            slice(place * each.stride, place * each.stride + each.dilated_size, each.window_dilation)
+            for each, place in zip(window, at, strict=True)
+        )
+        block = spread[(slice(None), slice(None), *ranges)].reshape(1, spread.shape[0], -1)
+        place: tuple[slice | int, ...] = (slice(None), slice(None), *at)
+        result[place] = products(block, flat.transpose(0, 2, 1))[0]
+    return result
+
+
+HANDLERS: Final[dict[str, Rule]] = {
+    "convolution": convolution,
+    "dot": dot,
+    "ragged-dot": ragged_dot,
+    "scaled-dot": scaled_dot,
+}
+"""The rule of each product of arrays."""

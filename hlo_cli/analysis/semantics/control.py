@@ -1,0 +1,170 @@
+"""Opcodes that call computations, and those of tuples and tokens.
+
+Mirrors xla/hlo/evaluator/hlo_evaluator.cc; asynchronous operations run at their start, and their done unpacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.values import Name
+from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.source import HloError
+
+
+def called(instruction: Instruction, attribute: str) -> Computation:
+    """The computation that an attribute names."""
+    name = instruction.value_of(attribute, Name)
+    for computation in instruction.called_computations:
+        if name is not None and computation.name == name.name:
+            return computation
+    raise HloError(f"{instruction.opcode} {instruction.name} has no {attribute}", instruction.span)
+
+
+def tuple_(instruction: Instruction, computed: Computed) -> Kernel:
+    """The operands as one value."""
+    return lambda *parts: parts
+
+
+def get_tuple_element(instruction: Instruction, computed: Computed) -> Kernel:
+    """One element of a tuple."""
+    at = instruction.integer("index") or 0
+    return lambda parts: parts[at]
+
+
+def call(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs the called computation: of a call, a fusion, or an asynchronous start."""
+    function = computed.function(instruction.called_computations[0])
+    return lambda *operands: function(operands)
+
+
+def map_(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs a computation of scalars on all elements at once."""
+    function = computed.vectorized(instruction.called_computations[0])
+    return lambda *operands: function(operands)[0]
+
+
+def while_(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs the body while the condition holds."""
+    condition = computed.function(called(instruction, "condition"))
+    body = computed.function(called(instruction, "body"))
+    most = computed.max_iterations
+
+    def kernel(state: Value) -> Value:
+        rounds = 0
+        while bool(condition([state])):
+            state = body([state])
+            rounds += 1
+            if rounds >= most:
+                raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
+        return state
+
+    return kernel
+
+
+def conditional(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs one branch: true the first of two; an index outside of all branches the last."""
+    branches = [computed.function(each) for each in instruction.called_computations]
+
+    def kernel(chosen: Array, *operands: Value) -> Value:
+        index = int(chosen)
+        if chosen.dtype == np.bool_:
+            index = 1 - index
+        if not 0 <= index < len(branches):
+            index = len(branches) - 1
+        return branches[index]([operands[index]])
+
+    return kernel
+
+
+def identity(instruction: Instruction, computed: Computed) -> Kernel:
+    """The first operand."""
+    return lambda value, *others: value
+
+
+def token(instruction: Instruction, computed: Computed) -> Kernel:
+    """No value."""
+    return lambda *operands: None
+
+
+def copy_start(instruction: Instruction, computed: Computed) -> Kernel:
+    """The copy, the source, and a context."""
+    return lambda value, *others: (value, value, None)
+
+
+def copy_done(instruction: Instruction, computed: Computed) -> Kernel:
+    """The copy."""
+    return lambda started: started[0]
+
+
+def async_start(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs the wrapped computation, if all of its operands are there."""
+    computation = instruction.called_computations[0]
+    function = computed.function(computation)
+    count = len(computation.parameters)
+
+    def kernel(*operands: Value) -> Value:
+        if len(operands) < count:
+            return (operands, None)
+        return (operands, function(operands))
+
+    return kernel
+
+
+def async_update(instruction: Instruction, computed: Computed) -> Kernel:
+    """Runs the wrapped computation with operands that come late; else passes on."""
+    start = instruction
+    while start.opcode == "async-update":
+        start = start.operands[0]
+    computation = start.called_computations[0]
+    function = computed.function(computation)
+    count = len(computation.parameters)
+
+    def kernel(started: Value, *more: Value) -> Value:
+        assert isinstance(started, tuple)
+        given = started[0]
+        assert isinstance(given, tuple)
+        if not more:
+            return started
+        operands: Sequence[Value] = (*given, *more)
+        return (tuple(operands), function(operands) if len(operands) >= count else None)
+
+    return kernel
+
+
+def async_done(instruction: Instruction, computed: Computed) -> Kernel:
+    """The result."""
+    return lambda started: started[1]
+
+
+def scalar(value: Value) -> int:
+    """The number in a scalar."""
+    return int(array_of(value))
+
+
+HANDLERS: Final[dict[str, Rule]] = {
+    "add-dependency": identity,
+    "after-all": token,
+    "async-done": async_done,
+    "async-start": async_start,
+    "async-update": async_update,
+    "call": call,
+    "conditional": conditional,
+    "copy": identity,
+    "copy-done": copy_done,
+    "copy-start": copy_start,
+    "domain": identity,
+    opcodes.FUSION: call,
+    "get-tuple-element": get_tuple_element,
+    "map": map_,
+    "opt-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
+    opcodes.TUPLE: tuple_,
+    "while": while_,
+}
+"""The rule of each opcode that calls or passes on."""

@@ -1,0 +1,190 @@
+"""Opcodes that read or write at computed positions: dynamic slices, gather, and scatter.
+
+Mirrors `HandleDynamicSlice`, `HandleGather`, and `HandleScatter` of the evaluator: starts of slices are clamped so
+that the whole slice is inside; updates of a scatter that are not wholly inside are dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, array_shape
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.dimension_numbers import gather_dimension_numbers, scatter_dimension_numbers
+from hlo_cli.ir.instruction import Instruction
+
+
+def _starts(indices: tuple[Array, ...], rank: int) -> list[int]:
+    """The start in each dimension: one scalar each, or all in one array as in old texts."""
+    if (len(indices) == 1 and rank != 1) or (len(indices) == 1 and indices[0].ndim == 1):
+        return [int(each) for each in indices[0].reshape(-1)]
+    return [int(each) for each in indices]
+
+
+def dynamic_slice(instruction: Instruction, computed: Computed) -> Kernel:
+    """A slice of a fixed size at a computed start."""
+    sizes = array_shape(instruction).dimensions
+
+    def kernel(x: Array, *indices: Array) -> Array:
+        starts = _starts(indices, x.ndim)
+        clamped = [max(0, min(start, whole - size)) for start, whole, size in zip(starts, x.shape, sizes, strict=True)]
+        return x[tuple(slice(start, start + size) for start, size in zip(clamped, sizes, strict=True))]
+
+    return kernel
+
+
+def dynamic_update_slice(instruction: Instruction, computed: Computed) -> Kernel:
+    """An array with a slice replaced at a computed start."""
+
+    def kernel(x: Array, update: Array, *indices: Array) -> Array:
+        starts = _starts(indices, x.ndim)
+        result = x.copy()
+        clamped = [
+            max(0, min(start, whole - size)) for start, whole, size in zip(starts, x.shape, update.shape, strict=True)
+        ]
+        result[tuple(slice(at, at + size) for at, size in zip(clamped, update.shape, strict=True))] = update
+        return result
+
+    return kernel
+
+
+def _index_vectors(indices: Array, vector_dimension: int) -> npt.NDArray[np.int64]:
+    """The index vectors as the last dimension; an implicit one has a single element."""
+    if vector_dimension == indices.ndim:
+        indices = indices[..., np.newaxis]
+    moved = np.moveaxis(indices, vector_dimension, -1)
+    if moved.dtype.kind == "u" and moved.dtype.itemsize == 8:
+        moved = np.minimum(moved, np.uint64(2**63 - 1))
+    return moved.astype(np.int64)
+
+
+def gather(instruction: Instruction, computed: Computed) -> Kernel:
+    """Slices of an operand at computed starts."""
+    numbers = gather_dimension_numbers(instruction)
+    assert numbers is not None
+    sizes = instruction.integers("slice_sizes")
+    rank = len(array_shape(instruction).dimensions)
+    hidden = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    window = [at for at in range(len(sizes)) if at not in hidden]
+    batch = [at for at in range(rank) if at not in numbers.offset_dims]
+
+    def kernel(x: Array, indices: Array) -> Array:
+        vectors = _index_vectors(indices, numbers.index_vector_dim)
+        places = vectors.shape[:-1]
+        starts = np.zeros((*places, x.ndim), np.int64)
+        for at, dimension in enumerate(numbers.start_index_map):
+            starts[..., dimension] = np.clip(vectors[..., at], 0, x.shape[dimension] - sizes[dimension])
+        for of_operand, of_indices in zip(
+            numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True
+        ):
+            place = of_indices - (of_indices > numbers.index_vector_dim)
+            counted = np.arange(places[place]).reshape([-1 if at == place else 1 for at in range(len(places))])
+            starts[..., of_operand] = counted
+        index = []
+        for dimension, size in enumerate(sizes):
+            positions = starts[..., dimension].reshape([*places, *([1] * len(window))])
+            if dimension in window:
+                spread = [1] * len(window)
+                spread[window.index(dimension)] = size
+                positions = positions + np.arange(size).reshape(spread)
+            index.append(positions)
+        found = x[tuple(index)] if index else np.broadcast_to(x, places)
+        found = np.broadcast_to(found, (*places, *(sizes[at] for at in window)))
+        order = [0] * rank
+        for at, place in enumerate(batch):
+            order[place] = at
+        for at, place in enumerate(numbers.offset_dims):
+            order[place] = len(places) + at
+        return found.transpose(order)
+
+    return kernel
+
+
+def scatter(instruction: Instruction, computed: Computed) -> Kernel:
+    """Operands with updates combined into them, in row-major order of the scatter dimensions."""
+    numbers = scatter_dimension_numbers(instruction)
+    assert numbers is not None
+    combine = computed.vectorized(instruction.called_computations[0])
+    count = len(instruction.operands) // 2
+
+    def kernel(*given: Value) -> Value:
+        operands = [array_of(each) for each in given[:count]]
+        updates = [array_of(each) for each in given[count + 1 :]]
+        targets, sources = _targets(operands[0].shape, updates[0].shape, array_of(given[count]), numbers)
+        results = [operand.reshape(-1).copy() for operand in operands]
+        flat = [update.reshape(-1)[sources] for update in updates]
+        for chosen in _rounds(targets):
+            places = targets[chosen]
+            new = combine([*(result[places] for result in results), *(update[chosen] for update in flat)])
+            for result, values in zip(results, new, strict=True):
+                result[places] = values
+        shaped = tuple(result.reshape(operand.shape) for result, operand in zip(results, operands, strict=True))
+        return shaped[0] if count == 1 else shaped
+
+    return kernel
+
+
+def _targets(
+    sizes: tuple[int, ...], update_sizes: tuple[int, ...], indices: Array, numbers: object
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The flat position in the operand of each update that is wholly inside, and its flat position in the updates."""
+    from hlo_cli.ir.attributes.dimension_numbers import ScatterDimensionNumbers
+
+    assert isinstance(numbers, ScatterDimensionNumbers)
+    vectors = _index_vectors(indices, numbers.index_vector_dim)
+    places = vectors.shape[:-1]
+    scatter_dims = [at for at in range(len(update_sizes)) if at not in numbers.update_window_dims]
+    hidden = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    window = [at for at in range(len(sizes)) if at not in hidden]
+    extent = [1] * len(sizes)
+    for dimension, place in zip(window, numbers.update_window_dims, strict=True):
+        extent[dimension] = update_sizes[place]
+    starts = np.zeros((*places, len(sizes)), np.int64)
+    for at, dimension in enumerate(numbers.scatter_dims_to_operand_dims):
+        starts[..., dimension] = vectors[..., at]
+    for of_operand, of_indices in zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True):
+        place = of_indices - (of_indices > numbers.index_vector_dim)
+        shape = [-1 if at == place else 1 for at in range(len(places))]
+        starts[..., of_operand] = np.arange(places[place]).reshape(shape)
+    room = np.array(sizes, np.int64) - np.array(extent, np.int64)
+    inside = np.logical_and.reduce((starts >= 0) & (starts <= room), axis=-1) if sizes else np.ones(places, bool)
+    strides = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64) if sizes else np.zeros(0, np.int64)
+    base = (np.where(inside[..., np.newaxis], starts, 0) * strides).sum(axis=-1)
+    offsets = np.zeros([extent[at] for at in window], np.int64)
+    for position, dimension in enumerate(window):
+        spread = [1] * len(window)
+        spread[position] = extent[dimension]
+        offsets = offsets + (np.arange(extent[dimension]) * strides[dimension]).reshape(spread)
+    flat_targets = base.reshape(-1, 1) + offsets.reshape(1, -1)
+    numbered = np.arange(int(np.prod(update_sizes, dtype=np.int64))).reshape(update_sizes)
+    ordered = numbered.transpose([*scatter_dims, *numbers.update_window_dims])
+    flat_sources = ordered.reshape(base.size, -1)
+    kept = inside.reshape(-1)
+    return flat_targets[kept].reshape(-1), flat_sources[kept].reshape(-1)
+
+
+def _rounds(targets: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Groups of updates with distinct targets: the first update of every target, then the second of each, and so on."""
+    if not targets.size:
+        return []
+    order = np.argsort(targets, kind="stable")
+    sorted_targets = targets[order]
+    begins = np.flatnonzero(np.r_[True, sorted_targets[1:] != sorted_targets[:-1]])
+    lengths = np.diff(np.r_[begins, len(order)])
+    rank = np.arange(len(order)) - np.repeat(begins, lengths)
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(order[by_rank], ends[:-1])
+
+
+HANDLERS: Final[dict[str, Rule]] = {
+    "dynamic-slice": dynamic_slice,
+    "dynamic-update-slice": dynamic_update_slice,
+    "gather": gather,
+    opcodes.SCATTER: scatter,
+}
+"""The rule of each opcode with computed positions."""

@@ -1,0 +1,89 @@
+"""Values of instructions, and what the rules of opcodes are given and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
+from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.ir.instruction import Computation, Instruction
+
+Value: TypeAlias = "Array | tuple[Value, ...] | None"
+"""An array in logical index order, a tuple of values, or None for a token."""
+
+Kernel: TypeAlias = Callable[..., "Value"]
+"""Computes a value from those of the operands."""
+
+
+class Computed(Protocol):
+    """What a rule may ask of its program: computations as functions, how floats are held, and when a loop is given up."""
+
+    floats: Floats
+    max_iterations: int
+
+    def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
+        """Runs a computation on the values of its parameters."""
+
+    def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+        """Runs a computation of scalars on whole arrays, element by element."""
+
+
+Rule: TypeAlias = "Callable[[Instruction, Computed], Kernel]"
+"""Reads the attributes of an instruction once, and returns its kernel."""
+
+
+def array_of(value: Value) -> Array:
+    """The value of an instruction whose shape is an array."""
+    assert value is not None
+    assert not isinstance(value, tuple)
+    return value
+
+
+def array_shape(instruction: Instruction) -> ArrayShape:
+    """The shape of an instruction whose result is an array; HloError with its place if it is something else."""
+    return _array(instruction.shape, instruction)
+
+
+def operand_array_shape(instruction: Instruction, position: int) -> ArrayShape:
+    """The shape of an operand that is an array."""
+    return _array(instruction.operand_shape(position), instruction)
+
+
+def element_type(instruction: Instruction) -> PrimitiveType:
+    """The element type of an array result."""
+    return array_shape(instruction).element_type
+
+
+def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:
+    """Turns results of arithmetic into values of the instruction's element type."""
+    kind = element_type(instruction)
+    return lambda values: settle(values, kind, floats)
+
+
+def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
+    """The same for a shape, such as of the first result of several."""
+    return lambda values: settle(values, shape.element_type, floats)
+
+
+def zeros_of(shape: Shape, computed: Computed) -> Value:
+    """Zeros of a shape."""
+    if isinstance(shape, TupleShape):
+        return tuple(zeros_of(each, computed) for each in shape.elements)
+    if not isinstance(shape, ArrayShape):
+        return None
+    return np.zeros(shape.dimensions, carrier(shape.element_type, computed.floats))
+
+
+def _array(shape: object, instruction: Instruction) -> ArrayShape:
+    if isinstance(shape, ArrayShape):
+        return shape
+    raise HloError(
+        f"{instruction.opcode} {instruction.name} has an operand or result that is not an array", instruction.span
+    )

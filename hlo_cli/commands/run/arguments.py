@@ -1,0 +1,70 @@
+"""Arguments of a run from files: `.npz` archives, one `.npy` file each, or JSON for scalars and small arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hlo_cli.ir.module import Module
+from hlo_cli.source import HloError
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.semantics.number_types import Array
+    from hlo_cli.analysis.semantics.values import Value
+
+
+def arguments_from(paths: Sequence[str], module: Module) -> tuple[Value, ...]:
+    """The arguments of the entry: by parameter name or number in archives and JSON objects, else in their order.
+
+    HloError for files that cannot be read, for unknown names, and if the number of arguments is another one.
+    """
+    parameters = module.entry.parameters
+    found: dict[int, Array] = {}
+    following = 0
+    for path in paths:
+        for name, array in _arrays(path):
+            if name is None:
+                place, following = following, following + 1
+            else:
+                place = _place(name, module, path)
+            found[place] = array
+    missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
+    if missing or len(found) != len(parameters):
+        listed = f"; missing: {', '.join(missing[:5])}" if missing else ""
+        raise HloError(f"--args has {len(found)} arguments, but the entry has {len(parameters)} parameters{listed}")
+    return tuple(found[at] for at in range(len(parameters)))
+
+
+def _place(name: str, module: Module, path: str) -> int:
+    """The number of the parameter that a name means: its name, a number, or what numpy calls an unnamed array."""
+    for at, parameter in enumerate(module.entry.parameters):
+        if name.lstrip("%") == parameter.name:
+            return at
+    number = name.removeprefix("arr_").removeprefix("arg_").removeprefix("arg").removeprefix("_")
+    if number.isdecimal() and int(number) < len(module.entry.parameters):
+        return int(number)
+    names = ", ".join(parameter.name for parameter in module.entry.parameters[:5])
+    raise HloError(f"unknown parameter '{name}' in {path}", hint=f"parameters: {names}; or use arg_0, arg_1, …")
+
+
+def _arrays(path: str) -> Iterator[tuple[str | None, Array]]:
+    from hlo_cli.analysis.evaluate.archive import array_of_numbers, arrays_in
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise HloError(f"cannot read {path}: {error.strerror or error}") from None
+    if os.path.splitext(path)[1].lower() != ".json":
+        yield from arrays_in(data, path)
+        return
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        raise HloError(f"cannot read {path}: {error}") from None
+    if isinstance(content, Mapping):
+        yield from ((str(name), array_of_numbers(value)) for name, value in content.items())
+    else:
+        yield from ((None, array_of_numbers(value)) for value in (content if isinstance(content, list) else [content]))

@@ -1,0 +1,232 @@
+"""`hlo run`: evaluates a module without XLA, or shows that two modules compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.shared import completion
+from hlo_cli.commands.shared.command import Command, flag, option
+from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.writing import write_bytes, write_report
+from hlo_cli.source import HloError, joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.program import Observer
+    from hlo_cli.analysis.evaluate.run import Run
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+PROBES = ("nan", "inf", "overflow", "denormal")
+
+HELP = """\
+Evaluate a module without XLA, or compare what two modules compute.
+
+INPUT is a dump: a file, a directory written by --xla_dump_to, or - for stdin.
+Optimized modules of any target run as well: layouts, fusions, and loops.
+"""
+EXAMPLES = (
+    "hlo run dump/",
+    "hlo run dump/ --args arguments.npz --at fusion.2",
+    "hlo run dump/ --stage before_optimizations..after_optimizations",
+    "hlo run old/ --against new/",
+    "hlo run dump/ --probe nan",
+    "hlo run dump/ -o results.npz",
+)
+DETAILS = """\
+Without --args, arguments are made up by type, and are the same for the same
+seed: floats are standard normal, integers 0 to 3.
+
+--against runs both modules with the same arguments twice: with floats of their
+types, and with every float as an f64 that is never rounded. Two compilations of a program
+agree in the second run even if they round at different places.
+
+Partitioned modules run on simulated devices: arguments are those of the whole
+program, cut and put together by the shardings of the dump. Custom calls whose
+meaning is unknown are refused before anything runs.
+
+Exits with code 1 if the modules do not compute the same.
+"""
+
+
+@click.command(cls=Command, help=HELP, examples=EXAMPLES, details=DETAILS)
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completion.files)
+@option(
+    "--args",
+    "args",
+    group="Arguments",
+    is_common=True,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Read arguments from FILE: .npz, one .npy each, or .json; repeatable.",
+)
+@option(
+    "--seed",
+    group="Arguments",
+    is_common=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    help="Make up other arguments.",
+)
+@option(
+    "--at",
+    group="Reports",
+    is_common=True,
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.instructions,
+    help="Show the value of this instruction in each execution; repeatable.",
+)
+@option(
+    "--against",
+    group="Reports",
+    is_common=True,
+    metavar="DUMP",
+    shell_complete=completion.files,
+    help="Compare the results with those of this module.",
+)
+@flag(
+    "--passes",
+    group="Reports",
+    is_common=True,
+    help="Show which compiler passes change the results, from per-pass dumps.",
+)
+@option(
+    "--probe",
+    group="Reports",
+    is_common=True,
+    type=click.Choice(PROBES),
+    metavar="KIND",
+    help=f"Find the first instruction that makes such an element: {joined_by_or(PROBES)}.",
+)
+@option(
+    "--floats",
+    group="Arithmetic",
+    is_common=True,
+    type=click.Choice(("exact", "widen")),
+    metavar="MODE",
+    default="exact",
+    help="Round floats to their types (exact), or use f64 without rounding (widen).",
+)
+@option(
+    "--devices",
+    group="Arithmetic",
+    is_common=True,
+    type=click.IntRange(min=1),
+    metavar="N",
+    default_text="those of the module",
+    help="Simulate N devices for a module that does not state their number.",
+)
+@option("--max-memory", group="Limits", metavar="SIZE", default="8GiB", help="Refuse modules that need more memory.")
+@option(
+    "--max-operations",
+    group="Limits",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    default=4e10,
+    default_text="4e10",
+    help="Refuse modules with more scalar operations.",
+)
+@option(
+    "--max-iterations",
+    group="Limits",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1_000_000,
+    default_text="1,000,000",
+    help="Stop at a loop with more iterations.",
+)
+@option(
+    "--max-seconds",
+    group="Limits",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    default=600.0,
+    default_text="600",
+    help="Stop after N seconds.",
+)
+@io_options
+def command(inputs: tuple[str, ...], **given: Any) -> int:
+    """Reads, evaluates, and reports."""
+    output, reading = io_of(given, writes=("npz",))
+    options = RunOptions(**given)
+    options.check()
+    from hlo_cli.commands.shared.load import load_one, what_was_read
+
+    if options.passes:
+        from hlo_cli.commands.run.passes import report_of_passes
+
+        report = report_of_passes(inputs, reading, options)
+        return write_report(report, output) or int(not report.numbers["same"])
+    first, is_range, second = (reading.stage or "").partition("..")
+    if options.against is not None or is_range:
+        return _compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
+    loaded = load_one(inputs, reading)
+    module = loaded.module
+    read = what_was_read(module)
+    from hlo_cli.commands.run.report import notes_on_arguments, report_of_run
+
+    if options.probe is not None:
+        from hlo_cli.analysis.evaluate.probe import Probe
+        from hlo_cli.commands.run.probe import report_of_probe
+
+        probe = Probe(options.probe)
+        found = report_of_probe(loaded, _run(module, options, observe=probe), probe, notes_on_arguments(options))
+        return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
+    watched = tuple(module.instruction(name) for name in options.at)
+    run = _run(module, options, watch=watched)
+    if output.format == "npz":
+        from hlo_cli.commands.run.archive import archive
+
+        write_bytes(archive(run, module, watched), output.path)
+        return 0
+    return write_report(report_of_run(loaded, run, options, watched), output, module.errors, read=read)
+
+
+def _run(
+    module: Module, options: RunOptions, *, watch: Sequence[Instruction] = (), observe: Observer | None = None
+) -> Run:
+    from hlo_cli.analysis.evaluate.run import run
+    from hlo_cli.commands.run.arguments import arguments_from
+
+    arguments = arguments_from(options.args, module) if options.args else None
+    return run(
+        module,
+        arguments,
+        seed=options.seed,
+        floats=options.floats,
+        devices=options.devices,
+        watch=watch,
+        observe=observe,
+        limits=options.limits,
+    )
+
+
+def _compare(
+    inputs: tuple[str, ...],
+    options: RunOptions,
+    reading: InputOptions,
+    output: OutputOptions,
+    stages: tuple[str | None, str | None] | None,
+) -> int:
+    """Compares a module with that of --against, or two stages of one dump."""
+    from dataclasses import replace
+
+    from hlo_cli.commands.run.against import report_of_comparison
+    from hlo_cli.commands.shared.load import load_one, what_was_read
+
+    if options.at or options.probe is not None:
+        raise HloError("--stage A..B compares two stages; it cannot be used with --at or --probe")
+    first, second = stages or (reading.stage, reading.stage)
+    other = [options.against] if options.against is not None else inputs
+    old = load_one(inputs, replace(reading, stage=first))
+    new = load_one(other, replace(reading, stage=second))
+    report = report_of_comparison(old, new, options)
+    errors = (*old.module.errors, *new.module.errors)
+    return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])

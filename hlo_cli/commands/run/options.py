@@ -1,0 +1,54 @@
+"""Options of `hlo run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hlo_cli.commands.shared.option_conflicts import conflict_error
+from hlo_cli.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.probe import Wanted
+    from hlo_cli.analysis.semantics.number_types import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Arguments, arithmetic, and limits; names are those of the command's parameters."""
+
+    args: tuple[str, ...] = ()
+    seed: int = 0
+    at: tuple[str, ...] = ()
+    against: str | None = None
+    passes: bool = False
+    probe: Wanted | None = None
+    floats: Floats = "exact"
+    devices: int | None = None
+    max_memory: str = "8GiB"
+    max_operations: float = 4e10
+    max_iterations: int = 1_000_000
+    max_seconds: float = 600.0
+
+    def check(self) -> None:
+        """Raises HloError for options that exclude each other."""
+        given = [
+            name
+            for name, value in (
+                ("--against", self.against is not None), ("--passes", self.passes), ("--probe", self.probe is not None),
+                ("--at", bool(self.at)),
+            )
+            if value
+        ]  # fmt: skip
+        if len(given) > 1:
+            raise conflict_error(given[0], given[1])
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of each run."""
+        from hlo_cli.analysis.evaluate.limits import Limits
+        from hlo_cli.syntax.queries.sizes import parse_size
+
+        return Limits(
+            parse_size(self.max_memory), int(self.max_operations), self.max_iterations, float(self.max_seconds)
+        )

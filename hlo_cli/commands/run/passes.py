@@ -1,0 +1,106 @@
+"""`hlo run DIR --passes`: which compiler pass changes the numbers, from dumps of each pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.run import Run, run
+from hlo_cli.commands.diff.passes import pass_dumps
+from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.shared.io_options import InputOptions
+from hlo_cli.inputs.input import read_inputs
+from hlo_cli.inputs.passes import pass_between
+from hlo_cli.ir.module import Module
+from hlo_cli.read_input import read_input
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic, HloError
+
+_COLUMNS: Final = (
+    Column("number", "", "line"),
+    Column("pass", "pass", role="name"),
+    Column("exact", "exact", "number"),
+    Column("widened", "widened", "number"),
+    Column("verdict", "verdict"),
+    Column("stage", "stage", person=False),
+)
+
+Pair = tuple[Run, Run]
+
+
+def report_of_passes(arguments: Sequence[str], reading: InputOptions, options: RunOptions) -> Report:
+    """One row for each pass after which the results differ from those before it, and the number of the others."""
+    if len(arguments) != 1 or not os.path.isdir(arguments[0]):
+        raise HloError(
+            "--passes requires a directory of per-pass dumps",
+            hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
+        )
+    rows: list[Row] = []
+    verdicts: list[Verdict] = []
+    before: tuple[Module, Pair, str] | None = None
+    dumps = pass_dumps(arguments[0], reading)
+    for file_name, dump in dumps:
+        module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
+        runs = _runs(module, options)
+        if before is not None:
+            found = _compared(before, module, runs)
+            verdict = verdict_of(found)
+            if verdict != "identical":
+                number, name, _ = pass_between(before[2], dump.stage)
+                exact, widened = (max(values) for values in zip(*((e.exact, e.widened) for e in found), strict=True))
+                rows.append((number, name, _cell(exact), _cell(widened), verdict, dump.stage))
+                verdicts.append(verdict)
+        before = module, runs, dump.stage
+    return Report(
+        "run",
+        _answer(len(dumps), rows, verdicts),
+        version=1,
+        numbers={
+            "dumps": len(dumps),
+            "changing": len(rows),
+            "same": all(verdict in ("identical", "rounding") for verdict in verdicts),
+        },
+        parts=(Table("passes", _COLUMNS, tuple(rows), noun="passes"),),
+        notes=(Diagnostic("note", "widened: every float is an f64 that is never rounded"),),
+        input={"path": arguments[0]},
+    )
+
+
+def _runs(module: Module, options: RunOptions) -> Pair:
+    arguments = arguments_from(options.args, module) if options.args else None
+    exact = run(module, arguments, seed=options.seed, floats="exact", devices=options.devices, limits=options.limits)
+    return exact, run(
+        module, arguments, seed=options.seed, floats="widen", devices=options.devices, limits=options.limits
+    )
+
+
+def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> tuple[Distance, ...]:
+    old_root, new_root = before[0].entry.root, module.entry.root
+    assert old_root is not None
+    assert new_root is not None
+    if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
+        raise HloError(f"the number of results changes between {before[2]} and the next dump")
+    (exact, widened), (new_exact, new_widened) = before[1], runs
+    return distances((exact, new_exact), (widened, new_widened), (old_root.shape, new_root.shape))
+
+
+def _cell(distance: float) -> float | str:
+    return distance if distance < float("inf") else "inf"
+
+
+def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
+    dumps = format_count(count, "pass dumps")
+    if not rows:
+        return f"{dumps} compute the same, to the last bit"
+    passes = format_count(len(rows), "passes")
+    if all(verdict == "rounding" for verdict in verdicts):
+        return f"{dumps} are one program; {passes} change results, by rounding only"
+    different = next(row for row, verdict in zip(rows, verdicts, strict=True) if verdict != "rounding")
+    return f"{dumps} are not one program: the results change at {different[1]}"

@@ -1,0 +1,87 @@
+"""`hlo run DUMP --probe nan`: the first instruction that makes such a number, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hlo_cli.analysis.evaluate.probe import Probe, Sighting, Wanted
+from hlo_cli.analysis.evaluate.run import Run
+from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
+from hlo_cli.ir import opcodes
+from hlo_cli.report.cell import Row
+from hlo_cli.report.column import Column
+from hlo_cli.report.numbers import format_count
+from hlo_cli.report.report import Report
+from hlo_cli.report.table import Table
+from hlo_cli.source import Diagnostic
+
+_COLUMNS: Final = (
+    Column("value", "value", "name"),
+    Column("opcode", "opcode", "opcode"),
+    Column("count", "count", "count"),
+    Column("elements", "of", "count"),
+    Column("execution", "execution", "count"),
+    Column("origin", "why"),
+    Column("computation", "computation", "name"),
+    Column("source", "source", "source"),
+)
+WORDS: Final[dict[Wanted, str]] = {
+    "nan": "NaN", "inf": "infinite", "overflow": "overflowing", "denormal": "denormal",
+}  # fmt: skip
+
+
+def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diagnostic]) -> Report:
+    """Every instruction with such elements, in the order in which they ran, the first that makes them first."""
+    seen = list(probe.found.values())
+    if (first := probe.first) is not None:
+        seen.remove(first)
+        seen.insert(0, first)
+    rows = tuple(_row(each, loaded) for each in seen)
+    return Report(
+        "run",
+        _answer(probe, run),
+        version=1,
+        numbers={
+            "probe": probe.wanted,
+            "values": len(rows),
+            "first": None if first is None else first.instruction.name,
+            "executed_instructions": run.executed,
+        },
+        parts=(Table("sightings", _COLUMNS, rows, noun="values"),),
+        notes=(*notes, *program_notes(loaded)),
+        input=input_facts(loaded),
+    )
+
+
+def _answer(probe: Probe, run: Run) -> str:
+    what = WORDS[probe.wanted]
+    first = probe.first
+    executed = format_count(run.executed, "instructions")
+    if first is None:
+        return f"No {what} elements in {executed}"
+    verb = "makes" if first.made else "is the first with"
+    return (
+        f"{first.instruction.name} {verb} {what} elements ({first.count:,} of {first.elements:,}); checked {executed}"
+    )
+
+
+def _row(sighting: Sighting, loaded: Loaded) -> Row:
+    instruction = sighting.instruction
+    location = loaded.module.location(instruction)
+    return (
+        instruction.name,
+        instruction.opcode,
+        sighting.count,
+        sighting.elements,
+        sighting.execution,
+        _why(sighting),
+        instruction.computation.name,
+        str(location) if location is not None else None,
+    )
+
+
+def _why(sighting: Sighting) -> str:
+    if sighting.operands:
+        return f"from {', '.join(operand.name for operand in sighting.operands)}"
+    return opcodes.CONSTANT if sighting.instruction.opcode == opcodes.CONSTANT else "made here"

@@ -1,0 +1,102 @@
+"""`hlo run`: arguments from files, results to files, comparisons, probes, passes, and errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hlo_cli import cli
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+TEXT = (
+    "HloModule m\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] parameter(1)\n  ROOT r = f32[2] OPCODE(a, b)\n}\n"
+)
+
+
+def dump(folder: Path, opcode: str = "add", name: str = "m.txt") -> str:
+    path = folder / name
+    path.write_text(TEXT.replace("OPCODE", opcode))
+    return str(path)
+
+
+def run(*arguments: str) -> int:
+    return cli.main(["run", *arguments], standalone=False)
+
+
+@pytest.mark.parametrize("form", ["named", "numbered", "files", "json"])
+def test_arguments_come_from_files(form: str, tmp_path: Path) -> None:
+    a, b = np.array([1, 2], np.float32), np.array([10, 20], np.float32)
+    match form:
+        case "named":
+            np.savez(tmp_path / "x.npz", a=a, b=b)
+            files = ["x.npz"]
+        case "numbered":
+            np.savez(tmp_path / "x.npz", a, b)
+            files = ["x.npz"]
+        case "files":
+            np.save(tmp_path / "a.npy", a)
+            np.save(tmp_path / "b.npy", b)
+            files = ["a.npy", "b.npy"]
+        case _:
+            (tmp_path / "x.json").write_text(json.dumps({"b": [10, 20], "a": [1, 2]}))
+            files = ["x.json"]
+    given = [word for file in files for word in ("--args", str(tmp_path / file))]
+    out = tmp_path / "out.npz"
+    assert run(dump(tmp_path), *given, "-o", str(out), "-q") == 0
+    with np.load(out) as found:
+        assert found["result"].tolist() == [11.0, 22.0]
+
+
+def test_values_on_the_way_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(dump(tmp_path), "--at", "r", "--format", "json", "-q") == 0
+    answer = json.loads(capsys.readouterr().out)
+    [row] = answer["tables"]["values"]["rows"]
+    assert (row["value"], row["run"]) == ("r", 0)
+    assert answer["tables"]["results"]["rows"][0]["most"] == row["most"]
+
+
+def test_other_programs_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = dump(tmp_path), dump(tmp_path, "multiply", "n.txt")
+    assert run(one, "--against", one, "--format", "json", "-q") == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["verdict"] == "identical"
+    assert run(one, "--against", two, "--format", "json", "-q") == 1
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert (answer["verdict"], answer["first_difference"]["instruction"]) == ("different", "r")
+
+
+def test_stages_of_one_dump_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = "before_optimizations..after_optimizations"
+    assert run(str(FIXTURES / "cpu/softmax"), "--stage", stages, "--format", "json", "-q") == 0
+    assert json.loads(capsys.readouterr().out)["answer"]["verdict"] == "rounding"
+
+
+def test_probe_exits_with_1_if_it_finds_something(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("[[0, 1], [0, 1]]")
+    given = ["--args", str(tmp_path / "x.json"), "--probe", "nan", "--format", "json", "-q"]
+    assert run(dump(tmp_path, "divide"), *given) == 1
+    assert json.loads(capsys.readouterr().out)["answer"]["first"] == "r"
+    assert run(dump(tmp_path), *given) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--args", "missing.npz"), "cannot read missing.npz"),
+        (("--at", "zz"), "zz"),
+        (("--at", "r", "--probe", "nan"), "cannot be used with"),
+        (("--max-operations", "1"), "above the limit"),
+        (("--passes",), "requires a directory"),
+    ],
+)
+def test_errors(arguments: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(dump(tmp_path), *arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_wrong_sizes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("[[1, 2, 3], [1, 2]]")
+    assert run(dump(tmp_path), "--args", str(tmp_path / "x.json")) == 2
+    assert "argument 0 has sizes [3]" in capsys.readouterr().err
