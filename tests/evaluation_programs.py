@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -349,6 +349,11 @@ def ordering(random: Random) -> Program:
     return Program("exact", "sort", text, (kind, "s32"), (sizes, sizes))
 
 
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers between braces."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
 def gathering(random: Random) -> Program:
     """gather or scatter with random dimension numbers."""
     kind = random.choice(("s32", "f32", "u8", "bf16"))
@@ -367,7 +372,6 @@ def gathering(random: Random) -> Program:
     vector = random.randint(0, len(batch))
     indices = (*batch[:vector], len(mapped), *batch[vector:])
     index = random.choice(("s32", "s64", "u32"))
-    listed = lambda each: "{" + ",".join(map(str, each)) + "}"  # noqa: E731
     if random.random() < 0.5:
         call = (
             f"gather(p0, p1), offset_dims={listed(places)}, collapsed_slice_dims={listed(collapsed)}, "
