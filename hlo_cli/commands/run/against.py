@@ -33,6 +33,7 @@ _COLUMNS: Final = (
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
 )
+_TINY: Final = 1e-4
 _MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
@@ -112,6 +113,15 @@ def _run(module: Module, options: RunOptions, floats: Floats) -> Run:
     return run(module, arguments, seed=options.seed, floats=floats, devices=options.devices, limits=options.limits)
 
 
+def _share(distance: float) -> str:
+    """A relative difference, in percent if it is not tiny.
+
+    >>> _share(0.069), _share(1e-7)
+    ('6.9%', '1.0e-07')
+    """
+    return f"{100 * distance:.2g}%" if distance >= _TINY else f"{distance:.1e}"
+
+
 def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
@@ -122,7 +132,8 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
+            verb = "differs" if len(found) == 1 else "differ"
+            return f"The same program: {results} {verb} by rounding only, by {_share(worst)} at most"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
