@@ -42,8 +42,8 @@ Without --args, arguments are made up by type, and are the same for the same
 seed: floats are standard normal, integers 0 to 3.
 
 --against runs both modules with the same arguments twice: with floats of their
-types, and with every float as an f64 that is never rounded. Two compilations of a program
-agree in the second run even if they round at different places.
+types, and with every float as an f64 that is never rounded. Two compilations of
+a program agree in the second run even if they round at different places.
 
 Partitioned modules run on simulated devices: arguments are those of the whole
 program, cut and put together by the shardings of the dump. Custom calls whose
