@@ -140,7 +140,7 @@ def main() -> None:
     for at, program in enumerate(islice(programs(seed, first + count), first, None), first):
         if only and program.opcode not in only and program.family not in only:
             continue
-        sys.stdout.write(json.dumps({"at": at}) + "\n")
+        sys.stdout.write(json.dumps({"at": at, "running": program.text}) + "\n")
         sys.stdout.flush()
         found = judged(program, seed * 1_000_003 + at)
         about = {"family": program.family, "opcode": program.opcode, "terms": program.terms, "types": program.types}
