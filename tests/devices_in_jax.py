@@ -1,7 +1,7 @@
 """Programs on eight simulated CPU devices, run by JAX: their dumps, arguments, and results.
 
 `devices_in_jax.py FOLDER NAME…`: writes NAME/ with the dump and NAME.npz with arguments a0 … and results r0 …, by
-position; `--list` names the programs.
+position.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def write(folder: Path, name: str) -> None:
         held = random.integers(0, 9, shape) if kind == "int32" else random.standard_normal(shape)
         arguments.append(jax.device_put(jnp.asarray(held, kind), NamedSharding(mesh, spec)))
     options: dict[str, Any] = {"xla_dump_to": str(folder / name), "xla_dump_hlo_as_text": True}
-    compiled = jax.jit(function).lower(*arguments).compile(compiler_options=options)
+    chosen = jax.jit(function).lower(*arguments).compile().output_shardings  # a dump states those that are asked for
+    compiled = jax.jit(function, out_shardings=chosen).lower(*arguments).compile(compiler_options=options)
     results = jax.tree.leaves(compiled(*arguments))
     wide = {"r": results, "a": arguments}
     arrays = {
@@ -154,7 +155,7 @@ def write(folder: Path, name: str) -> None:
         for key, several in wide.items()
         for at, each in enumerate(several)
     }
-    np.savez(folder / f"{name}.npz", allow_pickle=False, **arrays)
+    np.savez(folder / f"{name}.npz", **arrays)
 
 
 if __name__ == "__main__":
