@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ FLAT = Mesh(np.array(jax.devices()), ("x",))
 GRID = Mesh(np.array(jax.devices()).reshape(2, 4), ("data", "model"))
 CUBE = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
 
-Case = tuple[Any, Any, list[tuple[tuple[int, ...], str, Any]]]
+Case = tuple[Any, Any, Sequence[tuple[tuple[int, ...], str, Any]]]
 """A function, its mesh, and the shape, type, and spec of each argument."""
 
 
@@ -150,7 +151,7 @@ def write(folder: Path, name: str) -> None:
     compiled = jax.jit(function, out_shardings=chosen).lower(*arguments).compile(compiler_options=options)
     results = jax.tree.leaves(compiled(*arguments))
     wide = {"r": results, "a": arguments}
-    arrays = {
+    arrays: dict[str, Any] = {
         f"{key}{at}": np.asarray(each.astype(F) if each.dtype == jnp.bfloat16 else each)
         for key, several in wide.items()
         for at, each in enumerate(several)

@@ -8,18 +8,17 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
+from collections.abc import Sequence
 from importlib.util import find_spec
 from math import isfinite, sqrt
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hlo_cli import load
-from hlo_cli.analysis.evaluate.run import arrays_of, evaluate_on_devices
+from hlo_cli.analysis.evaluate.run import arrays_of, run
 
 HERE = Path(__file__).parent
 CHUNK = 150
@@ -130,9 +129,8 @@ def test_many_random_modules_have_the_values_of_xla(tenth: int) -> None:
     assert len(ran) >= 80
 
 
-@cache
-def _programs(names: tuple[str, ...]) -> Path:
-    folder = Path(mkdtemp(prefix="hlo-devices-"))
+def _programs(folder: Path, names: Sequence[str]) -> Path:
+    """The folder, with the dumps and arrays of programs."""
     done = _python("devices_in_jax.py", folder, *names)
     assert done.returncode == 0, done.stderr
     return folder
@@ -149,7 +147,7 @@ def _agrees(folder: Path, name: str, stage: str) -> None:
     (path,) = (folder / name).glob(f"*{stage}_optimizations.txt")
     module = load(path)
     assert module.entry.root is not None
-    done = evaluate_on_devices(module, _numbered(arrays, "a"))
+    done = run(module, _numbered(arrays, "a"))
     assert not done.unknown
     mine = [array for _, array, _ in arrays_of(done.result, module.entry.root.shape)]
     for found, expected in zip(mine, _numbered(arrays, "r"), strict=True):
@@ -158,18 +156,24 @@ def _agrees(folder: Path, name: str, stage: str) -> None:
         assert np.abs(found.astype(np.float64) - expected).max() <= 5e-6 * scale
 
 
+@pytest.fixture(scope="module")
+def quick_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dumps and arrays of a few programs."""
+    return _programs(tmp_path_factory.mktemp("devices"), QUICK)
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", QUICK)
-def test_simulated_devices_compute_what_devices_of_jax_do(name: str) -> None:
-    _agrees(_programs(tuple(QUICK)), name, "cpu_after")
+def test_simulated_devices_compute_what_devices_of_jax_do(name: str, quick_programs: Path) -> None:
+    _agrees(quick_programs, name, "cpu_after")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("stage", ["before", "cpu_after"])
-def test_many_programs_on_simulated_devices(stage: str) -> None:
+def test_many_programs_on_simulated_devices(stage: str, tmp_path: Path) -> None:
     names = tuple(re.findall(r'^    "(\w+)": \(', (HERE / "devices_in_jax.py").read_text(), re.MULTILINE))
     assert len(names) >= 30
-    folder = _programs(names)
+    folder = _programs(tmp_path, names)
     wrong = []
     for name in names:
         try:
