@@ -70,6 +70,7 @@ def narrowing(random: Random) -> Program:
         source, target = (random.choice((*NARROW, "s8", "u8", "f8e4m3", "f8e3m4")) for _ in range(2))
         text = module_of(typed(target, sizes), "bitcast-convert(p0)", [(source, sizes)])
         return Program("bits", "bitcast-convert", text, (source,), (sizes,))
+    target = "s8" if source in COMPLEX and target == "pred" else target  # XLA:CPU crashes
     text = module_of(typed(target, sizes), "convert(p0)", [(source, sizes)])
     return Program("exact", "convert", text, (source,), (sizes,))
 

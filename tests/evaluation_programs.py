@@ -160,6 +160,7 @@ def converting(random: Random) -> Program:
     match random.choice(("convert", "convert", "bitcast-convert", "reduce-precision")):
         case "convert":
             source, target = random.choice((*every, *COMPLEX)), random.choice((*every, *COMPLEX))
+            target = "s8" if source in COMPLEX and target == "pred" else target  # XLA:CPU crashes
             text = module_of(typed(target, sizes), "convert(p0)", [(source, sizes)])
             return Program("exact", "convert", text, (source,), (sizes,))
         case "bitcast-convert":
