@@ -269,11 +269,10 @@ ENTRY e { i = u32[] partition-id()  z = u32[] constant(0)  c = pred[] compare(i,
 def test_a_result_before_partitioning_is_whole_on_every_device() -> None:
     """The sharding of the root says where its parts will be, not that the devices have parts yet."""
     text = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
-f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
-body { p = f32[1] parameter(0)  ROOT r = f32[1] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f }
+body { p = f32[1] parameter(0)  ROOT r = f32[1] negate(p) }
 ENTRY main { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
   i = f32[1] custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}]>]>"}
   c = f32[1] call(i), to_apply=body
   o = f32[2] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", frontend_attributes={xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}]>]>"}
   ROOT r = f32[2] negate(o), sharding={devices=[2]<=[2]} }"""
-    assert np.asarray(run(parse_module(text), [np.array([1, 2], np.float32)]).result).tolist() == [-3.0, -3.0]
+    assert np.asarray(run(parse_module(text), [np.array([1, 2], np.float32)]).result).tolist() == [1.0, 2.0]

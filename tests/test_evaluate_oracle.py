@@ -51,8 +51,8 @@ def _limit(found: Found) -> float:
             return 113  # of XLA, which is off by as much
         case "rounded":
             return 4
-        case "complex" if found["opcode"] == "power":
-            return 73  # of XLA, as a product of a logarithm
+        case "complex" if found["opcode"] in ("power", "atan2"):
+            return 73  # both lose digits: terms of a logarithm cancel
         case "complex":
             return 16
         case "positive":
