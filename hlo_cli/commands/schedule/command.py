@@ -16,6 +16,7 @@ from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
 
@@ -61,9 +62,11 @@ Values of --reorder:
   bfs        breadth first, each instruction as soon as possible
   postorder  depth first, operands in their order
 
-`--format hlo` and -o FILE.hlo write the module in its new order.
+`--format hlo` and -o FILE.hlo write the module in its new order. With --verify,
+both modules run on made-up arguments (see `hlo help running`).
 
-Exits with code 1 if the module violates XLA's rules for async operations. A
+Exits with code 1 if the module violates XLA's rules for async operations, or if
+--verify finds other results. A
 warning is a violation that only some versions of XLA reject, a note one that
 only older versions reject.
 """
@@ -111,6 +114,7 @@ only older versions reject.
     help="Show a diff that expands short forms such as slice-start and t#0.",
 )
 @flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
+@verify_option("Changes", "--reorder, --desugar, or --sugar")
 @where_option
 @option(
     "--computation",
@@ -140,6 +144,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.verify.verification import is_refuted
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
@@ -162,7 +167,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     broken = tuple(verify_async(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=read)
-    return code if loaded.module.errors else int(any(finding.severity == "error" for finding in broken))
+    if loaded.module.errors:
+        return code
+    return int(any(finding.severity == "error" for finding in broken)) or is_refuted(report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +211,13 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
         )
     if options.goal is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
+        from hlo_cli.commands.verify.verification import verify_if
 
-        return report_of_reordering(
+        new = _reorder(request, options.goal)
+        report = report_of_reordering(
             loaded,
             overlap,
-            _reorder(request, options.goal),
+            new,
             goal=options.goal,
             within=within,
             where=options.where,
@@ -217,6 +226,7 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             has_limit=options.limit is not None,
             throughput=throughput,
         )
+        return verify_if(options.verify, loaded.module, new.module).added_to(report)
     if (cause := cause_of(options.grouping)) is not None:
         from hlo_cli.commands.schedule.causes import report_of_causes
 
@@ -260,27 +270,34 @@ def _write_sugar(request: _Request, direction: Direction, output: OutputOptions)
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
+    from hlo_cli.commands.verify.verification import is_refuted, verify_if
 
     request.check_whole(f"--{direction}")
     module = request.loaded.module
     new = with_sugar(module, direction)
     if output.is_module:
-        return _write_text(request.loaded, new, output)
+        return _write_text(request, new, output)
     report = report_of_sugar(request.loaded, new, direction=direction, argument=request.argument)
-    return write_report(report, output, module.errors, read=what_was_read(module))
+    report = verify_if(request.options.verify, module, new).added_to(report)
+    return write_report(report, output, module.errors, read=what_was_read(module)) or is_refuted(report)
 
 
 def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
     request.check_whole(f"--reorder {goal} --format hlo")
     new = _reorder(request, goal)
-    return _write_text(request.loaded, new.module, output, new.copies)
+    return _write_text(request, new.module, output, new.copies)
 
 
-def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
+def _write_text(request: _Request, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
+    from hlo_cli.commands.verify.verification import verify_if
     from hlo_cli.transform.in_place import copies_note
 
+    loaded = request.loaded
+    verified = verify_if(request.options.verify, loaded.module, module)
     write(module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(copies)]
-    return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
+    return print_diagnostics((*verified.notes, *notes, *notes_of(loaded)), loaded.module.errors, output) or (
+        verified.exit_code
+    )
