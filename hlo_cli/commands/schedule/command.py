@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.schedule.syntax_sugar import Direction
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import Goal, ReorderedModule
@@ -181,6 +182,18 @@ class _Request:
     throughput: ChipSpec | None
     argument: str
 
+    @property
+    def within(self) -> Computation | None:
+        """The computation that is selected."""
+        name = self.options.computation
+        return None if name is None else self.loaded.module.computation(name)
+
+    def reordered(self, goal: Goal) -> ReorderedModule:
+        """The module in a new order."""
+        from hlo_cli.commands.schedule.new_order import new_order
+
+        return new_order(self.loaded.module, goal, limit=self.options.limit, throughput=self.throughput)
+
     def check_whole(self, option: str) -> None:
         """Raises HloError if an option selects a part of the module that `option` writes as a whole."""
         for name, value in (("--where", self.options.where), ("--computation", self.options.computation)):
@@ -190,7 +203,7 @@ class _Request:
 
 def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
     loaded, options, throughput = request.loaded, request.options, request.throughput
-    within = None if options.computation is None else loaded.module.computation(options.computation)
+    within = request.within
     if options.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
 
@@ -211,13 +224,11 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
         )
     if options.goal is not None:
         from hlo_cli.commands.schedule.reorder import report_of_reordering
-        from hlo_cli.commands.verify.verification import verify_if
 
-        new = _reorder(request, options.goal)
-        report = report_of_reordering(
+        return report_of_reordering(
             loaded,
             overlap,
-            new,
+            request.reordered(options.goal),
             goal=options.goal,
             within=within,
             where=options.where,
@@ -225,8 +236,8 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             options=options.reordering,
             has_limit=options.limit is not None,
             throughput=throughput,
+            verify=options.verify,
         )
-        return verify_if(options.verify, loaded.module, new.module).added_to(report)
     if (cause := cause_of(options.grouping)) is not None:
         from hlo_cli.commands.schedule.causes import report_of_causes
 
@@ -252,20 +263,6 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
     )
 
 
-def _reorder(request: _Request, goal: Goal) -> ReorderedModule:
-    from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.queries.sizes import parse_size
-    from hlo_cli.transform.reorder import reorder_with_peaks
-    from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
-
-    module, limit = request.loaded.module, request.options.limit
-    limits = {} if limit is None else {0: parse_size(limit)}
-    times = None
-    if request.throughput is not None and goal == "latency":
-        times = times_on_chip(analyze_overlap(module), request.throughput)
-    return reorder_with_peaks(module, goal, limits=limits, latency_model=times)
-
-
 def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
@@ -285,7 +282,7 @@ def _write_sugar(request: _Request, direction: Direction, output: OutputOptions)
 def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
     request.check_whole(f"--reorder {goal} --format hlo")
-    new = _reorder(request, goal)
+    new = request.reordered(goal)
     return _write_text(request, new.module, output, new.copies)
 
 
