@@ -36,6 +36,7 @@ EXAMPLES = (
     "hlo run old/ --against new/",
     "hlo run dump/ --probe nan",
     "hlo run dump/ -o results.npz",
+    "hlo run dump/ --args 'raw:x.bin@bf16[8,256]{1,0:T(8,128)(2,1)}' --save-raw y.bin",
 )
 DETAILS = """\
 Without --args, arguments are made up by type, and are the same for the same
@@ -44,6 +45,10 @@ seed: floats are standard normal, integers 0 to 3.
 --against runs both modules with the same arguments twice: with floats of their
 types, and with every float as an f64 that is never rounded. Two compilations of a program
 agree in the second run even if they round at different places.
+
+raw:FILE@SHAPE reads the bytes of an array in the memory of a device: in the
+layout of SHAPE, with tiles and padding, or in that of the parameter without
+@SHAPE. --save-raw writes such bytes.
 
 Partitioned modules run on simulated devices: arguments are those of the whole
 program, cut and put together by the shardings of the dump. Custom calls whose
@@ -63,7 +68,7 @@ Exits with code 1 if the modules do not compute the same.
     multiple=True,
     metavar="FILE",
     shell_complete=completion.files,
-    help="Read arguments from FILE: .npz, one .npy each, or .json; repeatable.",
+    help="Read arguments from FILE: .npz, one .npy each, .json, or raw:FILE@SHAPE; repeatable.",
 )
 @option(
     "--seed",
@@ -82,6 +87,13 @@ Exits with code 1 if the modules do not compute the same.
     metavar="NAME",
     shell_complete=completion.instructions,
     help="Show the value of this instruction in each execution; repeatable.",
+)
+@option(
+    "--save-raw",
+    group="Reports",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write the bytes in memory of the value of --at, or of result 0, to FILE.",
 )
 @option(
     "--against",
@@ -181,6 +193,10 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
     watched = tuple(module.instruction(name) for name in options.at)
     run = _run(module, options, watch=watched)
+    if options.save_raw is not None:
+        from hlo_cli.commands.run.raw import raw_value
+
+        write_bytes((raw_value(run, module, watched),), options.save_raw)
     if output.format == "npz":
         from hlo_cli.commands.run.archive import archive
 
@@ -221,8 +237,8 @@ def _compare(
     from hlo_cli.commands.run.against import report_of_comparison
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
-    if options.at or options.probe is not None:
-        raise HloError("--stage A..B compares two stages; it cannot be used with --at or --probe")
+    if options.at or options.probe is not None or options.save_raw is not None:
+        raise HloError("--stage A..B compares two stages; it cannot be used with --at, --save-raw, or --probe")
     first, second = stages or (reading.stage, reading.stage)
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))
