@@ -11,6 +11,7 @@ from hlo_cli.analysis.evaluate.parting import Parting
 from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
+from hlo_cli.commands.run.progress import shown_progress
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
@@ -38,12 +39,19 @@ _MEANING: Final[dict[Verdict, str]] = {
 }
 
 
-def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Report:
+def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False) -> Report:
     """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results."""
     arguments = arguments_from(options.args, old.module) if options.args else None
-    compared = compare_runs(
-        old.module, new.module, arguments, seed=options.seed, devices=options.devices, limits=options.limits
-    )
+    with shown_progress([old.module, new.module], runs=2, quiet=quiet) as progress:
+        compared = compare_runs(
+            old.module,
+            new.module,
+            arguments,
+            seed=options.seed,
+            devices=options.devices,
+            limits=options.limits,
+            progress=progress,
+        )
     found, verdict, parting = compared.distances, compared.verdict, compared.first_difference
     root = new.module.entry.root
     assert root is not None

@@ -174,7 +174,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.passes:
         from hlo_cli.commands.run.passes import report_of_passes
 
-        report = report_of_passes(inputs, reading, options)
+        report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
     first, is_range, second = (reading.stage or "").partition("..")
     if options.against is not None or is_range:
@@ -189,10 +189,12 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.run.probe import report_of_probe
 
         probe = Probe(options.probe)
-        found = report_of_probe(loaded, _run(module, options, observe=probe), probe, notes_on_arguments(options))
+        found = report_of_probe(
+            loaded, _run(module, options, output, observe=probe), probe, notes_on_arguments(options)
+        )
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
     watched = tuple(module.instruction(name) for name in options.at)
-    run = _run(module, options, watch=watched)
+    run = _run(module, options, output, watch=watched)
     if options.save_raw is not None:
         from hlo_cli.commands.run.raw import raw_value
 
@@ -206,22 +208,30 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _run(
-    module: Module, options: RunOptions, *, watch: Sequence[Instruction] = (), observe: Observer | None = None
+    module: Module,
+    options: RunOptions,
+    output: OutputOptions,
+    *,
+    watch: Sequence[Instruction] = (),
+    observe: Observer | None = None,
 ) -> Run:
     from hlo_cli.analysis.evaluate.run import run
     from hlo_cli.commands.run.arguments import arguments_from
+    from hlo_cli.commands.run.progress import shown_progress
 
     arguments = arguments_from(options.args, module) if options.args else None
-    return run(
-        module,
-        arguments,
-        seed=options.seed,
-        floats=options.floats,
-        devices=options.devices,
-        watch=watch,
-        observe=observe,
-        limits=options.limits,
-    )
+    with shown_progress([module], quiet=output.quiet) as progress:
+        return run(
+            module,
+            arguments,
+            seed=options.seed,
+            floats=options.floats,
+            devices=options.devices,
+            watch=watch,
+            observe=observe,
+            limits=options.limits,
+            progress=progress,
+        )
 
 
 def _compare(
@@ -243,6 +253,6 @@ def _compare(
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
-    report = report_of_comparison(old, new, options)
+    report = report_of_comparison(old, new, options, quiet=output.quiet)
     errors = (*old.module.errors, *new.module.errors)
     return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])
