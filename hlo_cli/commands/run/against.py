@@ -108,13 +108,18 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
+            return f"The same program: {results} {_differ(len(found))} by rounding only (at most {worst:.1e})"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
                 return f"Not compared: the place of all {results} on devices is unknown"
-            return f"{len(known):,} of {results} agree; the place of the others on devices is unknown"
+            return f"{len(known):,} of {results} {'agrees' if len(known) == 1 else 'agree'}; the place of the others on devices is unknown"
         case "approximation":
-            return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs{first}"
+            agree = "agrees" if len(found) == 1 else "agree"
+            return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case _:
-            return f"Not the same program: {different} of {results} differ{first}"
+            return f"Not the same program: {different} of {results} {_differ(different)}{first}"
+
+
+def _differ(count: int) -> str:
+    return "differs" if count == 1 else "differ"

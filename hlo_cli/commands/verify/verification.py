@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
+from hlo_cli.report.numbers import format_count
 from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
@@ -125,4 +126,6 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
             count = sum(each.verdict == verdict for each in found.distances)
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"
-            return Verification(verdict, f"verified: {count:,} of {len(found.distances):,} results differ{where}")
+            of = format_count(len(found.distances), "results")
+            differ = "differs" if count == 1 else "differ"
+            return Verification(verdict, f"verified: {count:,} of {of} {differ}{where}")
