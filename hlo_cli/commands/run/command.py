@@ -36,15 +36,16 @@ EXAMPLES = (
     "hlo run old/ --against new/",
     "hlo run dump/ --probe nan",
     "hlo run dump/ -o results.npz",
-    "hlo run dump/ --args 'raw:x.bin@bf16[8,256]{1,0:T(8,128)(2,1)}' --save-raw y.bin",
+    "hlo run dump/ --args 'raw:x.bin@f32[8,9]{1,0:T(8,128)}' --save-raw y.bin",
 )
 DETAILS = """\
 Without --args, arguments are made up by type, and are the same for the same
 seed: floats are standard normal, integers 0 to 3.
 
 --against runs both modules with the same arguments twice: with floats of their
-types, and with every float as an f64 that is never rounded. Two compilations of a program
-agree in the second run even if they round at different places.
+types, and with every float as an f64 that is never rounded. Two compilations of
+a program agree in the second run even if they round at different places. See
+`hlo help running`.
 
 raw:FILE@SHAPE reads the bytes of an array in the memory of a device: in the
 layout of SHAPE, with tiles and padding, or in that of the parameter without
