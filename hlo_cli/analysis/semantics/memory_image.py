@@ -31,7 +31,7 @@ def bytes_in_memory(values: Array, shape: ArrayShape) -> bytes:
     at = address_map(shape).reshape(-1)
     if shape.element_bits < 8:
         return _packed(to_bits(held, kind), at, shape)
-    bits = held if kind.kind == "complex" else to_bits(held, kind)
+    bits = held if held.dtype.kind == "c" else to_bits(held, kind)
     memory = np.zeros((shape.padded_bytes // kind.byte_width, kind.byte_width), np.uint8)
     memory[at] = bits.view(np.uint8).reshape(-1, kind.byte_width)
     return memory.tobytes()
@@ -56,7 +56,7 @@ def array_in_memory(data: bytes, shape: ArrayShape, floats: Floats = "exact") ->
         found = (memory[first // 8] >> (first % 8).astype(np.uint8)) & np.uint8((1 << bits) - 1)
         return from_bits(found, kind, floats)
     bytes_ = np.ascontiguousarray(memory.reshape(-1, kind.byte_width)[at])
-    if kind.kind == "complex":
+    if carrier(kind).kind == "c":
         return bytes_.view(carrier(kind)).reshape(shape.dimensions).astype(carrier(kind, floats), copy=False)
     return from_bits(bytes_.view(f"u{kind.byte_width}").reshape(shape.dimensions), kind, floats)
 
