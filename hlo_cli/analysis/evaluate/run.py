@@ -94,7 +94,7 @@ def runs_on_devices(module: Module) -> bool:
 
 def run(
     module: Module,
-    arguments: Sequence[Value] | None = None,
+    args: Sequence[Value] | None = None,
     *,
     seed: int = 0,
     floats: Floats = "exact",
@@ -106,7 +106,7 @@ def run(
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
-    `arguments` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
+    `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
     module does not state it. `watch` and `observe` are for one device. HloError as for `evaluate`
     and `evaluate_on_devices`.
 
@@ -116,15 +116,13 @@ def run(
     """
     if not runs_on_devices(module):
         return evaluate(
-            module, arguments, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+            module, args, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
         )
     stated = devices_of(module)
     if devices is not None and stated.is_stated and devices != stated.count:
         raise HloError(f"the module runs on {stated.count} devices, not {devices}")
     chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
-    return evaluate_on_devices(
-        module, arguments, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress
-    )
+    return evaluate_on_devices(module, args, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress)
 
 
 def evaluate(
@@ -157,6 +155,7 @@ def evaluate(
         raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    _check_count(values, module)
     held = tuple(
         _checked(value, parameter.shape, f"argument {at}", floats)
         for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
@@ -207,6 +206,7 @@ def evaluate_on_devices(
         raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    _check_count(whole, module)
     program = Program(floats, clock=Clock(limits), limits=limits, progress=progress)
     with np.errstate(all="ignore"):
         given = [
@@ -233,6 +233,12 @@ def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, A
                 yield (at, *index), array, leaf
     elif isinstance(shape, ArrayShape):
         yield (), np.asarray(value), shape
+
+
+def _check_count(values: Sequence[Value], module: Module) -> None:
+    count = len(module.entry.parameters)
+    if len(values) != count:
+        raise HloError(f"the module has {count} parameters, not {len(values)}")
 
 
 def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:

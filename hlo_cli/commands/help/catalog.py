@@ -33,6 +33,7 @@ _TOPICS: Final = (
     Topic("custom-calls", "Concepts", "Find the buffers of a custom call, and write the function"),
     Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
     Topic("origins", "Concepts", "Sum up memory and time by line, scope, argument, or compiler pass"),
+    Topic("running", "Concepts", "Evaluate a dump without XLA, and compare what two dumps compute"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
