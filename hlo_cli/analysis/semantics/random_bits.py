@@ -60,9 +60,9 @@ def philox(key: int, counter: int, blocks: int) -> U32:
 
 
 def rng_bit_generator(instruction: Instruction, computed: Computed) -> Kernel:
-    """The next state, and random bits."""
-    assert isinstance(instruction.shape, TupleShape)
-    shape = instruction.shape.elements[1]
+    """The next state, and random bits; the bits alone if the state is not asked for."""
+    has_state = isinstance(instruction.shape, TupleShape)
+    shape = instruction.shape.elements[1] if isinstance(instruction.shape, TupleShape) else instruction.shape
     assert isinstance(shape, ArrayShape)
     is_threefry = "three_fry" in (instruction.attribute("algorithm") or "")
 
@@ -70,7 +70,8 @@ def rng_bit_generator(instruction: Instruction, computed: Computed) -> Kernel:
         words = [int(each) for each in np.ascontiguousarray(state).reshape(-1).view(np.uint64)]
         bits, words = (_threefry_bits if is_threefry else _philox_bits)(words, shape)
         new = np.array(words, np.uint64).view(state.dtype).reshape(state.shape)
-        return new, wrapped(bits.astype(np.uint64).astype(f"u{shape.element_type.byte_width}"), shape.element_type)
+        found = wrapped(bits.astype(np.uint64).astype(f"u{shape.element_type.byte_width}"), shape.element_type)
+        return (new, found) if has_state else found
 
     return kernel
 

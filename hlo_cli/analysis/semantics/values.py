@@ -23,7 +23,7 @@ Kernel: TypeAlias = Callable[..., "Value"]
 
 
 class Computed(Protocol):
-    """What a rule may ask of its program: computations as functions, how floats are held, and when a loop is given up."""
+    """What a rule may ask of its program: computations as functions, how floats are held, when a loop is given up."""
 
     floats: Floats
     max_iterations: int
@@ -59,6 +59,12 @@ def operand_array_shape(instruction: Instruction, position: int) -> ArrayShape:
 def element_type(instruction: Instruction) -> PrimitiveType:
     """The element type of an array result."""
     return array_shape(instruction).element_type
+
+
+def first_array(instruction: Instruction) -> ArrayShape:
+    """The shape of the result, or of the first of several, which has to be an array."""
+    shape = instruction.shape.elements[0] if isinstance(instruction.shape, TupleShape) else instruction.shape
+    return _array(shape, instruction)
 
 
 def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:

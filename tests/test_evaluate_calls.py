@@ -1,0 +1,204 @@
+"""Custom calls with a meaning, and opcodes that compilers expand: values by hand, or by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from hlo_cli import HloError, parse_module
+from hlo_cli.analysis.evaluate.run import evaluate, refusals
+from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.ir.attributes.window import WindowDimension
+
+
+def results_of(text: str, *arguments: object) -> tuple[np.ndarray, ...]:
+    """The arrays of the result of one instruction."""
+    found: Value = evaluate(parse_module(text), [np.asarray(each) for each in arguments]).result
+    return tuple(np.asarray(each) for each in (found if isinstance(found, tuple) else (found,)))
+
+
+def a_matrix(*sizes: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=sizes).astype(np.float32)
+
+
+_DOT = '"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}'
+
+
+def product_text(result: str, operands: str, epilogue: str, beta: str = "0") -> str:
+    config = f'{{"gemm_backend_config":{{"alpha_real":2,"beta":{beta},{_DOT},"epilogue":"{epilogue}"}}}}'
+    return f'r = {result} custom-call({operands}), custom_call_target="__cublas$lt$matmul", backend_config={config}'
+
+
+@pytest.mark.parametrize(
+    ("epilogue", "function"),
+    [
+        ("DEFAULT", lambda x: x),
+        ("RELU", lambda x: np.maximum(x, 0)),
+        ("GELU", lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))),
+        ("SILU", lambda x: x / (1 + np.exp(-x))),
+    ],
+)
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+def test_epilogue_of_a_product(epilogue: str, function: object, layout: str) -> None:
+    """A bias lies along the dimension that is the most minor in memory, and the activation comes last."""
+    assert callable(function)
+    a, b, c = a_matrix(3, 4), a_matrix(4, 3, seed=1), a_matrix(3, 3, seed=2)
+    bias = np.float32([10, -20, 30])
+    result, operands = f"f32[3,3]{layout}", "f32[3,4] a, f32[4,3] b"
+    [found] = results_of(product_text(result, operands, epilogue), a, b)
+    assert found == pytest.approx(function(2 * a @ b), rel=1e-5, abs=1e-5)
+    name = "BIAS" if epilogue == "DEFAULT" else f"BIAS_{epilogue}"
+    text = product_text(result, f"{operands}, f32[3,3] c, f32[3] v", name, beta="1")
+    [found] = results_of(text, a, b, c, bias)
+    along = bias if layout == "{1,0}" else bias[:, np.newaxis]
+    assert found == pytest.approx(function(2 * a @ b + c + along), rel=1e-5, abs=1e-5)
+
+
+def test_value_before_activation_is_a_result() -> None:
+    a, b = a_matrix(2, 4), a_matrix(4, 3, seed=1)
+    text = product_text("(f32[2,3]{1,0}, f32[2,3]{1,0}, s8[64])", "f32[2,4] a, f32[4,3] b", "GELU_AUX")
+    active, before, scratch = results_of(text, a, b)
+    assert before == pytest.approx(2 * a @ b, rel=1e-5)
+    assert active[before > 3] == pytest.approx(before[before > 3], rel=0.01)
+    assert not scratch.any()
+
+
+def test_unknown_epilogue_is_refused() -> None:
+    module = parse_module(product_text("f32[2,3]", "f32[2,4] a, f32[4,3] b", "SWISH"))
+    with pytest.raises(HloError, match="SWISH"):
+        evaluate(module)
+
+
+def test_convolution_with_bias_side_input_and_activation() -> None:
+    """`relu(3 conv + 2 side + bias)`, by hand: conv of 1 2 3 with 1 1 is 3 5."""
+    config = (
+        '{"cudnn_conv_backend_config":{"activation_mode":"kRelu","conv_result_scale":3,"side_input_scale":2,'
+        '"leakyrelu_alpha":0}}'
+    )
+    text = (
+        "r = (f32[1,1,2], u8[0]) custom-call(f32[1,1,3] x, f32[1,1,2] w, f32[1] b, f32[1,1,2] s), window={size=2}, "
+        f'dim_labels=bf0_oi0->bf0, custom_call_target="__cudnn$convBiasActivationForward", backend_config={config}'
+    )
+    found, _ = results_of(text, [[[1, 2, 3]]], [[[1, 1]]], [1], [[[5, -50]]])
+    assert found.tolist() == [[[9 + 10 + 1, 0]]]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        (WindowDimension(3, 2, 1, 2), WindowDimension(2)),
+        (WindowDimension(2, 1, 1, 0, 1, 2), WindowDimension(3, 3, 0, 2, window_reversal=True)),
+    ],
+)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_gradients_of_a_convolution(window: Sequence[WindowDimension], groups: int) -> None:
+    """A convolution is linear in both of its operands, so the gradients give the same inner product."""
+    random = np.random.default_rng(0)
+    x = random.integers(-9, 9, (2, 2 * groups, 6, 7)).astype(float)
+    w = random.integers(-9, 9, (3 * groups, 2, *(each.size for each in window))).astype(float)
+    result = convolved(x, w, window, groups)
+    gradient = random.integers(-9, 9, result.shape).astype(float)
+    expected = (result * gradient).sum()
+    assert (filter_gradient(x, gradient, window, groups) * w).sum() == expected
+    assert (input_gradient(gradient, w, window, x.shape[2:], groups) * x).sum() == expected
+
+
+@pytest.mark.parametrize(("target", "shape"), [("Filter", "f32[1,1,2]"), ("Input", "f32[1,1,3]")])
+def test_gradients_of_cudnn(target: str, shape: str) -> None:
+    """Labels and window are those of the forward convolution, of 1 2 3 with 2 3 at no padding."""
+    operands, given = {
+        "Filter": ("f32[1,1,3] x, f32[1,1,2] g", ([[[1, 2, 3]]], [[[1, 10]]])),
+        "Input": ("f32[1,1,2] g, f32[1,1,2] w", ([[[1, 10]]], [[[2, 3]]])),
+    }[target]
+    text = (
+        f"r = ({shape}, u8[0]) custom-call({operands}), window={{size=2}}, dim_labels=bf0_oi0->bf0, "
+        f'custom_call_target="__cudnn$convBackward{target}"'
+    )
+    assert results_of(text, *given)[0].tolist() == {"Filter": [[[21, 32]]], "Input": [[[2, 23, 30]]]}[target]
+
+
+def lapack(target: str, result: str, operands: str, *given: object, config: str = "{}") -> tuple[np.ndarray, ...]:
+    text = f'r = {result} custom-call({operands}), custom_call_target="{target}", backend_config={config}'
+    return results_of(text, *given)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 3), (3, 3), (3, 5)])
+def test_reflectors_make_the_matrix_again(rows: int, columns: int) -> None:
+    """Q R is the matrix, and Q is orthogonal."""
+    x, count = a_matrix(2, rows, columns), min(rows, columns)
+    shapes = f"(f32[2,{rows},{columns}], f32[2,{count}])"
+    for target in ("lapack_sgeqrf_ffi", "Qr"):
+        packed, factors = lapack(target, shapes, f"f32[2,{rows},{columns}] a", x)
+        upper = np.triu(packed)[:, :count]
+        [q] = lapack(
+            "lapack_sorgqr_ffi", f"f32[2,{rows},{count}]", f"f32[2,{rows},{count}] a, f32[2,{count}] t",
+            packed[:, :, :count], factors,
+        )  # fmt: skip
+        assert q @ upper == pytest.approx(x, abs=1e-5)
+        assert np.swapaxes(q, 1, 2) @ q == pytest.approx(np.broadcast_to(np.eye(count), (2, count, count)), abs=1e-5)
+
+
+def test_exchanged_rows_make_the_matrix_again() -> None:
+    """L U is the matrix with its rows exchanged: pivots from 1 of LAPACK, from 0 and as an order of TPU programs."""
+    x = a_matrix(5, 4)
+    factors, pivots, info = lapack("lapack_sgetrf_ffi", "(f32[5,4], s32[4], s32[])", "f32[5,4] a", x)
+    lower, upper = np.tril(factors, -1) + np.eye(5, 4), np.triu(factors)[:4]
+    again = x.copy()
+    for at, other in enumerate(pivots - 1):
+        again[[at, other]] = again[[other, at]]
+    assert lower @ upper == pytest.approx(again, abs=1e-5)
+    assert np.abs(np.tril(factors, -1)).max() <= 1
+    assert info == 0
+    same, zero_based, order = lapack("LuDecomposition", "(f32[5,4], s32[4], s32[5])", "f32[5,4] a", x)
+    assert np.array_equal(same, factors)
+    assert np.array_equal(zero_based, pivots - 1)
+    assert np.array_equal(x[order], again)
+
+
+def test_singular_matrix_has_its_first_zero_pivot() -> None:
+    _, _, info = lapack("lapack_dgetrf_ffi", "(f64[3,3], s32[3], s32[])", "f64[3,3] a", np.ones((3, 3)))
+    assert info == 2
+
+
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_eigenvectors_read_one_triangle(triangle: str) -> None:
+    x = a_matrix(4, 4)
+    config = f"{{mode = 86 : ui8, uplo = {ord(triangle)} : ui8}}"
+    vectors, values, info = lapack("lapack_ssyevd_ffi", "(f32[4,4], f32[4], s32[])", "f32[4,4] a", x, config=config)
+    half = np.tril(x, -1) if triangle == "L" else np.triu(x, 1).T
+    whole = half + half.T + np.diag(np.diag(x))
+    assert vectors * values @ vectors.T == pytest.approx(whole, abs=1e-5)
+    assert np.all(np.diff(values) >= 0)
+    assert info == 0
+
+
+def test_unknown_target_is_named_before_anything_runs() -> None:
+    module = parse_module('r = f32[2,2] custom-call(f32[2,2] a), custom_call_target="lapack_sgees_ffi"')
+    [(_, reason)] = refusals(module)
+    assert "lapack_sgees_ffi" in reason
+
+
+_JOINED = 'custom_call_target="ConcatBitcast"'
+
+
+def test_pieces_that_lie_one_after_another_are_joined() -> None:
+    """Along dimension 1, the most major one of this layout."""
+    text = f"r = f32[2,4,3]{{2,0,1}} custom-call(f32[2,1,3]{{2,0,1}} a, f32[2,3,3]{{2,0,1}} b), {_JOINED}"
+    a, b = a_matrix(2, 1, 3), a_matrix(2, 3, 3)
+    assert np.array_equal(results_of(text, a, b)[0], np.concatenate((a, b), axis=1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[2,4]{0,1} custom-call(f32[1,4]{0,1} a, f32[1,4]{0,1} b)",
+        "f32[8,128]{1,0:T(8,128)} custom-call(f32[4,128]{1,0:T(8,128)} a, f32[4,128]{1,0:T(8,128)} b)",
+        "f32[4,2]{1,0} custom-call(f32[2,2]{1,0} a, f32[1,2]{1,0} b)",
+    ],
+)
+def test_other_joined_pieces_are_refused(text: str) -> None:
+    [(_, reason)] = refusals(parse_module(f"r = {text}, {_JOINED}"))
+    assert "ConcatBitcast" in reason
