@@ -202,3 +202,86 @@ def test_pieces_that_lie_one_after_another_are_joined() -> None:
 def test_other_joined_pieces_are_refused(text: str) -> None:
     [(_, reason)] = refusals(parse_module(f"r = {text}, {_JOINED}"))
     assert "ConcatBitcast" in reason
+
+
+def scan_text(shape: str, operands: str, carries: int, options: str = "") -> str:
+    return f"""HloModule m
+    step {{ x = f32[2] parameter(0)  c = f32[2] parameter(1)  s = f32[2] add(x, c)  d = f32[2] multiply(s, x)
+      ROOT t = (f32[2], f32[2]) tuple(d, s) }}
+    ENTRY e {{ a = f32[3,2] parameter(0)  b = f32[2] parameter(1)
+      ROOT r = {shape} scan({operands}), dimensions={{0}}, num_carries={carries}, to_apply=step{options} }}"""
+
+
+def test_scan_carries_values_along() -> None:
+    x = np.float32([[1, 2], [3, 4], [5, 6]])
+    shape = "(f32[3,2], f32[2])"
+    found, last = results_of(scan_text(shape, "a, b", 1), x, np.float32([10, 20]))
+    sums = np.cumsum(x, axis=0) + np.float32([10, 20])
+    assert np.array_equal(found, sums * x)
+    assert np.array_equal(last, sums[-1])
+    found, last = results_of(scan_text(shape, "a, b", 1, ", is_reverse=true"), x, np.float32([10, 20]))
+    sums = (np.cumsum(x[::-1], axis=0) + np.float32([10, 20]))[::-1]
+    assert np.array_equal(found, sums * x)
+    assert np.array_equal(last, sums[0])
+
+
+def test_stochastic_conversion_to_integers() -> None:
+    """Away from zero if the random bits are below the fraction; a quarter is 64 of 256."""
+    values = np.float32([1.25, 1.25, -1.25, -1.25, 3.0, np.nan, 300, -300, np.inf])
+    random = np.uint8([63, 64, 63, 64, 0, 0, 0, 0, 0])
+    found = results_of("r = s8[9] stochastic-convert(f32[9] a, u8[9] b)", values, random)[0]
+    assert found.tolist() == [2, 1, -2, -1, 3, 0, 127, -128, 127]
+
+
+def test_draws_are_the_same_each_time() -> None:
+    text = "r = f32[1000] rng(f32[] a, f32[] b), distribution=rng_uniform"
+    [found], [again] = results_of(text, 2, 5), results_of(text, 2, 5)
+    assert np.array_equal(found, again)
+    assert 2 <= found.min() < 2.1
+    assert 4.9 < found.max() < 5
+    [normal] = results_of("r = f32[10000] rng(f32[] a, f32[] b), distribution=rng_normal", 3, 2)
+    assert normal.mean() == pytest.approx(3, abs=0.1)
+    assert normal.std() == pytest.approx(2, abs=0.1)
+    [whole] = results_of("r = s32[1000] rng(s32[] a, s32[] b), distribution=rng_uniform", -2, 1)
+    assert set(whole.tolist()) == {-2, -1, 0}
+
+
+def test_random_state_moves_on() -> None:
+    text = """HloModule m
+    ENTRY e { a = u64[2] rng-get-and-update-state(), delta=5  b = u64[2] rng-get-and-update-state(), delta=5
+      ROOT r = u64[2] subtract(b, a) }"""
+    assert results_of(text)[0].tolist() == [5, 0]
+
+
+def test_batch_normalization() -> None:
+    """Training makes each feature of mean 0 and variance 1; gradients agree with small differences."""
+    x, scale, offset = a_matrix(64, 3), np.float32([2, 1, -1]), np.float32([0, 5, 1])
+    rest = "epsilon=0.001, feature_index=1"
+    text = f"r = (f32[64,3], f32[3], f32[3]) batch-norm-training(f32[64,3] x, f32[3] s, f32[3] o), {rest}"
+    found, mean, variance = results_of(text, x, scale, offset)
+    assert found.mean(0) == pytest.approx(offset, abs=1e-5)
+    assert mean == pytest.approx(x.mean(0), abs=1e-6)
+    assert variance == pytest.approx(x.var(0), rel=1e-5)
+    inference = f"r = f32[64,3] batch-norm-inference(f32[64,3] x, f32[3] s, f32[3] o, f32[3] m, f32[3] v), {rest}"
+    assert results_of(inference, x, scale, offset, mean, variance)[0] == pytest.approx(found, abs=1e-5)
+    gradient, change = a_matrix(64, 3, seed=1), a_matrix(64, 3, seed=2)
+    operands = "f32[64,3] x, f32[3] s, f32[3] m, f32[3] v, f32[64,3] g"
+    text = f"r = (f32[64,3], f32[3], f32[3]) batch-norm-grad({operands}), {rest}"
+    grad_x, grad_scale, grad_offset = results_of(text, x, scale, mean, variance, gradient)
+
+    def loss(values: np.ndarray) -> float:
+        wide = values.astype(np.float64)
+        return float((((wide - wide.mean(0)) / np.sqrt(wide.var(0) + 0.001) * scale + offset) * gradient).sum())
+
+    slope = (loss(x + 1e-4 * change) - loss(x - 1e-4 * change)) / 2e-4
+    assert (grad_x * change).sum() == pytest.approx(slope, rel=1e-3)
+    assert grad_offset == pytest.approx(gradient.sum(0), rel=1e-4, abs=1e-4)
+    assert grad_scale == pytest.approx((gradient * (found - offset) / scale).sum(0), rel=1e-3, abs=1e-3)
+
+
+def test_comparators_may_take_bits_of_floats() -> None:
+    text = """HloModule m
+    less { a = f32[] parameter(0)  b = f32[] parameter(1)  x = s32[] bitcast-convert(a)  y = s32[] bitcast-convert(b)
+      ROOT r = pred[] compare(x, y), direction=LT }
+    ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] sort(p), dimensions={0}, to_apply=less }"""
+    assert results_of(text, [3, 1, 2, 0.5])[0].tolist() == [0.5, 1, 2, 3]

@@ -53,6 +53,7 @@ class Program:
         self.max_iterations = self.limits.max_iterations
         self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
         self.executed = 0
+        self.states: dict[str, int] = {}
         self._observe = observe
         self._clock = clock or Clock(self.limits)
         self._progress = progress

@@ -13,9 +13,8 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.solving import lower_factor, substituted
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, first_array, settled_shape
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, first_array, settled_all, settled_shape
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.shape import ArrayShape, TupleShape
 
 
 def _cholesky(instruction: Instruction, computed: Computed) -> Kernel:
@@ -91,16 +90,10 @@ def _factoring(function: Callable[[Array], tuple[Array, ...]]) -> Rule:
 
     def rule(instruction: Instruction, computed: Computed) -> Kernel:
         run = _each(function)
-        settles = _settled_all(instruction, computed)
+        settles = settled_all(instruction, computed.floats)
         return lambda x, *others: tuple(settle(part) for settle, part in zip(settles, run(x), strict=False))
 
     return rule
-
-
-def _settled_all(instruction: Instruction, computed: Computed) -> list[Callable[[Array], Array]]:
-    assert isinstance(instruction.shape, TupleShape)
-    shapes = [each for each in instruction.shape.elements if isinstance(each, ArrayShape)]
-    return [settled_shape(each, computed.floats) for each in shapes]
 
 
 def packed_reflectors(x: Array) -> tuple[Array, Array, Array]:
@@ -184,7 +177,7 @@ def _pivots_and_order(x: Array) -> tuple[Array, Array, Array]:
 def _eigenvectors(instruction: Instruction, computed: Computed) -> Kernel:
     """Eigenvectors of symmetric matrices as columns, their eigenvalues, ascending, and 0 for success."""
     triangle = _option(instruction, "uplo", "L")
-    settles = _settled_all(instruction, computed)
+    settles = settled_all(instruction, computed.floats)
 
     def function(x: Array) -> tuple[Array, ...]:
         try:

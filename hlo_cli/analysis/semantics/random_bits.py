@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlo_cli.analysis.semantics.number_types import Array, wrapped
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_shape, settled
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
@@ -115,5 +115,47 @@ def _philox_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int]]
     return words[:count].reshape(shape.dimensions), new
 
 
-HANDLERS: Final[dict[str, Rule]] = {"rng-bit-generator": rng_bit_generator}
+def rng(instruction: Instruction, computed: Computed) -> Kernel:
+    """Draws of a uniform or normal distribution: always the same ones for a shape, but not those of a compiler."""
+    shape = array_shape(instruction)
+    is_normal = "normal" in (instruction.attribute("distribution") or "")
+    settle_ = settled(instruction, computed.floats)
+
+    def kernel(first: Array, second: Array) -> Array:
+        draws = np.random.Generator(np.random.Philox([int(is_normal), *shape.dimensions]))
+        a, b = first.astype(np.float64), second.astype(np.float64)
+        if is_normal:
+            return settle_(a + b * draws.standard_normal(shape.dimensions))
+        places = draws.random(shape.dimensions)
+        if shape.element_type.kind == "pred":
+            return places >= 0.5
+        found = a + (b - a) * places
+        return settle_(found if first.dtype.kind == "f" else np.floor(found).astype(np.int64))
+
+    return kernel
+
+
+_FIRST_STATE: Final = 0x7012395
+"""The state that XLA:CPU starts with."""
+
+
+def rng_get_and_update_state(instruction: Instruction, computed: Computed) -> Kernel:
+    """A counter of the module, which then moves on by a step; it begins like that of XLA:CPU."""
+    shape = array_shape(instruction)
+    step = instruction.integer("delta") or 0
+
+    def kernel() -> Array:
+        state = computed.states.get("rng", _FIRST_STATE)
+        computed.states["rng"] = (state + step) & (2**128 - 1)
+        words = np.array([state & (2**64 - 1), state >> 64], np.uint64)
+        return words[: shape.elements].reshape(shape.dimensions)
+
+    return kernel
+
+
+HANDLERS: Final[dict[str, Rule]] = {
+    "rng": rng,
+    "rng-bit-generator": rng_bit_generator,
+    "rng-get-and-update-state": rng_get_and_update_state,
+}
 """The rule of each opcode with random bits."""

@@ -13,6 +13,7 @@ from hlo_cli.analysis.semantics import (
     custom_calls,
     elementwise,
     indexing,
+    normalizing,
     ordering,
     random_bits,
     reducing,
@@ -29,8 +30,8 @@ NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.
 
 
 _FAMILIES: Final = (
-    contracting, control, conversions, convolving, custom_calls, elementwise, indexing, ordering, random_bits,
-    reducing, shaping, solving,
+    contracting, control, conversions, convolving, custom_calls, elementwise, indexing, normalizing,
+    ordering, random_bits, reducing, shaping, solving,
 )  # fmt: skip
 
 

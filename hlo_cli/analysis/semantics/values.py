@@ -23,10 +23,14 @@ Kernel: TypeAlias = Callable[..., "Value"]
 
 
 class Computed(Protocol):
-    """What a rule may ask of its program: computations as functions, how floats are held, when a loop is given up."""
+    """What a rule may ask of its program: computations as functions, how floats are held, when a loop is given up.
+
+    `states` are numbers that last from one instruction to the next, such as a counter of random draws.
+    """
 
     floats: Floats
     max_iterations: int
+    states: dict[str, int]
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
@@ -76,6 +80,12 @@ def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array
 def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
     """The same for a shape, such as of the first result of several."""
     return lambda values: settle(values, shape.element_type, floats)
+
+
+def settled_all(instruction: Instruction, floats: Floats) -> list[Callable[[Array], Array]]:
+    """The same for each array of a result that is a tuple."""
+    elements = instruction.shape.elements if isinstance(instruction.shape, TupleShape) else ()
+    return [settled_shape(each, floats) for each in elements if isinstance(each, ArrayShape)]
 
 
 def zeros_of(shape: Shape, computed: Computed) -> Value:
