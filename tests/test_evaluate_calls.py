@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
-from hlo_cli.analysis.evaluate.run import evaluate, refusals
+from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, refusals
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.ir.attributes.window import WindowDimension
@@ -18,6 +18,10 @@ def results_of(text: str, *arguments: object) -> tuple[np.ndarray, ...]:
     """The arrays of the result of one instruction."""
     found: Value = evaluate(parse_module(text), [np.asarray(each) for each in arguments]).result
     return tuple(np.asarray(each) for each in (found if isinstance(found, tuple) else (found,)))
+
+
+def floats(values: object) -> np.ndarray:
+    return np.array(values, np.float32)
 
 
 def a_matrix(*sizes: int, seed: int = 0) -> np.ndarray:
@@ -46,7 +50,7 @@ def test_epilogue_of_a_product(epilogue: str, function: object, layout: str) -> 
     """A bias lies along the dimension that is the most minor in memory, and the activation comes last."""
     assert callable(function)
     a, b, c = a_matrix(3, 4), a_matrix(4, 3, seed=1), a_matrix(3, 3, seed=2)
-    bias = np.float32([10, -20, 30])
+    bias = floats([10, -20, 30])
     result, operands = f"f32[3,3]{layout}", "f32[3,4] a, f32[4,3] b"
     [found] = results_of(product_text(result, operands, epilogue), a, b)
     assert found == pytest.approx(function(2 * a @ b), rel=1e-5, abs=1e-5)
@@ -213,22 +217,22 @@ def scan_text(shape: str, operands: str, carries: int, options: str = "") -> str
 
 
 def test_scan_carries_values_along() -> None:
-    x = np.float32([[1, 2], [3, 4], [5, 6]])
+    x = floats([[1, 2], [3, 4], [5, 6]])
     shape = "(f32[3,2], f32[2])"
-    found, last = results_of(scan_text(shape, "a, b", 1), x, np.float32([10, 20]))
-    sums = np.cumsum(x, axis=0) + np.float32([10, 20])
+    found, last = results_of(scan_text(shape, "a, b", 1), x, floats([10, 20]))
+    sums = np.cumsum(x, axis=0) + floats([10, 20])
     assert np.array_equal(found, sums * x)
     assert np.array_equal(last, sums[-1])
-    found, last = results_of(scan_text(shape, "a, b", 1, ", is_reverse=true"), x, np.float32([10, 20]))
-    sums = (np.cumsum(x[::-1], axis=0) + np.float32([10, 20]))[::-1]
+    found, last = results_of(scan_text(shape, "a, b", 1, ", is_reverse=true"), x, floats([10, 20]))
+    sums = (np.cumsum(x[::-1], axis=0) + floats([10, 20]))[::-1]
     assert np.array_equal(found, sums * x)
     assert np.array_equal(last, sums[0])
 
 
 def test_stochastic_conversion_to_integers() -> None:
     """Away from zero if the random bits are below the fraction; a quarter is 64 of 256."""
-    values = np.float32([1.25, 1.25, -1.25, -1.25, 3.0, np.nan, 300, -300, np.inf])
-    random = np.uint8([63, 64, 63, 64, 0, 0, 0, 0, 0])
+    values = floats([1.25, 1.25, -1.25, -1.25, 3.0, np.nan, 300, -300, np.inf])
+    random = np.array([63, 64, 63, 64, 0, 0, 0, 0, 0], np.uint8)
     found = results_of("r = s8[9] stochastic-convert(f32[9] a, u8[9] b)", values, random)[0]
     assert found.tolist() == [2, 1, -2, -1, 3, 0, 127, -128, 127]
 
@@ -255,7 +259,7 @@ def test_random_state_moves_on() -> None:
 
 def test_batch_normalization() -> None:
     """Training makes each feature of mean 0 and variance 1; gradients agree with small differences."""
-    x, scale, offset = a_matrix(64, 3), np.float32([2, 1, -1]), np.float32([0, 5, 1])
+    x, scale, offset = a_matrix(64, 3), floats([2, 1, -1]), floats([0, 5, 1])
     rest = "epsilon=0.001, feature_index=1"
     text = f"r = (f32[64,3], f32[3], f32[3]) batch-norm-training(f32[64,3] x, f32[3] s, f32[3] o), {rest}"
     found, mean, variance = results_of(text, x, scale, offset)
@@ -285,3 +289,37 @@ def test_comparators_may_take_bits_of_floats() -> None:
       ROOT r = pred[] compare(x, y), direction=LT }
     ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] sort(p), dimensions={0}, to_apply=less }"""
     assert results_of(text, [3, 1, 2, 0.5])[0].tolist() == [0.5, 1, 2, 3]
+
+
+def transfers(pairs: str) -> str:
+    stated = f'frontend_attributes={{_xla_send_recv_source_target_pairs="{pairs}"}}'
+    return f"""HloModule m, num_partitions=4
+    ENTRY e {{ p = f32[1] parameter(0), sharding={{devices=[4]<=[4]}}
+      t = token[] after-all()
+      s = (f32[1], u32[], token[]) send(p, t), channel_id=3, {stated}
+      r = (f32[1], u32[], token[]) recv(t), channel_id=3, {stated}
+      d = (f32[1], token[]) recv-done(r), channel_id=3
+      e = token[] send-done(s), channel_id=3
+      x = f32[1] get-tuple-element(d), index=0
+      ROOT g = f32[4] all-gather(x), dimensions={{0}}, channel_id=4, replica_groups={{{{0,1,2,3}}}},
+        use_global_device_ids=true }}"""
+
+
+def test_devices_send_and_receive() -> None:
+    """A device that nobody sends to gets zeros."""
+    found = evaluate_on_devices(parse_module(transfers("{{0,1},{1,3}}")), [floats([5, 6, 7, 8])])
+    assert np.asarray(found.result).tolist() == [0, 5, 0, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("r = (f32[2], token[]) infeed(token[] t)", "host"),
+        ("r = token[] outfeed(f32[2] a, token[] t)", "host"),
+        ("r = (f32[2], u32[], token[]) recv(token[] t), channel_id=1, is_host_transfer=true", "host"),
+        ("r = (f32[2], u32[], token[]) recv(token[] t), channel_id=1", "source_target_pairs"),
+    ],
+)
+def test_data_from_outside_is_refused(text: str, reason: str) -> None:
+    [(_, found)] = refusals(parse_module(text), has_devices=True)
+    assert reason in found

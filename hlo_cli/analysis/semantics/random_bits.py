@@ -115,6 +115,10 @@ def _philox_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int]]
     return words[:count].reshape(shape.dimensions), new
 
 
+UNSTATED_DRAWS: Final = frozenset(("rng", "rng-get-and-update-state"))
+"""Opcodes whose numbers no text states, so that those of a run are other ones than a compiler's."""
+
+
 def rng(instruction: Instruction, computed: Computed) -> Kernel:
     """Draws of a uniform or normal distribution: always the same ones for a shape, but not those of a compiler."""
     shape = array_shape(instruction)
