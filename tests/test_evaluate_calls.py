@@ -9,9 +9,11 @@ import pytest
 
 from hlo_cli import HloError, parse_module
 from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, refusals
+from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.ir.attributes.window import WindowDimension
+from hlo_cli.ir.shape import ArrayShape
 
 
 def results_of(text: str, *arguments: object) -> tuple[np.ndarray, ...]:
@@ -323,3 +325,26 @@ def test_devices_send_and_receive() -> None:
 def test_data_from_outside_is_refused(text: str, reason: str) -> None:
     [(_, found)] = refusals(parse_module(text), has_devices=True)
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("f32[2,3,5]{0,2,1}", "f32[15,2]{1,0}"),
+        ("f32[2,3,20]{2,1,0:T(2,8)}", "f32[20,3,2]{0,1,2:T(2,8)}"),
+        ("f32[2,3,20]{2,0,1:T(2,8)(2,1)}", "f32[3,1,20,2]{2,3,1,0:T(2,8)(2,1)}"),
+        ("f32[2,3,20]{1,2,0:T(4,2)}", "f32[2,20,3]{2,1,0:T(4,2)}"),
+        ("f32[4,3,20]{1,2,0:T(4,2)}", "f32[2,2,20,3]{3,2,1,0:T(4,2)}"),
+    ],
+)
+def test_bitcasts_keep_the_place_in_memory(old: str, new: str) -> None:
+    """Every element is where the address map of the other layout says."""
+    module = parse_module(f"r = {new} bitcast({old} a)")
+    root = module.entry.root
+    assert root is not None
+    before, after = root.operand_shape(0), root.shape
+    assert isinstance(before, ArrayShape)
+    assert isinstance(after, ArrayShape)
+    places = address_map(before)
+    found = evaluate(module, [places.astype(np.float32)]).result
+    assert np.array_equal(np.asarray(found), address_map(after))
