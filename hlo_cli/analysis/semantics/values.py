@@ -73,13 +73,21 @@ def first_array(instruction: Instruction) -> ArrayShape:
 
 def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:
     """Turns results of arithmetic into values of the instruction's element type."""
-    kind = element_type(instruction)
-    return lambda values: settle(values, kind, floats)
+    return _settling(element_type(instruction), floats)
 
 
 def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
     """The same for a shape, such as of the first result of several."""
-    return lambda values: settle(values, shape.element_type, floats)
+    return _settling(shape.element_type, floats)
+
+
+def _settling(kind: PrimitiveType, floats: Floats) -> Callable[[Array], Array]:
+    """`settle` for one type: types that numpy has need no more than a conversion."""
+    held = carrier(kind, floats)
+    rounds = kind.kind == "float" and floats == "exact" and kind.name not in ("f32", "f64")
+    if rounds or (kind.kind in ("signed", "unsigned") and kind.bits < 8):
+        return lambda values: settle(values, kind, floats)
+    return lambda values: values if values.dtype == held else values.astype(held)
 
 
 def settled_all(instruction: Instruction, floats: Floats) -> list[Callable[[Array], Array]]:
