@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.channels import TRANSFERS, transfer_problem
 from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
@@ -40,6 +42,9 @@ class Run:
     unknown: frozenset[ShapeIndex] = frozenset()
 
 
+_HOST_FEEDS: Final = frozenset((opcodes.INFEED, opcodes.OUTFEED))
+
+
 def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
     """The instructions that cannot be evaluated, in the order of the text, each with the reason.
 
@@ -66,8 +71,13 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    if opcode in _HOST_FEEDS:
+        return f"{opcode} exchanges data with the host, which a dump does not have"
+    if opcode in TRANSFERS and (problem := transfer_problem(instruction)):
+        return problem
     if (
         opcode in IDS
+        or opcode in TRANSFERS
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None
     ):

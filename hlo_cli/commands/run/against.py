@@ -12,6 +12,7 @@ from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
 from hlo_cli.commands.run.progress import shown_progress
+from hlo_cli.commands.run.report import notes_on_draws
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
@@ -86,6 +87,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_draws(old.module, new.module),
             *program_notes(old),
             *program_notes(new),
         ),
