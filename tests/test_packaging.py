@@ -14,6 +14,7 @@ from hlo_cli.cli import COMMANDS
 from hlo_cli.commands.help.catalog import TOPICS
 
 ROOT = Path(__file__).parent.parent
+ENDS = ("py", "md", "js", "css")
 
 pytestmark = pytest.mark.slow
 
@@ -37,8 +38,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     release = f"hlo_cli-{hlo_cli.__version__}"
     assert {name.split("/")[0] for name in names} == {"hlo_cli", f"{release}.dist-info", f"{release}.data"}
-    files = {path.relative_to(ROOT).as_posix() for end in ("py", "md") for path in (ROOT / "hlo_cli").rglob(f"*.{end}")}
+    files = {each.relative_to(ROOT).as_posix() for end in ENDS for each in (ROOT / "hlo_cli").rglob(f"*.{end}")}
     assert {name for name in names if name.startswith("hlo_cli/")} == files | {"hlo_cli/py.typed"}
+    assert {"hlo_cli/render/web/js/report.js", "hlo_cli/render/web/css/base.css"} <= files
     assert f"{release}.dist-info/licenses/LICENSE" in names
 
 

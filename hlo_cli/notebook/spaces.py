@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.shared.memory_timeline import band_of
 from hlo_cli.report.column import Column, Share
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.report.timeline import Band, Timeline, Track
+from hlo_cli.report.timeline import Timeline, Track
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.memory.memory_model import LiveValue, MemorySpaceUsage
@@ -45,7 +46,9 @@ def report_of_space(space: MemorySpaceUsage) -> Report:
         f"{space.name}: {format_bytes(space.peak_bytes)} live at the peak, step {space.peak:,}; {count}",
         parts=(
             Table("live_values", _COLUMNS, tuple(map(_row, live)), title=_title(space, live), noun="values", limit=10),
-            Timeline("buffers", (Track(space.name, space.timeline, tuple(_bands(space))),)),
+            Timeline(
+                "buffers", (Track(space.name, space.timeline, tuple([band_of(*each) for each in space.occupancies()])),)
+            ),
         ),
     )
 
@@ -69,19 +72,3 @@ def _row(value: LiveValue) -> Row:
         value.allocation,
         value.offset,
     )
-
-
-def _bands(space: MemorySpaceUsage) -> list[Band]:
-    return [
-        Band(
-            str(value),
-            first,
-            max(first, last),
-            value.padded_bytes if first <= last else 0,
-            kind=value.kind,
-            shape=str(value.shape),
-            op_name=value.instruction.metadata.op_name,
-            reused_by=str(then) if then is not None else "",
-        )
-        for value, first, last, then in space.occupancies()
-    ]

@@ -58,8 +58,11 @@ def fold(
     [(0, 3, 32, 'transfer')]
     """
     members = graph.members[computation]
-    gone = graph.hidden if transfers else graph.hidden | graph.transfers
-    gone = gone - frozenset(kept) if kept else gone
+    gone = {
+        node
+        for node in members
+        if (node in graph.hidden or (node in graph.transfers and not transfers)) and node not in kept
+    }
     used = {before for node in members for before in graph.predecessors(node)}
     nodes = [
         node

@@ -19,6 +19,7 @@ MOST_PASSED: Final = 16
 """An instruction that depends on more nodes than this is seen through only if a single instruction uses it."""
 
 _ENDLESS: Final = frozenset((opcodes.CONSTANT, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST))
+_ENDS: Final = ("-done", "-update")
 _BLOCK_MOVES: Final = operations.BLOCK_MOVES | {opcodes.COPY_START, opcodes.COPY_DONE}
 
 
@@ -56,11 +57,17 @@ def hidden_instructions(computations: Sequence[Computation]) -> Hidden:
 def _find(computation: Computation, always: set[Instruction], transfers: set[Instruction]) -> None:
     users = _users(computation)
     passed: dict[Instruction, int] = {}
+    starts: dict[Instruction, Instruction] = {}
     for instruction in computation.instructions:
+        if instruction.opcode.endswith(_ENDS) and instruction.operands:
+            before = instruction.operands[0]
+            starts[instruction] = starts.get(before, before)
         if instruction is computation.root:
             continue
         used = users.get(instruction, ())
-        chosen = always if _is_seen_through(instruction, used) else transfers if is_transfer(instruction) else None
+        chosen = (
+            always if _is_seen_through(instruction, used) else transfers if _is_transfer(instruction, starts) else None
+        )
         if chosen is None:
             continue
         count = sum(passed.get(operand, 1) for operand in instruction.operands)
@@ -96,18 +103,9 @@ def _is_seen_through(instruction: Instruction, users: Sequence[Instruction]) -> 
     return opcode == opcodes.TUPLE and bool(users)
 
 
-def is_transfer(instruction: Instruction) -> bool:
-    """Whether an instruction only moves data from one memory to another: a copy or slice, its start, or its done.
-
-    >>> from hlo_cli import parse_module
-    >>> texts = ("r = f32[8]{0:S(5)} copy(f32[8]{0} a)", "r = f32[8]{0} copy(f32[8]{0} a)")
-    >>> [is_transfer(parse_module(text).entry.root) for text in texts]
-    [True, False]
-    """
-    start = instruction
-    if instruction.opcode.endswith(("-done", "-update")):
-        while start.opcode.endswith(("-done", "-update")) and start.operands:
-            start = start.operands[0]
+def _is_transfer(instruction: Instruction, starts: Mapping[Instruction, Instruction]) -> bool:
+    """Whether an instruction only moves data from one memory to another: a copy or slice, its start, or its done."""
+    start = starts.get(instruction, instruction)
     if not start.operands or not _moves_a_block(start):
         return False
     sources = _spaces(start.operands[0].shape)

@@ -121,15 +121,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     options.check(output, len(inputs))
     if not options.open:
         return _write(inputs, options, output, reading)
-    from hlo_cli.commands.report.browser import open_page, page_to_open
+    from hlo_cli.commands.shared.browser import write_and_open
 
-    page = page_to_open(output, "graph.html")
-    code = _write(inputs, options, page, reading)
-    assert page.path is not None
-    if page.path != output.path and not output.quiet:
-        click.echo(f"note: wrote {page.path}", err=True)
-    open_page(page.path)
-    return code
+    return write_and_open(output, "graph.html", lambda page: _write(inputs, options, page, reading))
 
 
 def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions, reading: InputOptions) -> int:

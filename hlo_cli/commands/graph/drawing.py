@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -35,8 +35,9 @@ def drawing_of(graph: DataflowGraph, view: View, facts: NodeFacts, heat: Heat | 
     numbers: Sequence[float | None] = [None] * len(order)
     if heat is not None:
         numbers = facts.heat([node for node, _, _ in order], heat)
+    focus = frozenset(view.focus)
     nodes = tuple(
-        _node(graph, view, facts, node, number, None if parent is None else places[parent], part)
+        _node(graph, view, facts, node, number, None if parent is None else places[parent], part, focus)
         for (node, parent, part), number in zip(order, numbers, strict=True)
     )
     edges = tuple(GraphEdge(places[each.source], places[each.target], each.bytes, each.kind) for each in view.edges)
@@ -71,6 +72,7 @@ def _node(
     heat: float | None,
     parent: int | None,
     part: int,
+    focus: Collection[int],
 ) -> GraphNode:
     instruction = graph.instructions[node]
     shape, label, size, _ = facts.sizes(node)
@@ -90,7 +92,7 @@ def _node(
         part=part,
         clusters=tuple([graph.computations[each].name for each in view.opened.get(node, ())]),
         is_expandable=graph.is_expandable(node),
-        is_focus=node in view.focus,
+        is_focus=node in focus,
     )
 
 

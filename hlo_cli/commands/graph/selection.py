@@ -36,8 +36,8 @@ def view_of(graph: DataflowGraph, options: GraphOptions) -> tuple[View, tuple[Di
     return whole(graph, computation, transfers=options.transfers, opened=opened), ()
 
 
-def numbers_of(graph: DataflowGraph, instruction: Instruction) -> int:
-    """The number of the node of an instruction."""
+def _node_of(graph: DataflowGraph, instruction: Instruction) -> int:
+    """The node of an instruction."""
     members = graph.members[graph.computations.index(instruction.computation)]
     return next(node for node in members if graph.instructions[node] is instruction)
 
@@ -46,7 +46,7 @@ def _node(graph: DataflowGraph, name: str, within: Computation | None) -> int:
     """The node of this name; within a computation if one is given."""
     if within is None:
         try:
-            return numbers_of(graph, graph.module.instruction(name))
+            return _node_of(graph, graph.module.instruction(name))
         except HloError:
             gone = (node for node, change in graph.changes.items() if change == "removed")
             plain = name.removeprefix("%")
@@ -57,7 +57,7 @@ def _node(graph: DataflowGraph, name: str, within: Computation | None) -> int:
         known = [instruction.name for instruction in within.instructions]
         hint = did_you_mean(nearest(name.removeprefix("%"), known)) or "omit --computation to search all computations"
         raise HloError(f"instruction '{name.removeprefix('%')}' not found in {within.name}", hint=hint)
-    return numbers_of(graph, found)
+    return _node_of(graph, found)
 
 
 def _opened(graph: DataflowGraph, options: GraphOptions, within: Computation | None) -> frozenset[int] | None:
@@ -70,7 +70,7 @@ def _opened(graph: DataflowGraph, options: GraphOptions, within: Computation | N
         instruction = graph.module.instruction(name)
         if within is not None:
             instruction = within.instruction(name) or instruction
-        node = numbers_of(graph, instruction)
+        node = _node_of(graph, instruction)
         if not graph.is_expandable(node):
             raise HloError(
                 f"'{name}' cannot be expanded: {instruction.written_opcode} has no computation of its own",

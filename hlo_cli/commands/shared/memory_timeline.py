@@ -94,6 +94,11 @@ def _bands(memory: MemoryAnalysis, occupancies: Sequence[_Occupancy]) -> LazyRow
 
 def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then: LiveValue | None) -> Band:
     location = memory.module.location(value.instruction)
+    return band_of(value, first, last, then, source=str(location) if location is not None else "")
+
+
+def band_of(value: LiveValue, first: int, last: int, then: LiveValue | None, *, source: str = "") -> Band:
+    """A value of a memory space as a band: the steps in which it occupies memory, and what reuses that then."""
     return Band(
         str(value),
         first,
@@ -102,7 +107,7 @@ def _band(memory: MemoryAnalysis, value: LiveValue, first: int, last: int, then:
         kind=value.kind,
         shape=str(value.shape),
         op_name=value.instruction.metadata.op_name,
-        source=str(location) if location is not None else "",
+        source=source,
         reused_by=str(then) if then is not None else "",
     )
 
