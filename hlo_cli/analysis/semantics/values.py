@@ -23,7 +23,7 @@ Kernel: TypeAlias = Callable[..., "Value"]
 
 
 class Computed(Protocol):
-    """What a rule may ask of its program: computations as functions, how floats are held, and when a loop is given up."""
+    """What a rule may ask of its program: computations as functions, how floats are held, when a loop has to end."""
 
     floats: Floats
     max_iterations: int

@@ -45,6 +45,7 @@ _TOPICS: Final = (
     Topic("exit-codes", "Reference", "Exit codes of each command, for shell scripts and CI"),
     Topic("glossary", "Reference", "Terms and columns; hlo help glossary TERM shows one entry"),
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),
+    Topic("pages", "Setup", "Send a page about a dump; draw its dataflow"),
     Topic("notebooks", "Setup", "Read jitted functions, show values in notebooks, and use data frames"),
     Topic("completion", "Setup", "Set up shell completion"),
 )

@@ -30,6 +30,7 @@ _COLUMNS: Final = (
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
 )
+_TINY: Final = 1e-4
 _MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
@@ -98,6 +99,15 @@ def _cell(distance: float) -> float | str:
     return distance if distance < float("inf") else "inf"
 
 
+def _share(distance: float) -> str:
+    """A relative difference, in percent if it is not tiny.
+
+    >>> _share(0.069), _share(1e-7)
+    ('6.9%', '1.0e-07')
+    """
+    return f"{100 * distance:.2g}%" if distance >= _TINY else f"{distance:.1e}"
+
+
 def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
@@ -108,7 +118,7 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} {_differ(len(found))} by rounding only (at most {worst:.1e})"
+            return f"The same program: {results} {_differ(len(found))} by rounding only, by {_share(worst)} at most"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:

@@ -58,7 +58,7 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
     state = "all finite" if not bad else f"{bad} of {len(rows)} with NaN or Inf"
     return Report(
         "run",
-        f"Runs: {format_count(run.executed, 'instructions')}, {format_count(len(rows), 'results')}, {state}",
+        f"Ran {format_count(run.executed, 'instructions')}: {format_count(len(rows), 'results')}, {state}",
         version=1,
         numbers={
             "executed_instructions": run.executed,
