@@ -123,7 +123,8 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
             known = [each for each in found if each.is_known]
             if not known:
                 return f"Not compared: the place of all {results} on devices is unknown"
-            return f"{len(known):,} of {results} {'agrees' if len(known) == 1 else 'agree'}; the place of the others on devices is unknown"
+            agree = "agrees" if len(known) == 1 else "agree"
+            return f"{len(known):,} of {results} {agree}; the place of the others on devices is unknown"
         case "approximation":
             agree = "agrees" if len(found) == 1 else "agree"
             return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
