@@ -12,7 +12,6 @@ from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
 from hlo_cli.commands.run.progress import shown_progress
-from hlo_cli.commands.run.report import notes_on_draws
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
@@ -31,6 +30,7 @@ _COLUMNS: Final = (
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
 )
+_TINY: Final = 1e-4
 _MEANING: Final[dict[Verdict, str]] = {
     "identical": "identical",
     "rounding": "rounding",
@@ -87,7 +87,6 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
-            *notes_on_draws(old.module, new.module),
             *program_notes(old),
             *program_notes(new),
         ),
@@ -100,6 +99,15 @@ def _cell(distance: float) -> float | str:
     return distance if distance < float("inf") else "inf"
 
 
+def _share(distance: float) -> str:
+    """A relative difference, in percent if it is not tiny.
+
+    >>> _share(0.069), _share(1e-7)
+    ('6.9%', '1.0e-07')
+    """
+    return f"{100 * distance:.2g}%" if distance >= _TINY else f"{distance:.1e}"
+
+
 def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
@@ -110,7 +118,7 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} {_differ(len(found))} by rounding only (at most {worst:.1e})"
+            return f"The same program: {results} {_differ(len(found))} by rounding only, by {_share(worst)} at most"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
