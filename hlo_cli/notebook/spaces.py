@@ -46,7 +46,9 @@ def report_of_space(space: MemorySpaceUsage) -> Report:
         f"{space.name}: {format_bytes(space.peak_bytes)} live at the peak, step {space.peak:,}; {count}",
         parts=(
             Table("live_values", _COLUMNS, tuple(map(_row, live)), title=_title(space, live), noun="values", limit=10),
-            Timeline("buffers", (Track(space.name, space.timeline, tuple([band_of(*each) for each in space.occupancies()])),)),
+            Timeline(
+                "buffers", (Track(space.name, space.timeline, tuple([band_of(*each) for each in space.occupancies()])),)
+            ),
         ),
     )
 

@@ -65,7 +65,9 @@ def _find(computation: Computation, always: set[Instruction], transfers: set[Ins
         if instruction is computation.root:
             continue
         used = users.get(instruction, ())
-        chosen = always if _is_seen_through(instruction, used) else transfers if _is_transfer(instruction, starts) else None
+        chosen = (
+            always if _is_seen_through(instruction, used) else transfers if _is_transfer(instruction, starts) else None
+        )
         if chosen is None:
             continue
         count = sum(passed.get(operand, 1) for operand in instruction.operands)
