@@ -25,7 +25,14 @@ import in_process
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 GOLDEN = FIXTURES / "golden"
-ENVIRONMENT = {"COLUMNS": "80", "LINES": "30", "NO_COLOR": "1", "TERM": "xterm-256color", "PYTHONUTF8": "1"}
+ENVIRONMENT = {
+    "COLUMNS": "80",
+    "LINES": "30",
+    "NO_COLOR": "1",
+    "TERM": "xterm-256color",
+    "PYTHONUTF8": "1",
+    "SOURCE_DATE_EPOCH": "0",
+}
 CLEARED = ("FORCE_COLOR", "CLICOLOR_FORCE", "HLO_ASCII", "LC_ALL", "LC_CTYPE")
 
 _SETTING = re.compile(r"[A-Z_][A-Z0-9_]*=")

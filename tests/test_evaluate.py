@@ -59,6 +59,7 @@ def test_integers_wrap(name: str) -> None:
         ("r = s32[4] divide(s32[4] a, s32[4] b)", ([7, -7, 7, -(2**31)], [2, 2, 0, -1]), [3, -3, -1, -(2**31)]),
         ("r = s32[3] remainder(s32[3] a, s32[3] b)", ([7, -7, 5], [3, 3, 0]), [1, -1, 5]),
         ("r = s32[4] power(s32[4] a, s32[4] b)", ([1, -1, 2, 3], [-5, -3, -1, 3]), [1, -1, 0, 27]),
+        ("r = u4[2] power(u4[2] a, u4[2] b)", ([9, 3], [8, 9]), [1, 3]),
         ("r = s8[3] shift-left(s8[3] a, s8[3] b)", ([1, 1, 1], [3, 8, -1]), [8, 0, 0]),
         ("r = s8[2] shift-right-arithmetic(s8[2] a, s8[2] b)", ([-8, -8], [1, 9]), [-4, -1]),
         ("r = s4[1] popcnt(s4[1] a)", ([-1],), [-8]),
@@ -263,3 +264,15 @@ ENTRY e { i = u32[] partition-id()  z = u32[] constant(0)  c = pred[] compare(i,
   ROOT r = s32[] conditional(c, s, s), true_computation=t, false_computation=n }"""
     with pytest.raises(HloError, match="deadlock"):
         run(parse_module(text))
+
+
+def test_a_result_before_partitioning_is_whole_on_every_device() -> None:
+    """The sharding of the root says where its parts will be, not that the devices have parts yet."""
+    text = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
+body { p = f32[1] parameter(0)  ROOT r = f32[1] negate(p) }
+ENTRY main { p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  i = f32[1] custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}]>]>"}
+  c = f32[1] call(i), to_apply=body
+  o = f32[2] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", frontend_attributes={xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"x\\"}]>]>"}
+  ROOT r = f32[2] negate(o), sharding={devices=[2]<=[2]} }"""
+    assert np.asarray(run(parse_module(text), [np.array([1, 2], np.float32)]).result).tolist() == [1.0, 2.0]

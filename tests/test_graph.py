@@ -398,11 +398,11 @@ def random_text(seed: int) -> str:
 
 
 def canonical(text: str) -> str:
-    """What Graphviz reads; several graphs at once crash its release 2.43."""
-    program = shutil.which("dot")
+    """What Graphviz reads: `nop` parses and prints a graph without the layout, which is slow for nested clusters."""
+    program = shutil.which("nop")
     if program is None:
         pytest.skip("Graphviz is not installed")
-    done = subprocess.run([program, "-Tcanon"], input=text, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program], input=text, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -1,12 +1,16 @@
-"""A progress bar on standard error for work that takes more than a second, if that is a terminal."""
+"""Progress on standard error for work that takes more than a second, if that is a terminal: a bar, or a count."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 Item = TypeVar("Item")
 
@@ -20,7 +24,7 @@ def watched(items: Iterable[Item], count: int, what: str, *, quiet: bool = False
     >>> list(watched("ab", 2, "dumps"))
     ['a', 'b']
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if quiet or not _can_draw():
         yield from items
         return
     began, done, source = monotonic(), 0, iter(items)
@@ -49,3 +53,72 @@ def _with_bar(items: Iterator[Item], done: int, count: int, what: str) -> Iterat
         for item in items:
             yield item
             bar.advance(task)
+
+
+def _can_draw() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def counted(
+    what: str, *, expect: Callable[[], str] | None = None, quiet: bool = False
+) -> Iterator[Callable[[int], None] | None]:
+    """A function that shows how many are done when it is called with their number; None without a terminal.
+
+    `expect` returns a sentence for work that is expected to take more than a second, which is shown before it begins.
+    If the number becomes smaller, a new part of the work has begun, and its number is added.
+
+    >>> with counted("instructions") as show: print(show)
+    None
+    """
+    if quiet or not _can_draw():
+        yield None
+        return
+    count = _Count(what)
+    if expect is not None and (words := expect()):
+        sys.stderr.write(f"{words}\n")
+        sys.stderr.flush()
+        count.start()
+    try:
+        yield count
+    finally:
+        count.stop()
+
+
+class _Count:
+    """The number of what is done, shown after a second."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = monotonic()
+        self._before = self._last = 0
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def __call__(self, done: int) -> None:
+        if done < self._last:
+            self._before += self._last
+        self._last = done
+        if self._shown is None and monotonic() - self._began > _PATIENCE:
+            self.start()
+        if self._shown is not None:
+            bar, task = self._shown
+            bar.update(task, completed=self._before + done)
+
+    def start(self) -> None:
+        """Shows the number from now on."""
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.completed:,.0f} {task.description}"),
+            TimeElapsedColumn(),
+        )
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._shown = bar, bar.add_task(self._what, total=None)
+        bar.start()
+
+    def stop(self) -> None:
+        """Removes what is shown."""
+        if self._shown is not None:
+            self._shown[0].stop()

@@ -75,7 +75,7 @@ def format_names(*kinds: Kind) -> tuple[str, ...]:
 
 
 FOREIGN: Final = frozenset(
-    "arrow avi bmp bz2 db doc docx dot eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
+    "arrow avi bmp bz2 db doc docx eps feather gif gz h5 hdf5 hlo jpeg jpg mlir mp4 npy npz ods odt parquet pb pdf"
     " pickle pkl png pptx proto ps sqlite tar tex tgz tif tiff toml webp xls xlsx xml xz yaml yml zip zst".split()
 )
 """Extensions of files that never contain a text table, so that `-o x.pdf` does not write a table to such a file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlo_cli.lazy_regex import lazy_regex
 
 # ASCII and the glyphs of hlo's screens take one cell each; most measured text has only these
-_ONE_CELL_EACH = lazy_regex("[ -~…·→×µ▼━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
+_ONE_CELL_EACH = lazy_regex("[ -~…·→×µ▼▲✓✕●○━│─┌┬┐├┼┤└┴┘┊–⌊⌋⌈⌉▁-█]*")
 
 
 def cell_width(text: str) -> int:

@@ -188,8 +188,8 @@ def format_percent(fraction: float) -> str:
 def format_number(number: float) -> str:
     """A number with four digits.
 
-    >>> format_number(1196.1664), format_number(0.00012345), format_number(0)
-    ('1196', '0.0001235', '0')
+    >>> format_number(1196.1664), format_number(0.00012344), format_number(0)
+    ('1196', '0.0001234', '0')
     """
     return f"{number:.4g}"
 

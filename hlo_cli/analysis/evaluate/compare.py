@@ -57,12 +57,17 @@ def verdict_of(distances: Sequence[Distance]) -> Verdict:
     return max((each.verdict for each in distances), key=_ORDER.index, default="identical")
 
 
-def distances(exact: tuple[Run, Run], widened: tuple[Run, Run], shapes: tuple[Shape, Shape]) -> tuple[Distance, ...]:
-    """The distance of each array of the results of two programs, which have to have the same arrays."""
+def distances(
+    exact: tuple[Run, Run], widened: tuple[Run, Run], shapes: tuple[Shape, Shape], *, is_rewrite: bool = False
+) -> tuple[Distance, ...]:
+    """The distance of each array of the results of two programs, which have to have the same arrays.
+
+    With `is_rewrite`, arrays whose place on devices is unknown are at the same place in both.
+    """
     rows = []
     pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(exact, shapes, strict=True)), strict=True)
     wide = zip(*(arrays_of(run.result, shape) for run, shape in zip(widened, shapes, strict=True)), strict=True)
-    unknown = exact[0].unknown | exact[1].unknown
+    unknown = frozenset() if is_rewrite else exact[0].unknown | exact[1].unknown
     for (old, new), (old_wide, new_wide) in zip(pairs, wide, strict=True):
         if old[0] in unknown:
             rows.append(Distance(old[0], 0.0, 0.0, is_known=False))

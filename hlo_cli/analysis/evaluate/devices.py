@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
+from hlo_cli.analysis.evaluate.channels import TRANSFERS, transfer_of
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
 from hlo_cli.analysis.evaluate.program import Program
 from hlo_cli.analysis.semantics.control import called
@@ -45,6 +46,7 @@ def needs_devices(computation: Computation) -> bool:
     return any(
         collective_kind(each.opcode) is not None
         or each.opcode in IDS
+        or (each.opcode in TRANSFERS and not each.flag("is_host_transfer"))
         or is_boundary(each)
         or any(map(needs_devices, each.called_computations))
         for each in computation.instructions
@@ -59,6 +61,7 @@ class DeviceProgram:
         self.module = module
         self.devices = devices
         self._functions: dict[Computation, Lockstep] = {}
+        self._sent: dict[int | None, list[Value]] = {}
 
     def function(self, computation: Computation) -> Lockstep:
         """Runs a computation on all devices."""
@@ -102,6 +105,8 @@ class DeviceProgram:
         opcode = instruction.opcode
         if opcode in IDS:
             return self._ids(instruction)
+        if opcode in TRANSFERS:
+            return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
         if collective_kind(opcode) is not None:

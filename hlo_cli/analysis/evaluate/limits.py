@@ -60,7 +60,7 @@ def estimate(module: Module, floats: Floats = "exact") -> Estimate:
     return Estimate(operations, live.get(module.entry, 0), is_bound)
 
 
-_FREE = frozenset(("parameter", opcodes.CONSTANT, opcodes.TUPLE, "get-tuple-element", opcodes.BITCAST))
+_FREE = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, "get-tuple-element", opcodes.BITCAST))
 _SELF = frozenset((opcodes.REDUCE, "reduce-window", "select-and-scatter", opcodes.SCATTER, "sort", "map"))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
+from hlo_cli.analysis.evaluate.channels import TRANSFERS, transfer_problem
 from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
@@ -40,6 +42,9 @@ class Run:
     unknown: frozenset[ShapeIndex] = frozenset()
 
 
+_HOST_FEEDS: Final = frozenset((opcodes.INFEED, opcodes.OUTFEED))
+
+
 def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
     """The instructions that cannot be evaluated, in the order of the text, each with the reason.
 
@@ -66,8 +71,13 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    if opcode in _HOST_FEEDS:
+        return f"{opcode} exchanges data with the host, which a dump does not have"
+    if opcode in TRANSFERS and (problem := transfer_problem(instruction)):
+        return problem
     if (
         opcode in IDS
+        or opcode in TRANSFERS
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None
     ):
@@ -94,7 +104,7 @@ def runs_on_devices(module: Module) -> bool:
 
 def run(
     module: Module,
-    arguments: Sequence[Value] | None = None,
+    args: Sequence[Value] | None = None,
     *,
     seed: int = 0,
     floats: Floats = "exact",
@@ -106,7 +116,7 @@ def run(
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
-    `arguments` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
+    `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
     module does not state it. `watch` and `observe` are for one device. HloError as for `evaluate`
     and `evaluate_on_devices`.
 
@@ -116,15 +126,13 @@ def run(
     """
     if not runs_on_devices(module):
         return evaluate(
-            module, arguments, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+            module, args, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
         )
     stated = devices_of(module)
     if devices is not None and stated.is_stated and devices != stated.count:
         raise HloError(f"the module runs on {stated.count} devices, not {devices}")
     chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
-    return evaluate_on_devices(
-        module, arguments, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress
-    )
+    return evaluate_on_devices(module, args, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress)
 
 
 def evaluate(
@@ -157,6 +165,7 @@ def evaluate(
         raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    _check_count(values, module)
     held = tuple(
         _checked(value, parameter.shape, f"argument {at}", floats)
         for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
@@ -207,6 +216,7 @@ def evaluate_on_devices(
         raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    _check_count(whole, module)
     program = Program(floats, clock=Clock(limits), limits=limits, progress=progress)
     with np.errstate(all="ignore"):
         given = [
@@ -233,6 +243,12 @@ def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, A
                 yield (at, *index), array, leaf
     elif isinstance(shape, ArrayShape):
         yield (), np.asarray(value), shape
+
+
+def _check_count(values: Sequence[Value], module: Module) -> None:
+    count = len(module.entry.parameters)
+    if len(values) != count:
+        raise HloError(f"the module has {count} parameters, not {len(values)}")
 
 
 def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:

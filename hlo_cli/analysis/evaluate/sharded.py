@@ -15,6 +15,7 @@ from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
 from hlo_cli.analysis.sharding.placement import Placement
 from hlo_cli.analysis.sharding.shards import shards
+from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
@@ -76,8 +77,9 @@ def _cut(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) 
 def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozenset[ShapeIndex]]:
     """The result of all devices as one value, and the indices of arrays whose place on devices is unknown.
 
-    An array is put together by its sharding, by that of the parameter whose buffer it takes, or, if it is whole on
-    every device, is that of device 0; else it is unknown, and only the part of device 0.
+    Before partitioning, every device has whole arrays. After it, an array is put together by its sharding, by that of
+    the parameter whose buffer it takes, or, if it is whole on every device, is that of device 0; else it is unknown,
+    and only the part of device 0.
     """
     root = module.entry.root
     assert root is not None
@@ -94,6 +96,8 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
         if not isinstance(shape, ArrayShape):
             return None
         parts = [array_of(value) for value in values]
+        if not is_partitioned(module):
+            return parts[0]
         whole, placement = _place(arrays.get(at), donors.get(at))
         if placement is None and at in stated:
             whole, placement = stated[at]

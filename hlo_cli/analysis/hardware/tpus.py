@@ -163,3 +163,15 @@ TPUS: Final = (
         vmem=64 * MIB,
     ),
 )
+
+LIBTPU_VERSIONS: Final = MappingProxyType(
+    {
+        ("JELLYFISH", ""): "v2",
+        ("DRAGONFISH", ""): "v3",
+        ("PUFFERFISH", ""): "v4",
+        ("VIPERFISH", "lite"): "v5e",
+        ("VIPERFISH", ""): "v5p",
+        ("GHOSTLITE", ""): "v6e",
+    }
+)
+"""The chip of each version and variant in the target arguments that libtpu 0.0.51 writes next to a dump."""

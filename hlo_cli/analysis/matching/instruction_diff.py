@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hlo_cli.analysis.matching.changes import Change, MetadataDiff, content_changes
+from hlo_cli.analysis.matching.changes import FUSED, Change, MetadataDiff, content_changes
 from hlo_cli.analysis.matching.graph import CONTENT, FULL, Graph, Node
 from hlo_cli.analysis.matching.operand_changes import OperandDiff
 from hlo_cli.analysis.matching.pairs import Pairs
@@ -80,7 +80,7 @@ class InstructionDiff:
             yield Change("computation", "", old.name, new.name)
             return
         how = "different fusion" if was_fused and is_fused else "fused" if is_fused else "unfused"
-        yield Change("fusion", how, old.name, new.name)
+        yield Change(FUSED, how, old.name, new.name)
 
 
 def is_inlined_parameter(graph: Graph, node: Node) -> bool:

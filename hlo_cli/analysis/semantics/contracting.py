@@ -1,30 +1,26 @@
-"""Dots and convolutions: sums of products, made in f64 and rounded once.
+"""Dots: sums of products, made in f64 and rounded once.
 
-Mirrors `HandleDot`, `HandleRaggedDot`, and `HandleConvolution` of the evaluator.
+Mirrors `HandleDot` and `HandleRaggedDot` of the evaluator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
 from math import prod
 from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, settle
-from hlo_cli.analysis.semantics.shaping import padded
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
-    convolution_dimension_numbers,
     dot_dimension_numbers,
     ragged_dot_dimension_numbers,
 )
-from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction
 
-_EXACT_IN_F64: Final = 1 << 52
+EXACT_IN_F64: Final = 1 << 52
+"""Integers below this are exact in f64, and so are their sums."""
 
 
 def dot(instruction: Instruction, computed: Computed) -> Kernel:
@@ -67,14 +63,19 @@ def products(left: Array, right: Array) -> Array:
     if "f" in kinds:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)))
-    largest = _magnitude(left) * _magnitude(right) * left.shape[-1]
-    if largest < _EXACT_IN_F64:
+    largest = magnitude(left) * magnitude(right) * left.shape[-1]
+    if largest < EXACT_IN_F64:
         return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64))).astype(np.int64)
     wide = np.uint64 if kinds == {"u"} else np.int64
     return np.asarray(np.matmul(left.astype(wide), right.astype(wide)))
 
 
-def _magnitude(x: Array) -> int:
+def magnitude(x: Array) -> int:
+    """The largest absolute value of integers.
+
+    >>> magnitude(np.array([3, -5]))
+    5
+    """
     return max(abs(int(x.max())), abs(int(x.min()))) if x.size else 0
 
 
@@ -155,104 +156,9 @@ def _scaled(x: Array, scale: Array) -> Array:
     return x.astype(np.float64) * wide
 
 
-def convolution(instruction: Instruction, computed: Computed) -> Kernel:
-    """A convolution with strides, padding, dilations, reversal, and groups of features or batches."""
-    numbers = convolution_dimension_numbers(instruction)
-    assert numbers is not None
-    window = instruction.window.dimensions if instruction.window is not None else ()
-    features = instruction.integer("feature_group_count") or 1
-    batches = instruction.integer("batch_group_count") or 1
-    settle_ = settled(instruction, computed.floats)
-    output = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
-    back = np.argsort(output)
-
-    def kernel(x: Array, w: Array) -> Array:
-        inputs = x.transpose(
-            [numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions]
-        )
-        weights = w.transpose(
-            [
-                numbers.kernel_output_feature_dimension,
-                numbers.kernel_input_feature_dimension,
-                *numbers.kernel_spatial_dimensions,
-            ]
-        )
-        return settle_(convolved(inputs, weights, window, features, batches).transpose(back))
-
-    return kernel
-
-
-def convolved(x: Array, w: Array, window: Sequence[WindowDimension], features: int = 1, batches: int = 1) -> Array:
-    """The convolution of `x[batch, feature, ...]` with `w[output, feature, ...]`.
-
-    >>> x, w = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
-    >>> convolved(x, w, (WindowDimension(2),)).tolist()
-    [[[1.0, 3.0, 5.0]]]
-    """
-    flips = tuple(2 + at for at, each in enumerate(window) if each.window_reversal)
-    w = np.flip(w, flips) if flips else w
-    counts = [each.positions(size) for each, size in zip(window, x.shape[2:], strict=True)]
-    config = [(0, 0, 0)] * 2 + [(each.padding_low, each.padding_high, each.base_dilation - 1) for each in window]
-    spread = padded(x, np.zeros((), x.dtype), config)
-    batch, outputs = x.shape[0] // batches, w.shape[0]
-    wide = _accumulator(x, w)
-    if 0 in counts or not spread.size or not w.size:
-        return np.zeros((batch, outputs, *counts), wide)
-    by_output = prod(counts) < prod(each.size for each in window)
-    if by_output and features == batches == 1:
-        return _by_output(spread, w, window, counts)
-    total: Array = np.zeros((batch, outputs, prod(counts)), wide)
-    for at in product(*(range(each.size) for each in window)):
-        taken = spread[(slice(None), slice(None), *_taken(window, at, counts))]
-        tap = w.transpose([*range(2, w.ndim), 0, 1])[at]
-        total += _one_tap(taken.reshape(*x.shape[:2], -1), tap, features, batches)
-    return total.reshape(batch, outputs, *counts)
-
-
-def _accumulator(x: Array, w: Array) -> type[np.generic]:
-    kinds = {x.dtype.kind, w.dtype.kind}
-    return np.complex128 if "c" in kinds else np.float64 if "f" in kinds else np.int64
-
-
-def _taken(window: Sequence[WindowDimension], at: Sequence[int], counts: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(
-        slice(tap * each.window_dilation, tap * each.window_dilation + (count - 1) * each.stride + 1, each.stride)
-        for each, tap, count in zip(window, at, counts, strict=True)
-    )
-
-
-def _one_tap(x: Array, w: Array, features: int, batches: int) -> Array:
-    """The part of one window position: `x[batch, feature, place]` times `w[output, feature]`."""
-    if features > 1:
-        parts = zip(np.split(x, features, 1), np.split(w, features, 0), strict=True)
-        return np.concatenate([_one_tap(a, b, 1, 1) for a, b in parts], 1)
-    if batches > 1:
-        parts = zip(np.split(x, batches, 0), np.split(w, batches, 0), strict=True)
-        return np.concatenate([_one_tap(a, b, 1, 1) for a, b in parts], 1)
-    rows = x.transpose(0, 2, 1).reshape(1, -1, x.shape[1])
-    found = products(rows, w.T[np.newaxis])[0]
-    return np.asarray(found.reshape(x.shape[0], x.shape[2], w.shape[0]).transpose(0, 2, 1))
-
-
-def _by_output(spread: Array, w: Array, window: Sequence[WindowDimension], counts: Sequence[int]) -> Array:
-    """The same, one product for each output position: for windows larger than their output, as in gradients."""
-    flat = w.reshape(1, w.shape[0], -1)
-    result = np.zeros((spread.shape[0], w.shape[0], *counts), _accumulator(spread, w))
-    for at in product(*map(range, counts)):
-        ranges = tuple(
-            slice(place * each.stride, place * each.stride + each.dilated_size, each.window_dilation)
-            for each, place in zip(window, at, strict=True)
-        )
-        block = spread[(slice(None), slice(None), *ranges)].reshape(1, spread.shape[0], -1)
-        place: tuple[slice | int, ...] = (slice(None), slice(None), *at)
-        result[place] = products(block, flat.transpose(0, 2, 1))[0]
-    return result
-
-
 HANDLERS: Final[dict[str, Rule]] = {
-    "convolution": convolution,
     "dot": dot,
     "ragged-dot": ragged_dot,
     "scaled-dot": scaled_dot,
 }
-"""The rule of each product of arrays."""
+"""The rule of each dot."""

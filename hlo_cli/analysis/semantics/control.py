@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.values import Name
 from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.shape import ArrayShape, TupleShape
 from hlo_cli.source import HloError
 
 
@@ -64,6 +65,39 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
             if rounds >= most:
                 raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
         return state
+
+    return kernel
+
+
+def scan(instruction: Instruction, computed: Computed) -> Kernel:
+    """Applies a computation to slices one after another, with carried values; backwards, results keep their places."""
+    function = computed.function(called(instruction, "to_apply"))
+    carries = instruction.integer("num_carries") or 0
+    [along] = instruction.integers("dimensions")
+    is_reverse = instruction.flag("is_reverse")
+    is_tuple = isinstance(instruction.shape, TupleShape)
+    leaves = [leaf for _, leaf in instruction.shape.leaves if isinstance(leaf, ArrayShape)]
+
+    def kernel(*operands: Value) -> Value:
+        inputs = [array_of(each) for each in operands[: len(operands) - carries]]
+        held = list(operands[len(inputs) :])
+        rows: list[tuple[Value, ...]] = []
+        length = inputs[0].shape[along] if inputs else leaves[0].dimensions[along]
+        for at in reversed(range(length)) if is_reverse else range(length):
+            found = function([*(np.take(each, at, along) for each in inputs), *held])
+            parts = found if isinstance(found, tuple) else (found,)
+            held = list(parts[len(parts) - carries :])
+            rows.append(parts[: len(parts) - carries])
+        if is_reverse:
+            rows.reverse()
+        made: list[Value] = [
+            np.stack([array_of(each) for each in column], axis=along) for column in zip(*rows, strict=True)
+        ]
+        if not rows:
+            kinds = leaves[: len(leaves) - carries]
+            made = [np.zeros(each.dimensions, carrier(each.element_type, computed.floats)) for each in kinds]
+        result = (*made, *held)
+        return result if is_tuple else result[0]
 
     return kernel
 
@@ -163,6 +197,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     opcodes.FUSION: call,
     "get-tuple-element": get_tuple_element,
     "map": map_,
+    "scan": scan,
     "opt-barrier": lambda instruction, computed: lambda *values: values[0] if len(values) == 1 else values,
     opcodes.TUPLE: tuple_,
     "while": while_,

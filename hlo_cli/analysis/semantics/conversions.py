@@ -1,6 +1,7 @@
 """Conversions between element types: of numbers, of bits, and of the number of bits of a float.
 
-Mirrors `HandleConvert`, `HandleBitcastConvert`, and `HandleReducePrecision` of the evaluator.
+Mirrors `HandleConvert`, `HandleBitcastConvert`, `HandleReducePrecision`, and
+`HandleStochasticConvert` of the evaluator.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, from_bits, settle, to_bits, wrapped
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, element_type, operand_array_shape
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
-from hlo_cli.ir.primitive import PrimitiveType
+from hlo_cli.ir.primitive import PRIMITIVE_TYPES, PrimitiveType
+from hlo_cli.source import HloError
 
 
 def converted(x: Array, source: PrimitiveType, target: PrimitiveType, floats: Floats) -> Array:
@@ -138,9 +141,40 @@ def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     return np.where(np.isfinite(x) & (x != 0), result, x).astype(x.dtype)
 
 
+def stochastic_convert(instruction: Instruction, computed: Computed) -> Kernel:
+    """A conversion to integers that rounds away from zero if random bits are below the fraction.
+
+    Conversions to floats have no rule in XLA that does not depend on the target.
+    """
+    target = element_type(instruction)
+    if target.kind not in ("signed", "unsigned"):
+        raise HloError(f"cannot evaluate {instruction.name}: stochastic-convert to floats is unknown", instruction.span)
+    width = operand_array_shape(instruction, 1).element_type.bits
+    low, high = _range(target)
+
+    def kernel(x: Array, random: Array) -> Array:
+        wide = x.astype(np.float64)
+        size = np.abs(np.where(np.isfinite(wide), wide, 0))
+        whole = np.trunc(size)
+        limit = np.ldexp(size - whole, width).astype(np.uint64)
+        size = whole + (random.astype(np.uint64) < limit)
+        found = converted(np.copysign(size, wide), _WIDE, target, "exact")
+        found = np.where(wide >= high, _bound(high, target), np.where(wide <= low, _bound(low, target), found))
+        return np.asarray(np.where(np.isnan(wide), _bound(0, target), found)).astype(carrier(target))
+
+    return kernel
+
+
+def _bound(number: int, kind: PrimitiveType) -> Array:
+    return np.array(number).astype(carrier(kind))
+
+
+_WIDE: Final = PRIMITIVE_TYPES["f64"]
+
 HANDLERS: Final[dict[str, Rule]] = {
     "bitcast-convert": bitcast_convert,
     "convert": convert,
     "reduce-precision": reduce_precision,
+    opcodes.STOCHASTIC_CONVERT: stochastic_convert,
 }
 """The rule of each opcode that converts."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.semantics.lapack_calls import LAPACK_CALLS
 from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS
 from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.ordering import largest_first
@@ -48,6 +49,8 @@ def rule_of_target(instruction: Instruction) -> Rule | None:
     target = target_of_call(instruction)
     if target in _IDENTITIES:
         return _identity
+    if target == "ConcatBitcast":
+        return None if _joined_dimension(instruction) is None else _joined_in_memory
     if target in _RULES:
         return _RULES[target]
     if instruction.called_computations and (target == "HostExecute" or target.startswith("TODO")):
@@ -57,6 +60,46 @@ def rule_of_target(instruction: Instruction) -> Rule | None:
 
 def _identity(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda value, *others: value
+
+
+def _joined_dimension(instruction: Instruction) -> int | None:
+    """The dimension along which a ConcatBitcast joins its operands, whose buffers lie one after another in memory.
+
+    It is the most major one that is not of size 1, and pieces are whole tiles; None if that does not hold, since where
+    elements are would then be a guess.
+    """
+    shape = instruction.shape
+    parts = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
+    if not isinstance(shape, ArrayShape):
+        return None
+    sizes = shape.dimensions
+    order = [at for at in reversed(shape.layout.minor_to_major) if sizes[at] != 1]
+    if not order or not parts:
+        return None
+    first = order[0]
+    tile = shape.layout.tiles[0].dimensions if shape.layout.tiles else ()
+    place = shape.layout.minor_to_major.index(first)
+    whole = tile[-1 - place] if place < len(tile) else 1
+    total = 0
+    for part in parts:
+        if (
+            not isinstance(part, ArrayShape)
+            or part.element_type is not shape.element_type
+            or part.layout.minor_to_major != shape.layout.minor_to_major
+            or part.layout.tiles != shape.layout.tiles
+            or total % whole
+            or any(a != b for at, (a, b) in enumerate(zip(part.dimensions, sizes, strict=True)) if at != first)
+        ):
+            return None
+        total += part.dimensions[first]
+    return first if total == sizes[first] else None
+
+
+def _joined_in_memory(instruction: Instruction, computed: Computed) -> Kernel:
+    """Pieces that lie one after another in memory, as one array."""
+    dimension = _joined_dimension(instruction)
+    assert dimension is not None
+    return lambda *parts: np.concatenate(parts, axis=dimension)
 
 
 def _called(instruction: Instruction, computed: Computed) -> Kernel:
@@ -188,6 +231,7 @@ def _slice_to_dynamic(instruction: Instruction, computed: Computed) -> Kernel:
 
 
 _RULES: Final[dict[str, Rule]] = {
+    **LAPACK_CALLS,
     **LIBRARY_CALLS,
     "AllocateBuffer": _zeros,
     "PadToStatic": _pad_to_static,

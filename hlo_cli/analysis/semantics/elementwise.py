@@ -14,6 +14,7 @@ import numpy as np
 from hlo_cli.analysis.semantics import integers
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 
 Function = Callable[..., Array]
@@ -190,7 +191,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "ceil": unary(np.ceil),
     "clamp": clamp,
     "compare": compare,
-    "complex": complex_number,
+    opcodes.COMPLEX: complex_number,
     "cosine": unary(np.cos),
     "cosh": unary(np.cosh),
     "count-leading-zeros": unary(np.abs, integers.count_leading_zeros),

@@ -74,7 +74,8 @@ def power(x: Array, y: Array, kind: PrimitiveType) -> Array:
         result = np.where(exponent & np.uint64(1), result * base, result)
         base = base * base
         exponent = exponent >> np.uint64(1)
-    signed = wrapped(y, PrimitiveType("", kind.bits, "signed")) if kind.kind == "unsigned" else y
+    bits = max(kind.bits, 8)  # an exponent of 4 bits is one of 8 to XLA, and never negative
+    signed = wrapped(y, PrimitiveType("", bits, "signed")) if kind.kind == "unsigned" else y
     minus = np.negative(np.ones_like(x))
     odd = (y & 1).astype(bool)
     of_negative = np.where(x == 1, x, np.where(x == minus, np.where(odd, x, np.negative(x)), np.zeros_like(x)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlo_cli.analysis.semantics.number_types import Array, wrapped
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_shape, settled
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
 
@@ -60,9 +60,9 @@ def philox(key: int, counter: int, blocks: int) -> U32:
 
 
 def rng_bit_generator(instruction: Instruction, computed: Computed) -> Kernel:
-    """The next state, and random bits."""
-    assert isinstance(instruction.shape, TupleShape)
-    shape = instruction.shape.elements[1]
+    """The next state, and random bits; the bits alone if the state is not asked for."""
+    has_state = isinstance(instruction.shape, TupleShape)
+    shape = instruction.shape.elements[1] if isinstance(instruction.shape, TupleShape) else instruction.shape
     assert isinstance(shape, ArrayShape)
     is_threefry = "three_fry" in (instruction.attribute("algorithm") or "")
 
@@ -70,7 +70,8 @@ def rng_bit_generator(instruction: Instruction, computed: Computed) -> Kernel:
         words = [int(each) for each in np.ascontiguousarray(state).reshape(-1).view(np.uint64)]
         bits, words = (_threefry_bits if is_threefry else _philox_bits)(words, shape)
         new = np.array(words, np.uint64).view(state.dtype).reshape(state.shape)
-        return new, wrapped(bits.astype(np.uint64).astype(f"u{shape.element_type.byte_width}"), shape.element_type)
+        found = wrapped(bits.astype(np.uint64).astype(f"u{shape.element_type.byte_width}"), shape.element_type)
+        return (new, found) if has_state else found
 
     return kernel
 
@@ -114,5 +115,51 @@ def _philox_bits(state: list[int], shape: ArrayShape) -> tuple[Array, list[int]]
     return words[:count].reshape(shape.dimensions), new
 
 
-HANDLERS: Final[dict[str, Rule]] = {"rng-bit-generator": rng_bit_generator}
+UNSTATED_DRAWS: Final = frozenset(("rng", "rng-get-and-update-state"))
+"""Opcodes whose numbers no text states, so that those of a run are other ones than a compiler's."""
+
+
+def rng(instruction: Instruction, computed: Computed) -> Kernel:
+    """Draws of a uniform or normal distribution: always the same ones for a shape, but not those of a compiler."""
+    shape = array_shape(instruction)
+    is_normal = "normal" in (instruction.attribute("distribution") or "")
+    settle_ = settled(instruction, computed.floats)
+
+    def kernel(first: Array, second: Array) -> Array:
+        draws = np.random.Generator(np.random.Philox([int(is_normal), *shape.dimensions]))
+        a, b = first.astype(np.float64), second.astype(np.float64)
+        if is_normal:
+            return settle_(a + b * draws.standard_normal(shape.dimensions))
+        places = draws.random(shape.dimensions)
+        if shape.element_type.kind == "pred":
+            return places >= 0.5
+        found = a + (b - a) * places
+        return settle_(found if first.dtype.kind == "f" else np.floor(found).astype(np.int64))
+
+    return kernel
+
+
+_FIRST_STATE: Final = 0x7012395
+"""The state that XLA:CPU starts with."""
+
+
+def rng_get_and_update_state(instruction: Instruction, computed: Computed) -> Kernel:
+    """A counter of the module, which then moves on by a step; it begins like that of XLA:CPU."""
+    shape = array_shape(instruction)
+    step = instruction.integer("delta") or 0
+
+    def kernel() -> Array:
+        state = computed.states.get("rng", _FIRST_STATE)
+        computed.states["rng"] = (state + step) & (2**128 - 1)
+        words = np.array([state & (2**64 - 1), state >> 64], np.uint64)
+        return words[: shape.elements].reshape(shape.dimensions)
+
+    return kernel
+
+
+HANDLERS: Final[dict[str, Rule]] = {
+    "rng": rng,
+    "rng-bit-generator": rng_bit_generator,
+    "rng-get-and-update-state": rng_get_and_update_state,
+}
 """The rule of each opcode with random bits."""

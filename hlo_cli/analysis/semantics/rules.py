@@ -9,9 +9,11 @@ from hlo_cli.analysis.semantics import (
     contracting,
     control,
     conversions,
+    convolving,
     custom_calls,
     elementwise,
     indexing,
+    normalizing,
     ordering,
     random_bits,
     reducing,
@@ -28,8 +30,8 @@ NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.
 
 
 _FAMILIES: Final = (
-    contracting, control, conversions, custom_calls, elementwise, indexing, ordering, random_bits, reducing, shaping,
-    solving,
+    contracting, control, conversions, convolving, custom_calls, elementwise, indexing, normalizing,
+    ordering, random_bits, reducing, shaping, solving,
 )  # fmt: skip
 
 
@@ -45,9 +47,9 @@ def rules() -> dict[str, Rule]:
 def rule_of(instruction: Instruction, *, on_arrays: bool = False) -> Rule:
     """The rule of an instruction; HloError with its place if its opcode has none.
 
-    With `on_arrays`, an instruction of scalars runs on whole arrays, so a bitcast changes the type of each element.
+    With `on_arrays`, an instruction of scalars runs on whole arrays, so bitcasts change the type of each element.
     """
-    if on_arrays and instruction.opcode == opcodes.BITCAST:
+    if on_arrays and instruction.opcode in (opcodes.BITCAST, opcodes.BITCAST_CONVERT):
         return conversions.elementwise_bitcast
     found = rules().get(instruction.opcode)
     if found is None:

@@ -5,6 +5,7 @@ Mirrors the handlers of the same names in xla/hlo/evaluator/hlo_evaluator.cc.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Final
 
@@ -17,6 +18,7 @@ from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shap
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import PaddingConfig, Slice, dilated
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.layout import COMBINE
 from hlo_cli.ir.shape import ArrayShape
 
 
@@ -114,6 +116,27 @@ def padded(x: Array, value: Array, config: list[tuple[int, int, int]]) -> Array:
     return result
 
 
+def _view_of_memory(old: ArrayShape, new: ArrayShape) -> Callable[[Array], Array] | None:
+    """A bitcast as a change of the order of dimensions: of layouts whose tiles, and the sizes in them, are the same."""
+    layouts = old.layout, new.layout
+    if layouts[0].tiles != layouts[1].tiles or any(each.split_configs for each in layouts):
+        return None
+    before, after = (each.minor_to_major[::-1] for each in layouts)
+    sizes = [old.dimensions[at] for at in before], [new.dimensions[at] for at in after]
+    tiles = [each.dimensions for each in layouts[0].tiles]
+    tiled = len(tiles[0]) if tiles else 0
+    if any(COMBINE in each or len(each) > tiled for each in tiles):
+        return None
+    if tiled > min(map(len, sizes)) or sizes[0][len(before) - tiled :] != sizes[1][len(after) - tiled :]:
+        return None
+    if prod(sizes[0]) != prod(sizes[1]):
+        return None
+    back = np.argsort(after) if after else ()
+    if sizes[0] == sizes[1]:
+        return lambda x: x.transpose(before).transpose(back)
+    return lambda x: x.transpose(before).reshape(sizes[1]).transpose(back)
+
+
 def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
     """Another shape for the same bytes of memory."""
     old, new = operand_array_shape(instruction, 0), array_shape(instruction)
@@ -122,6 +145,10 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
         if types[0] is types[1]:
             return lambda x: x.reshape(new.dimensions)
         return lambda x: reinterpreted(x, *types, new.dimensions, computed.floats)
+    if types[0].bits == types[1].bits and (view := _view_of_memory(old, new)) is not None:
+        if types[0] is types[1]:
+            return view
+        return lambda x: reinterpreted(view(x), *types, new.dimensions, computed.floats)
     read, write = address_map(old).reshape(-1), address_map(new).reshape(-1)
     room = max(int(read.max(initial=-1)), int(write.max(initial=-1))) + 1
 

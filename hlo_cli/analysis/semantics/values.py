@@ -23,10 +23,14 @@ Kernel: TypeAlias = Callable[..., "Value"]
 
 
 class Computed(Protocol):
-    """What a rule may ask of its program: computations as functions, how floats are held, and when a loop is given up."""
+    """What a rule may ask of its program: computations as functions, how floats are held, when a loop is given up.
+
+    `states` are numbers that last from one instruction to the next, such as a counter of random draws.
+    """
 
     floats: Floats
     max_iterations: int
+    states: dict[str, int]
 
     def function(self, computation: Computation) -> Callable[[Sequence[Value]], Value]:
         """Runs a computation on the values of its parameters."""
@@ -61,15 +65,35 @@ def element_type(instruction: Instruction) -> PrimitiveType:
     return array_shape(instruction).element_type
 
 
+def first_array(instruction: Instruction) -> ArrayShape:
+    """The shape of the result, or of the first of several, which has to be an array."""
+    shape = instruction.shape.elements[0] if isinstance(instruction.shape, TupleShape) else instruction.shape
+    return _array(shape, instruction)
+
+
 def settled(instruction: Instruction, floats: Floats) -> Callable[[Array], Array]:
     """Turns results of arithmetic into values of the instruction's element type."""
-    kind = element_type(instruction)
-    return lambda values: settle(values, kind, floats)
+    return _settling(element_type(instruction), floats)
 
 
 def settled_shape(shape: ArrayShape, floats: Floats) -> Callable[[Array], Array]:
     """The same for a shape, such as of the first result of several."""
-    return lambda values: settle(values, shape.element_type, floats)
+    return _settling(shape.element_type, floats)
+
+
+def _settling(kind: PrimitiveType, floats: Floats) -> Callable[[Array], Array]:
+    """`settle` for one type: types that numpy has need no more than a conversion."""
+    held = carrier(kind, floats)
+    rounds = kind.kind == "float" and floats == "exact" and kind.name not in ("f32", "f64")
+    if rounds or (kind.kind in ("signed", "unsigned") and kind.bits < 8):
+        return lambda values: settle(values, kind, floats)
+    return lambda values: values if values.dtype == held else values.astype(held)
+
+
+def settled_all(instruction: Instruction, floats: Floats) -> list[Callable[[Array], Array]]:
+    """The same for each array of a result that is a tuple."""
+    elements = instruction.shape.elements if isinstance(instruction.shape, TupleShape) else ()
+    return [settled_shape(each, floats) for each in elements if isinstance(each, ArrayShape)]
 
 
 def zeros_of(shape: Shape, computed: Computed) -> Value:

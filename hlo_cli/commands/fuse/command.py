@@ -17,10 +17,10 @@ from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.commands.fuse.options import RefusionOptions
     from hlo_cli.commands.fuse.roofline_columns import TimingColumns
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
@@ -55,6 +55,7 @@ estimated times.
 
 Options that change fusions can be combined: --unfuse comes first, then --fuse,
 then --run-pass. `--format hlo` and -o FILE.hlo write the resulting module.
+With --verify, both modules run on made-up arguments (see `hlo help running`).
 
 Values of --fusion-rules:
   multi-output    form fusions with several results; never duplicate work
@@ -63,7 +64,8 @@ Values of --fusion-rules:
   wrap-transpose  wrap single transposes in fusions, as newer XLA does
   no-wrap         do not wrap single instructions in fusions
 
-Exits with code 1 if the module violates XLA's rules for fusions.
+Exits with code 1 if the module violates XLA's rules for fusions, or if --verify
+finds other results.
 """
 
 
@@ -130,6 +132,7 @@ Exits with code 1 if the module violates XLA's rules for fusions.
     shell_complete=completion.some_of(lambda: SWITCHES),
     help="Change the rules of --run-pass and --why-not (comma-separated; values below).",
 )
+@verify_option("Changes", "--fuse, --unfuse, or --run-pass")
 @where_option
 @option(
     "--computation",
@@ -152,6 +155,7 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.verify.verification import is_refuted
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     timing = TimingColumns(throughput) if throughput is not None else None
@@ -170,14 +174,14 @@ def command(arguments: tuple[str, ...], **given: Any) -> int:
 
         return write_c(loaded, output, name=name, within=_within(loaded, options))
     if options.changes.is_requested and output.is_module:
-        return _write(loaded, options.changes, output)
+        return _write(loaded, options, output)
     report = _report(loaded, options, timing, reading.command_line(inputs), output.requested_columns)
     if timing is not None and not options.is_one_fusion:
         from hlo_cli.commands.shared.stage_notes import bounded_report
 
         report = bounded_report(report, loaded)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=what_was_read(loaded.module))
-    return code if loaded.module.errors else min(code, 1)
+    return code if loaded.module.errors else min(code or is_refuted(report), 1)
 
 
 def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
@@ -187,16 +191,19 @@ def _input_and_name(arguments: Sequence[str]) -> tuple[tuple[str, ...], str | No
     return tuple(arguments[:-1]), arguments[-1]
 
 
-def _write(loaded: Loaded, changes: RefusionOptions, output: OutputOptions) -> int:
+def _write(loaded: Loaded, options: FuseOptions, output: OutputOptions) -> int:
     """Writes the changed module as canonical text."""
     from hlo_cli.commands.fuse.what_if import what_if
     from hlo_cli.commands.shared.load import notes_of
+    from hlo_cli.commands.verify.verification import verify_if
     from hlo_cli.transform.in_place import copies_note
 
-    result = what_if(loaded.module, changes)
+    result = what_if(loaded.module, options.changes)
+    verified = verify_if(options.verify, loaded.module, result.module)
     write(result.module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(result.copies)]
-    return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
+    code = print_diagnostics((*verified.notes, *notes, *notes_of(loaded)), loaded.module.errors, output)
+    return code or verified.exit_code
 
 
 def _check_sound(problems: Sequence[Diagnostic]) -> None:
@@ -223,8 +230,11 @@ def _report(
         return report_of_fusion(loaded, options.name, timing=timing, argument=argument)
     if options.changes.is_requested:
         from hlo_cli.commands.fuse.what_if import report_of_what_if, what_if
+        from hlo_cli.commands.verify.verification import verify_if
 
-        return report_of_what_if(loaded, what_if(loaded.module, options.changes), options.changes, argument=argument)
+        result = what_if(loaded.module, options.changes)
+        report = report_of_what_if(loaded, result, options.changes, argument=argument)
+        return verify_if(options.verify, loaded.module, result.module).added_to(report)
     if options.why_not:
         from hlo_cli.commands.fuse.what_if import rules_of
         from hlo_cli.commands.fuse.why_not import report_of_why_not

@@ -75,6 +75,7 @@ class FuseOptions:
     into: str | None = None
     unfuse: str | None = None
     fusion_rules: str | None = None
+    verify: bool = False
     computation: str | None = None
     chip: str | None = None
     chip_file: str | None = None
@@ -134,6 +135,8 @@ class FuseOptions:
             raise conflict_error("--where" if self.where else "--computation", "NAME")
         parts = {"--where": self.where, "--computation": self.computation}
         part_option = next((option for option, value in parts.items() if value is not None), None)
+        if self.verify and not self.changes.is_requested:
+            raise requirement_error("--verify", "--fuse, --unfuse, or --run-pass")
         self.changes.check(why_not=self.why_not, part_option=part_option)
         if self.is_about_calls:
             self._check_calls()

@@ -33,6 +33,7 @@ _TOPICS: Final = (
     Topic("custom-calls", "Concepts", "Find the buffers of a custom call, and write the function"),
     Topic("sharding", "Concepts", "Read shardings and replica groups; how many bytes collectives transfer"),
     Topic("origins", "Concepts", "Sum up memory and time by line, scope, argument, or compiler pass"),
+    Topic("running", "Concepts", "Evaluate a dump without XLA, and compare what two dumps compute"),
     Topic("passes", "Concepts", "Follow a module through the compiler, pass by pass"),
     Topic("where", "Reference", "Filter expressions for --where"),
     Topic("expect", "Reference", "Assertions about a module for hlo lint --expect"),
@@ -44,6 +45,7 @@ _TOPICS: Final = (
     Topic("exit-codes", "Reference", "Exit codes of each command, for shell scripts and CI"),
     Topic("glossary", "Reference", "Terms and columns; hlo help glossary TERM shows one entry"),
     Topic("dump", "Setup", "Create a dump with JAX, PyTorch/XLA, or TensorFlow"),
+    Topic("pages", "Setup", "Send a page about a dump; draw its dataflow"),
     Topic("notebooks", "Setup", "Read jitted functions, show values in notebooks, and use data frames"),
     Topic("completion", "Setup", "Set up shell completion"),
 )

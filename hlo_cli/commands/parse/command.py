@@ -17,6 +17,7 @@ from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_bytes, write_report
+from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ DETAILS = """\
 Without a report option, a summary of the module is shown. `--format hlo` writes
 the module as HLO text and `--format pb` as a binary HloModuleProto; -o FILE.hlo
 and -o FILE.pb select these formats.
+
+Exits with code 1 if --verify finds other results.
 """
 
 _STEPS = 1
@@ -106,6 +109,7 @@ _STEPS = 1
 )
 @flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
 @flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
+@verify_option(OUTPUT, "--slice, --desugar, or --sugar")
 @option(
     "--computation",
     group="Filters",
@@ -202,7 +206,10 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
         from hlo_cli.commands.parse.text import print_slice
 
         up, down = (_STEPS if steps is None else steps for steps in (options.operands, options.users))
-        return print_slice(loaded, options.part, output, operands=up, users=down, computation=options.computation)
+        within = options.computation
+        return print_slice(
+            loaded, options.part, output, operands=up, users=down, computation=within, verify=options.verify
+        )
     for name, value in (("--where", options.where), ("--computation", options.computation)):
         if value is not None:
             raise conflict_error(name, f"--format {output.format}", hint="use --select EXPR to print instructions")
@@ -212,6 +219,7 @@ def _print(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
 def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) -> int:
     """Writes the module as canonical text: sugared, desugared, or unchanged."""
     from hlo_cli.commands.shared.load import notes_of
+    from hlo_cli.commands.verify.verification import verify_if
 
     module = loaded.module
     if options.desugar:
@@ -222,8 +230,10 @@ def _write_text(loaded: Loaded, options: ParseOptions, output: OutputOptions) ->
         from hlo_cli.transform.sugar import sugar
 
         module = sugar(module)
+    verified = verify_if(options.verify, loaded.module, module)
     write(module.chunks(), output.path)
-    return print_diagnostics(notes_of(loaded), loaded.module.errors, output)
+    code = print_diagnostics((*verified.notes, *notes_of(loaded)), loaded.module.errors, output)
+    return code or verified.exit_code
 
 
 def _write_proto(loaded: Loaded, output: OutputOptions) -> int:

@@ -31,8 +31,7 @@ _COLUMNS = (
     Column("op_name", "op_name", "op_name", rank=2, from_width=120),
     Column("source", "source", "source", rank=4),
     Column("line", "line", "line", rank=1, from_width=200),
-    Column("user_count", "users", "count", person=False),
-    Column("users", "used by", "name", person=False),
+    Column("users", "users", "count", person=False),
 )
 
 
@@ -111,5 +110,4 @@ def _row(module: Module, instruction: Instruction, users: Sequence[str], shape: 
         str(location) if location is not None else None,
         module.source.position(span.start).line if span is not None else None,
         len(users),
-        tuple(users),
     )

@@ -30,6 +30,7 @@ class ParseOptions:
     users: int | None = None
     desugar: bool = False
     sugar: bool = False
+    verify: bool = False
     computation: str | None = None
     where: str | None = None
     each: bool = False
@@ -52,6 +53,8 @@ class ParseOptions:
                     raise conflict_error(option, reports[0])
                 required = _REQUIRED[option][0]
                 raise requirement_error(option, required, hint=f"add {required} NAME")
+        if self.verify and not (self.part is not None or self.desugar or self.sugar):
+            raise requirement_error("--verify", "--slice, --desugar, or --sugar")
         if self.desugar and self.sugar:
             raise conflict_error("--desugar", "--sugar")
         if (self.desugar or self.sugar) and format != "hlo":

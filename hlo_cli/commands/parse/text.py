@@ -9,6 +9,7 @@ from hlo_cli.commands.parse.instructions import choose_instructions
 from hlo_cli.commands.shared.io_options import OutputOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, notes_of, what_was_read
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.verify.verification import NOT_ASKED, verify_part
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.printer import print_instruction
@@ -50,7 +51,14 @@ def print_instructions(loaded: Loaded, where: str, output: OutputOptions, *, com
 
 
 def print_slice(
-    loaded: Loaded, name: str, output: OutputOptions, *, operands: int, users: int, computation: str | None = None
+    loaded: Loaded,
+    name: str,
+    output: OutputOptions,
+    *,
+    operands: int,
+    users: int,
+    computation: str | None = None,
+    verify: bool = False,
 ) -> int:
     """Writes an instruction with its neighbors as a module."""
     if (option := _table_option(output)) is not None:
@@ -58,10 +66,12 @@ def print_slice(
             f"{option} cannot be used with --slice, which writes HLO text", hint="use --where EXPR for a table"
         )
     module = loaded.module
-    part = extracted(module, _find(module, name, computation), operands=operands, users=users)
+    instruction = _find(module, name, computation)
+    part = extracted(module, instruction, operands=operands, users=users)
+    verified = verify_part(module, instruction.computation, part.module) if verify else NOT_ASKED
     write(part.module.chunks(), output.path)
-    notes = [Diagnostic("note", words) for words in copies_note(part.copies)]
-    return print_diagnostics((*notes, *notes_of(loaded)), module.errors, output, read=what_was_read(module))
+    notes = [*verified.notes, *(Diagnostic("note", words) for words in copies_note(part.copies)), *notes_of(loaded)]
+    return print_diagnostics(notes, module.errors, output, read=what_was_read(module)) or verified.exit_code
 
 
 def _table_option(output: OutputOptions) -> str | None:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from hlo_cli.analysis.hardware.chips import known_chips
+from hlo_cli.analysis.hardware.tpus import LIBTPU_VERSIONS
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.inputs.compiler_files import read_plain
 from hlo_cli.inputs.input import Input
 from hlo_cli.lazy_regex import lazy_regex
 from hlo_cli.source import HloError
 
-_TPU_VERSIONS: Final[Mapping[tuple[str, str], str]] = {
-    ("JELLYFISH", ""): "v2",
-    ("DRAGONFISH", ""): "v3",
-    ("PUFFERFISH", ""): "v4",
-    ("VIPERFISH", "lite"): "v5e",
-    ("VIPERFISH", ""): "v5p",
-    ("GHOSTLITE", ""): "v6e",
-}
-"""The names of TPUs in `tpu_topology_args` of libtpu 0.0.51."""
 _VERSION: Final = lazy_regex(r"\bversion: TPU_VERSION_(\w+)")
 _VARIANT: Final = lazy_regex(r'\bvariant: "(\w*)"')
 _DEVICE: Final = lazy_regex(r'\bdevice_description_str: "([^"\n]{0,200})"')
@@ -38,7 +30,7 @@ def chip_of_dump(loaded: Loaded) -> str | None:
     for text in _texts(loaded.input):
         if version := _VERSION.search(text):
             variant = _VARIANT.search(text)
-            return _TPU_VERSIONS.get((version[1], variant[1] if variant else ""))
+            return LIBTPU_VERSIONS.get((version[1], variant[1] if variant else ""))
         if device := _DEVICE.search(text):
             return _gpu_named(device[1])
     return None

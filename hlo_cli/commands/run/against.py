@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.compare import Distance, Verdict, verdict_of
+from hlo_cli.analysis.evaluate.comparison import compare_runs
 from hlo_cli.analysis.evaluate.parting import Parting
-from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.commands.run.arguments import arguments_from
 from hlo_cli.commands.run.options import RunOptions
-from hlo_cli.commands.run.parts import parting_facts, parting_numbers, parting_of
+from hlo_cli.commands.run.parts import parting_facts, parting_numbers
+from hlo_cli.commands.run.progress import shown_progress
+from hlo_cli.commands.run.report import notes_on_draws
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.ir.module import Module
 from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic, HloError
-
-if TYPE_CHECKING:
-    from hlo_cli.analysis.semantics.number_types import Floats
+from hlo_cli.source import Diagnostic
 
 _COLUMNS: Final = (
     Column("result", "result"),
@@ -42,44 +40,41 @@ _MEANING: Final[dict[Verdict, str]] = {
 }
 
 
-def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Report:
+def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False) -> Report:
     """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results."""
-    sizes = [[p.shape for p in each.module.entry.parameters] for each in (old, new)]
-    if len(sizes[0]) != len(sizes[1]):
-        raise HloError(f"the modules have {len(sizes[0])} and {len(sizes[1])} parameters")
-    pairs = [(_run(old.module, options, floats), _run(new.module, options, floats)) for floats in _MODES]
-    exact, widened = pairs
-    roots = old.module.entry.root, new.module.entry.root
-    assert roots[0] is not None
-    assert roots[1] is not None
-    counts = [sum(1 for _ in root.shape.leaves) for root in roots if root is not None]
-    if counts[0] != counts[1]:
-        raise HloError(f"the modules have {counts[0]} and {counts[1]} results")
-    found = distances(exact, widened, (roots[0].shape, roots[1].shape))
+    arguments = arguments_from(options.args, old.module) if options.args else None
+    with shown_progress([old.module, new.module], runs=2, quiet=quiet) as progress:
+        compared = compare_runs(
+            old.module,
+            new.module,
+            arguments,
+            seed=options.seed,
+            devices=options.devices,
+            limits=options.limits,
+            progress=progress,
+        )
+    found, verdict, parting = compared.distances, compared.verdict, compared.first_difference
+    root = new.module.entry.root
+    assert root is not None
+    leaves = dict(root.shape.leaves)
     rows = tuple(
         (
             index_text(each.index) if len(each.index) > 1 else str(each.index[0]) if each.index else "0",
             _cell(each.exact) if each.is_known else UNKNOWN,
             _cell(each.widened) if each.is_known else UNKNOWN,
             _MEANING[each.verdict],
-            new.module.entry.root.operands[each.index[0]].name
-            if new.module.entry.root is not None and new.module.entry.root.opcode == opcodes.TUPLE and each.index
-            else roots[1].name,
-            str(next(leaf for index, leaf in roots[1].shape.leaves if index == each.index)),
+            root.operands[each.index[0]].name if root.opcode == opcodes.TUPLE and each.index else root.name,
+            str(leaves[each.index]),
         )
         for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
     )
-    verdict = verdict_of(found)
-    parting = None
-    if verdict in ("approximation", "different"):
-        parting = parting_of(old.module, new.module, found, options)
     facts = () if parting is None else (parting_facts(parting, new.module),)
     return Report(
         "run",
         _answer(found, parting),
         version=1,
         numbers={
-            "same": verdict in ("identical", "rounding"),
+            "same": compared.is_same,
             "verdict": verdict,
             "results": len(found),
             "largest_exact": _cell(max((each.exact for each in found), default=0.0)),
@@ -92,6 +87,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions) -> Repor
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_draws(old.module, new.module),
             *program_notes(old),
             *program_notes(new),
         ),
@@ -104,14 +100,6 @@ def _cell(distance: float) -> float | str:
     return distance if distance < float("inf") else "inf"
 
 
-_MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
-
-
-def _run(module: Module, options: RunOptions, floats: Floats) -> Run:
-    arguments = arguments_from(options.args, module) if options.args else None
-    return run(module, arguments, seed=options.seed, floats=floats, devices=options.devices, limits=options.limits)
-
-
 def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
     results = format_count(len(found), "results")
     worst = max((each.exact for each in found), default=0.0)
@@ -122,13 +110,19 @@ def _answer(found: Sequence[Distance], parting: Parting | None) -> str:
         case "identical":
             return f"The same program: {results} identical"
         case "rounding":
-            return f"The same program: {results} differ by rounding only, by {worst:.2%} at most"
+            return f"The same program: {results} {_differ(len(found))} by rounding only (at most {worst:.1e})"
         case "unknown":
             known = [each for each in found if each.is_known]
             if not known:
                 return f"Not compared: the place of all {results} on devices is unknown"
-            return f"{len(known):,} of {results} agree; the place of the others on devices is unknown"
+            agree = "agrees" if len(known) == 1 else "agree"
+            return f"{len(known):,} of {results} {agree}; the place of the others on devices is unknown"
         case "approximation":
-            return f"{results} agree to {wide:.1e} without rounding: a constant or an approximation differs{first}"
+            agree = "agrees" if len(found) == 1 else "agree"
+            return f"{results} {agree} to {wide:.1e} without rounding: a constant or an approximation differs{first}"
         case _:
-            return f"Not the same program: {different} of {results} differ{first}"
+            return f"Not the same program: {different} of {results} {_differ(different)}{first}"
+
+
+def _differ(count: int) -> str:
+    return "differs" if count == 1 else "differ"

@@ -1,4 +1,4 @@
-"""Arguments of a run from files: `.npz` archives, one `.npy` file each, or JSON for scalars and small arrays."""
+"""Arguments of a run from files: `.npz` archives, one `.npy` file each, JSON, or bytes in memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.run.raw import RAW, raw_argument
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
 
@@ -24,6 +25,10 @@ def arguments_from(paths: Sequence[str], module: Module) -> tuple[Value, ...]:
     found: dict[int, Array] = {}
     following = 0
     for path in paths:
+        if path.startswith(RAW):
+            found[following] = raw_argument(path, module, following)
+            following += 1
+            continue
         for name, array in _arrays(path):
             if name is None:
                 place, following = following, following + 1

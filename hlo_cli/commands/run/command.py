@@ -36,14 +36,20 @@ EXAMPLES = (
     "hlo run old/ --against new/",
     "hlo run dump/ --probe nan",
     "hlo run dump/ -o results.npz",
+    "hlo run dump/ --args 'raw:x.bin@f32[8,9]{1,0:T(8,128)}' --save-raw y.bin",
 )
 DETAILS = """\
 Without --args, arguments are made up by type, and are the same for the same
 seed: floats are standard normal, integers 0 to 3.
 
 --against runs both modules with the same arguments twice: with floats of their
-types, and with every float as an f64 that is never rounded. Two compilations of a program
-agree in the second run even if they round at different places.
+types, and with every float as an f64 that is never rounded. Two compilations of
+a program agree in the second run even if they round at different places. See
+`hlo help running`.
+
+raw:FILE@SHAPE reads the bytes of an array in the memory of a device: in the
+layout of SHAPE, with tiles and padding, or in that of the parameter without
+@SHAPE. --save-raw writes such bytes.
 
 Partitioned modules run on simulated devices: arguments are those of the whole
 program, cut and put together by the shardings of the dump. Custom calls whose
@@ -63,7 +69,7 @@ Exits with code 1 if the modules do not compute the same.
     multiple=True,
     metavar="FILE",
     shell_complete=completion.files,
-    help="Read arguments from FILE: .npz, one .npy each, or .json; repeatable.",
+    help="Read arguments from FILE: .npz, one .npy each, .json, or raw:FILE@SHAPE; repeatable.",
 )
 @option(
     "--seed",
@@ -82,6 +88,13 @@ Exits with code 1 if the modules do not compute the same.
     metavar="NAME",
     shell_complete=completion.instructions,
     help="Show the value of this instruction in each execution; repeatable.",
+)
+@option(
+    "--save-raw",
+    group="Reports",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write the bytes in memory of the value of --at, or of result 0, to FILE.",
 )
 @option(
     "--against",
@@ -162,7 +175,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     if options.passes:
         from hlo_cli.commands.run.passes import report_of_passes
 
-        report = report_of_passes(inputs, reading, options)
+        report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
     first, is_range, second = (reading.stage or "").partition("..")
     if options.against is not None or is_range:
@@ -177,10 +190,16 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.run.probe import report_of_probe
 
         probe = Probe(options.probe)
-        found = report_of_probe(loaded, _run(module, options, observe=probe), probe, notes_on_arguments(options))
+        found = report_of_probe(
+            loaded, _run(module, options, output, observe=probe), probe, notes_on_arguments(options)
+        )
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
     watched = tuple(module.instruction(name) for name in options.at)
-    run = _run(module, options, watch=watched)
+    run = _run(module, options, output, watch=watched)
+    if options.save_raw is not None:
+        from hlo_cli.commands.run.raw import raw_value
+
+        write_bytes((raw_value(run, module, watched),), options.save_raw)
     if output.format == "npz":
         from hlo_cli.commands.run.archive import archive
 
@@ -190,22 +209,30 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
 
 def _run(
-    module: Module, options: RunOptions, *, watch: Sequence[Instruction] = (), observe: Observer | None = None
+    module: Module,
+    options: RunOptions,
+    output: OutputOptions,
+    *,
+    watch: Sequence[Instruction] = (),
+    observe: Observer | None = None,
 ) -> Run:
     from hlo_cli.analysis.evaluate.run import run
     from hlo_cli.commands.run.arguments import arguments_from
+    from hlo_cli.commands.run.progress import shown_progress
 
     arguments = arguments_from(options.args, module) if options.args else None
-    return run(
-        module,
-        arguments,
-        seed=options.seed,
-        floats=options.floats,
-        devices=options.devices,
-        watch=watch,
-        observe=observe,
-        limits=options.limits,
-    )
+    with shown_progress([module], quiet=output.quiet) as progress:
+        return run(
+            module,
+            arguments,
+            seed=options.seed,
+            floats=options.floats,
+            devices=options.devices,
+            watch=watch,
+            observe=observe,
+            limits=options.limits,
+            progress=progress,
+        )
 
 
 def _compare(
@@ -221,12 +248,12 @@ def _compare(
     from hlo_cli.commands.run.against import report_of_comparison
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
-    if options.at or options.probe is not None:
-        raise HloError("--stage A..B compares two stages; it cannot be used with --at or --probe")
+    if options.at or options.probe is not None or options.save_raw is not None:
+        raise HloError("--stage A..B compares two stages; it cannot be used with --at, --save-raw, or --probe")
     first, second = stages or (reading.stage, reading.stage)
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
-    report = report_of_comparison(old, new, options)
+    report = report_of_comparison(old, new, options, quiet=output.quiet)
     errors = (*old.module.errors, *new.module.errors)
     return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])

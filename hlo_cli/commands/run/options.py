@@ -20,6 +20,7 @@ class RunOptions:
     args: tuple[str, ...] = ()
     seed: int = 0
     at: tuple[str, ...] = ()
+    save_raw: str | None = None
     against: str | None = None
     passes: bool = False
     probe: Wanted | None = None
@@ -42,6 +43,8 @@ class RunOptions:
         ]  # fmt: skip
         if len(given) > 1:
             raise conflict_error(given[0], given[1])
+        if self.save_raw is not None and given and given != ["--at"]:
+            raise conflict_error("--save-raw", given[0])
 
     @property
     def limits(self) -> Limits:

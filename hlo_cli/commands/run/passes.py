@@ -16,6 +16,7 @@ from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import pass_between
 from hlo_cli.ir.module import Module
 from hlo_cli.read_input import read_input
+from hlo_cli.render.progress import watched
 from hlo_cli.report.cell import Row
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
@@ -35,7 +36,9 @@ _COLUMNS: Final = (
 Pair = tuple[Run, Run]
 
 
-def report_of_passes(arguments: Sequence[str], reading: InputOptions, options: RunOptions) -> Report:
+def report_of_passes(
+    arguments: Sequence[str], reading: InputOptions, options: RunOptions, *, quiet: bool = False
+) -> Report:
     """One row for each pass after which the results differ from those before it, and the number of the others."""
     if len(arguments) != 1 or not os.path.isdir(arguments[0]):
         raise HloError(
@@ -46,7 +49,7 @@ def report_of_passes(arguments: Sequence[str], reading: InputOptions, options: R
     verdicts: list[Verdict] = []
     before: tuple[Module, Pair, str] | None = None
     dumps = pass_dumps(arguments[0], reading)
-    for file_name, dump in dumps:
+    for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
         module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
         runs = _runs(module, options)
         if before is not None:

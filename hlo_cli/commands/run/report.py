@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
+from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
@@ -20,6 +21,7 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
 
 _SUMMARY = (
     Column("least", "least", "number"),
@@ -58,7 +60,7 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
     state = "all finite" if not bad else f"{bad} of {len(rows)} with NaN or Inf"
     return Report(
         "run",
-        f"Runs: {format_count(run.executed, 'instructions')}, {format_count(len(rows), 'results')}, {state}",
+        f"Ran {format_count(run.executed, 'instructions')}: {format_count(len(rows), 'results')}, {state}",
         version=1,
         numbers={
             "executed_instructions": run.executed,
@@ -69,9 +71,21 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
             "seed": None if options.args else options.seed,
         },
         parts=tuple(parts),
-        notes=(*notes_on_arguments(options), *program_notes(loaded)),
+        notes=(*notes_on_arguments(options), *notes_on_draws(module), *program_notes(loaded)),
         input=input_facts(loaded),
     )
+
+
+def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
+    """A note on random numbers that no dump states, if a module has them."""
+    found = sorted(
+        {each.opcode for module in modules for computation in module.computations for each in computation.instructions}
+        & UNSTATED_DRAWS
+    )
+    if not found:
+        return ()
+    words = f"the numbers of {' and '.join(found)} are the same each time, but not those of the compiled program"
+    return (Diagnostic("note", words),)
 
 
 def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:

@@ -16,6 +16,7 @@ from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
+from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hlo_cli.commands.schedule.syntax_sugar import Direction
     from hlo_cli.commands.shared.io_options import OutputOptions
     from hlo_cli.commands.shared.load import Loaded
+    from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import Goal, ReorderedModule
@@ -61,9 +63,11 @@ Values of --reorder:
   bfs        breadth first, each instruction as soon as possible
   postorder  depth first, operands in their order
 
-`--format hlo` and -o FILE.hlo write the module in its new order.
+`--format hlo` and -o FILE.hlo write the module in its new order. With --verify,
+both modules run on made-up arguments (see `hlo help running`).
 
-Exits with code 1 if the module violates XLA's rules for async operations. A
+Exits with code 1 if the module violates XLA's rules for async operations, or if
+--verify finds other results. A
 warning is a violation that only some versions of XLA reject, a note one that
 only older versions reject.
 """
@@ -111,6 +115,7 @@ only older versions reject.
     help="Show a diff that expands short forms such as slice-start and t#0.",
 )
 @flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
+@verify_option("Changes", "--reorder, --desugar, or --sugar")
 @where_option
 @option(
     "--computation",
@@ -140,6 +145,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
+    from hlo_cli.commands.verify.verification import is_refuted
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
@@ -162,7 +168,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     broken = tuple(verify_async(loaded.module, overlap.pairs))
     read = what_was_read(loaded.module)
     code = write_report(report, output, (*loaded.module.errors, *broken), read=read)
-    return code if loaded.module.errors else int(any(finding.severity == "error" for finding in broken))
+    if loaded.module.errors:
+        return code
+    return int(any(finding.severity == "error" for finding in broken)) or is_refuted(report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +182,18 @@ class _Request:
     throughput: ChipSpec | None
     argument: str
 
+    @property
+    def within(self) -> Computation | None:
+        """The computation that is selected."""
+        name = self.options.computation
+        return None if name is None else self.loaded.module.computation(name)
+
+    def reordered(self, goal: Goal) -> ReorderedModule:
+        """The module in a new order."""
+        from hlo_cli.commands.schedule.new_order import new_order
+
+        return new_order(self.loaded.module, goal, limit=self.options.limit, throughput=self.throughput)
+
     def check_whole(self, option: str) -> None:
         """Raises HloError if an option selects a part of the module that `option` writes as a whole."""
         for name, value in (("--where", self.options.where), ("--computation", self.options.computation)):
@@ -183,7 +203,7 @@ class _Request:
 
 def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...]) -> Report:
     loaded, options, throughput = request.loaded, request.options, request.throughput
-    within = None if options.computation is None else loaded.module.computation(options.computation)
+    within = request.within
     if options.sequence:
         from hlo_cli.commands.schedule.sequence import report_of_steps
 
@@ -208,7 +228,7 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
         return report_of_reordering(
             loaded,
             overlap,
-            _reorder(request, options.goal),
+            request.reordered(options.goal),
             goal=options.goal,
             within=within,
             where=options.where,
@@ -216,6 +236,7 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
             options=options.reordering,
             has_limit=options.limit is not None,
             throughput=throughput,
+            verify=options.verify,
         )
     if (cause := cause_of(options.grouping)) is not None:
         from hlo_cli.commands.schedule.causes import report_of_causes
@@ -242,45 +263,38 @@ def _report(request: _Request, overlap: OverlapAnalysis, columns: tuple[str, ...
     )
 
 
-def _reorder(request: _Request, goal: Goal) -> ReorderedModule:
-    from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
-    from hlo_cli.syntax.queries.sizes import parse_size
-    from hlo_cli.transform.reorder import reorder_with_peaks
-    from hlo_cli.transform.scheduling.chip_latencies import times_on_chip
-
-    module, limit = request.loaded.module, request.options.limit
-    limits = {} if limit is None else {0: parse_size(limit)}
-    times = None
-    if request.throughput is not None and goal == "latency":
-        times = times_on_chip(analyze_overlap(module), request.throughput)
-    return reorder_with_peaks(module, goal, limits=limits, latency_model=times)
-
-
 def _write_sugar(request: _Request, direction: Direction, output: OutputOptions) -> int:
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
+    from hlo_cli.commands.verify.verification import is_refuted, verify_if
 
     request.check_whole(f"--{direction}")
     module = request.loaded.module
     new = with_sugar(module, direction)
     if output.is_module:
-        return _write_text(request.loaded, new, output)
+        return _write_text(request, new, output)
     report = report_of_sugar(request.loaded, new, direction=direction, argument=request.argument)
-    return write_report(report, output, module.errors, read=what_was_read(module))
+    report = verify_if(request.options.verify, module, new).added_to(report)
+    return write_report(report, output, module.errors, read=what_was_read(module)) or is_refuted(report)
 
 
 def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:
     """Writes the module in its new order, as canonical text."""
     request.check_whole(f"--reorder {goal} --format hlo")
-    new = _reorder(request, goal)
-    return _write_text(request.loaded, new.module, output, new.copies)
+    new = request.reordered(goal)
+    return _write_text(request, new.module, output, new.copies)
 
 
-def _write_text(loaded: Loaded, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
+def _write_text(request: _Request, module: Module, output: OutputOptions, copies: tuple[str, ...] = ()) -> int:
     from hlo_cli.commands.shared.load import notes_of
+    from hlo_cli.commands.verify.verification import verify_if
     from hlo_cli.transform.in_place import copies_note
 
+    loaded = request.loaded
+    verified = verify_if(request.options.verify, loaded.module, module)
     write(module.chunks(), output.path)
     notes = [Diagnostic("note", words) for words in copies_note(copies)]
-    return print_diagnostics((*notes, *notes_of(loaded)), loaded.module.errors, output)
+    return print_diagnostics((*verified.notes, *notes, *notes_of(loaded)), loaded.module.errors, output) or (
+        verified.exit_code
+    )

@@ -26,6 +26,7 @@ class ScheduleOptions:
     goal: Goal | None = None
     desugar: bool = False
     sugar: bool = False
+    verify: bool = False
     limit: str | None = None
     space: str | None = None
     where: str | None = None
@@ -48,6 +49,8 @@ class ScheduleOptions:
             raise requirement_error("--space", "--sequence")
         if len(two := self._reports) > 1:
             raise conflict_error(two[0], two[1])
+        if self.verify and self.goal is None and self.direction is None:
+            raise requirement_error("--verify", "--reorder, --desugar, or --sugar")
         if self.limit is not None and self.goal != "latency":
             raise requirement_error("--limit", "--reorder latency")
         if self.model == "time" and self.chip is None and self.chip_file is None:

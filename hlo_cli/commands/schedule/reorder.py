@@ -14,6 +14,7 @@ from hlo_cli.commands.schedule.moved_blocks import moved_table
 from hlo_cli.commands.shared.chips import time_model, time_notes
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.commands.shared.where import rows_where
+from hlo_cli.commands.verify.verification import verify_if
 from hlo_cli.ir.instruction import Computation
 from hlo_cli.ir.memory_space import space_name
 from hlo_cli.report.cell import UNKNOWN, Cell, Row
@@ -40,8 +41,9 @@ def report_of_reordering(
     options: str,
     has_limit: bool = False,
     throughput: ChipSpec | None = None,
+    verify: bool = False,
 ) -> Report:
-    """Peaks of memory and exposed transfers before and after, and one row for each moved block."""
+    """Peaks of memory and exposed transfers before and after, one row for each moved block, and the verdict."""
     new_overlap = analyze_overlap(new.module)
     blocks = [
         block
@@ -54,7 +56,7 @@ def report_of_reordering(
     peaks = _peaks(new)
     is_new = not loaded.module.is_scheduled
     moved = sum(len(block.instructions) for block in blocks)
-    return Report(
+    report = Report(
         "schedule",
         _answer(goal, peaks, exposures, moved, len(blocks), is_new=is_new, has_limit=has_limit),
         numbers={
@@ -82,6 +84,7 @@ def report_of_reordering(
         ),
         input=input_facts(loaded),
     )
+    return verify_if(verify, loaded.module, new.module).added_to(report)
 
 
 class _Exposure:

@@ -21,7 +21,7 @@ def render(report: Report, style: Style) -> Iterator[str]:
 
     >>> written = "".join(render(Report("diff", "No <difference>", next=("hlo parse a",)), Style()))
     >>> written[written.index("<main>"):written.index("<script>")]
-    '<main>\n<pre class="quiet">next: hlo parse a</pre>\n</main>\n'
+    '<main>\n<pre class="quiet" tabindex="0" role="group" aria-label="Next commands">next: hlo parse a</pre>\n</main>\n'
     """
     overview = next((part for part in report.parts if part.kind == "overview"), None)
     graph = next((part for part in report.parts if part.kind == "graph"), None)

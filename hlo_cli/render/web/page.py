@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from hlo_cli.render.paths import path_shortener
 from hlo_cli.render.style import Style
 from hlo_cli.render.web import assets
 from hlo_cli.render.web.colors import in_variables, picture_css, roles, variables
@@ -49,11 +50,12 @@ def body_lines(report: Report, style: Style, key: str, most: int = MAX_ROWS) -> 
         yield from charts_of(part, style, name)
     for name, part in parts:
         yield from part_lines(part, style, name, most)
+    shorten = path_shortener(report, ())
     if report.next:
-        commands = "\n      ".join(map(safe, report.next))
-        yield f'<pre class="quiet">next: {commands}</pre>'
+        commands = "\n      ".join(safe(shorten(line)) for line in report.next)
+        yield f'<pre class="quiet" tabindex="0" role="group" aria-label="Next commands">next: {commands}</pre>'
     for note in report.notes:
-        yield f'<p class="quiet">{safe(note.severity)}: {safe(note.message)}</p>'
+        yield f'<p class="quiet">{safe(note.severity)}: {safe(shorten(note.message))}</p>'
 
 
 def report_css(report: Report, key: str) -> str:

@@ -1,0 +1,131 @@
+"""`--verify`: a rewritten module runs next to the original on made-up arguments, and the report states the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from hlo_cli.dataclass import dataclass
+from hlo_cli.report.numbers import format_count
+from hlo_cli.source import Diagnostic, HloError, Severity
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.comparison import RunComparison
+    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.ir.instruction import Computation
+    from hlo_cli.ir.module import Module
+    from hlo_cli.report.report import Report
+
+_MAX_BYTES: Final = 2 << 30
+_MAX_OPERATIONS: Final = 2_000_000_000
+_MAX_ITERATIONS: Final = 100_000
+_MAX_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The verdict on a rewritten module as a word and as a sentence; the word is None if the module cannot run.
+
+    Without a sentence, nothing was verified.
+    """
+
+    verdict: str | None
+    sentence: str
+
+    @property
+    def exit_code(self) -> int:
+        """1 if the rewritten module computes something else."""
+        return int(self.verdict in ("approximation", "different"))
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """The sentence as a note, for commands that write the module instead of a report."""
+        severity: Severity = "warning" if self.exit_code else "note"
+        return (Diagnostic(severity, self.sentence),) if self.sentence else ()
+
+    def added_to(self, report: Report) -> Report:
+        """A report with the verdict in its answer and its numbers.
+
+        In a note as well if the module cannot run or computes something else, as pipes get no answer.
+        """
+        if not self.sentence:
+            return report
+        numbers = {**report.numbers, "verified": self.verdict}
+        answer = report.answer if self.verdict is None else f"{report.answer}; {self.sentence}"
+        notes = self.notes if self.verdict is None or self.exit_code else ()
+        return replace(report, answer=answer, numbers=numbers, notes=(*notes, *report.notes))
+
+
+NOT_ASKED: Final = Verification(None, "")
+"""The verification of a command without `--verify`."""
+
+
+def is_refuted(report: Report) -> int:
+    """1 if the report has the verdict that a rewritten module computes something else, as exit code."""
+    return Verification(str(report.numbers.get("verified")), "").exit_code
+
+
+def verify_if(is_asked: bool, old: Module, new: Module) -> Verification:
+    """The verification of a rewritten module if it is asked for."""
+    return verify(old, new) if is_asked else NOT_ASKED
+
+
+def verify(old: Module, new: Module) -> Verification:
+    """Runs a module and its rewritten form on the same made-up arguments.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> verify(module, module)
+    Verification(verdict='identical', sentence='verified: results are identical')
+    """
+
+    def compared() -> RunComparison:
+        from hlo_cli.analysis.evaluate.comparison import compare_runs
+
+        return compare_runs(old, new, limits=_limits(), is_rewrite=True)
+
+    return _verification(compared)
+
+
+def verify_part(module: Module, computation: Computation, part: Module) -> Verification:
+    """Runs a module, and a part of it on the values that its parameters have in the module.
+
+    >>> from hlo_cli import extract, parse_module
+    >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
+    >>> verify_part(module, module.entry, extract(module, module.entry.root)).verdict
+    'identical'
+    """
+
+    def compared() -> RunComparison:
+        from hlo_cli.analysis.evaluate.extracted_part import compare_part
+
+        return compare_part(module, computation, part, limits=_limits())
+
+    return _verification(compared)
+
+
+def _limits() -> Limits:
+    from hlo_cli.analysis.evaluate.limits import Limits
+
+    return Limits(_MAX_BYTES, _MAX_OPERATIONS, _MAX_ITERATIONS, _MAX_SECONDS)
+
+
+def _verification(compared: Callable[[], RunComparison]) -> Verification:
+    try:
+        found = compared()
+    except HloError as error:
+        return Verification(None, f"not verified: {error.diagnostics[0].message}")
+    worst = max((each.exact for each in found.distances), default=0.0)
+    match found.verdict:
+        case "identical":
+            return Verification("identical", "verified: results are identical")
+        case "rounding":
+            return Verification("rounding", f"verified: results differ by rounding only (at most {worst:.1e})")
+        case verdict:
+            count = sum(each.verdict == verdict for each in found.distances)
+            first = found.first_difference
+            where = "" if first is None else f", first at {first.instruction.name}"
+            of = format_count(len(found.distances), "results")
+            differ = "differs" if count == 1 else "differ"
+            return Verification(verdict, f"verified: {count:,} of {of} {differ}{where}")
