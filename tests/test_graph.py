@@ -116,6 +116,19 @@ def test_what_is_hidden() -> None:
     assert {"constant", "get-tuple-element", "bitcast"} <= hidden
 
 
+def test_async_updates_are_as_their_start() -> None:
+    state = "((f32[8]), f32[8]{0:S(1)}, u32[])"
+    text = f"""HloModule m  w {{ a = f32[8] parameter(0)  ROOT c = f32[8]{{0:S(1)}} copy(a) }}
+    ENTRY e {{ p = f32[8] parameter(0)  s = {state} async-start(p), calls=w
+      u = {state} async-update(s)  v = {state} async-update(u)
+      d = f32[8]{{0:S(1)}} async-done(v)  ROOT r = f32[8] negate(d) }}"""
+    graph = dataflow_graph(parse_module(text))
+    named = {instruction.name: node for node, instruction in enumerate(graph.instructions)}
+    assert graph.transfers == {named[name] for name in "suvd"}
+    kinds = kinds_of(graph.computations)
+    assert {kinds[graph.instructions[named[name]]] for name in "suvd"} == {"data movement"}
+
+
 def test_bytes_are_those_that_pass() -> None:
     """An element of a tuple passes its own bytes, not those of the tuple; two elements add up."""
     text = """HloModule m  ENTRY e {

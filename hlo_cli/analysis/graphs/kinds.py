@@ -107,7 +107,7 @@ def kinds_of(computations: Iterable[Computation]) -> Mapping[Instruction, Kind]:
     }
     for computation in listed:
         for instruction in computation.instructions:
-            found[instruction] = _kind(instruction, dominant, is_fused=computation in fused)
+            found[instruction] = _kind(instruction, found, dominant, is_fused=computation in fused)
         dominant[computation] = _dominant(found[each] for each in computation.instructions)
     return found
 
@@ -132,16 +132,19 @@ def is_scalar(shape: Shape) -> bool:
     return isinstance(shape, ArrayShape) and all(size == 1 for size in shape.dimensions)
 
 
-def _kind(instruction: Instruction, dominant: Mapping[Computation, Kind], *, is_fused: bool) -> Kind:
+def _kind(
+    instruction: Instruction, found: Mapping[Instruction, Kind], dominant: Mapping[Computation, Kind], *, is_fused: bool
+) -> Kind:
+    """The kind of an instruction, after those of the instructions before it, and of what its computation calls."""
     opcode, shape = instruction.opcode, instruction.shape
     if opcode == opcodes.PARAMETER:
         return "small parameter" if _elements(shape) < SMALL_ELEMENTS else opcodes.PARAMETER
     if opcode in operations.ASYNCHRONOUS:
         # The done and the updates name the computation of their start, or continue it.
-        start = instruction
-        while not start.called_computations and start.opcode in operations.ASYNC_CONTINUATIONS and start.operands:
-            start = start.operands[0]
-        kinds = [dominant[called] for called in start.called_computations if called in dominant]
+        if not instruction.called_computations and opcode in operations.ASYNC_CONTINUATIONS and instruction.operands:
+            before = instruction.operands[0]
+            return found.get(before, "other") if before.opcode in operations.ASYNCHRONOUS else "other"
+        kinds = [dominant[called] for called in instruction.called_computations if called in dominant]
         return kinds[0] if kinds else "other"
     kind = kind_of_opcode(opcode)
     if kind == "custom call":
