@@ -10,9 +10,8 @@ from hlo_cli.analysis.memory.memory_limits import MemoryFit, memory_fits
 from hlo_cli.analysis.memory.memory_model import MemoryAnalysis, MemorySpaceUsage
 from hlo_cli.commands.report.exposed import exposed_of
 from hlo_cli.commands.report.sources import Sources
-from hlo_cli.commands.shared.chips import mismatch, time_notes
+from hlo_cli.commands.shared.chips import mismatch
 from hlo_cli.commands.shared.memory_timeline import step_label
-from hlo_cli.commands.shared.stage_notes import bounded
 from hlo_cli.ir.memory_space import MemorySpace
 from hlo_cli.report.cell import Cell, number_of
 from hlo_cli.report.findings import Findings
@@ -82,8 +81,7 @@ def _of_memory(sources: Sources) -> Verdict:
         return Verdict("Memory", "neutral", "No values in memory", sentence, section="memory")
     if not fits or chip is None:
         words = _first_upper(f"{peak.name} peaks at {format_bytes(peak.peak_bytes)}")
-        sentence = bounded(_peak(memory, peak), sources.stage)
-        return Verdict("Memory", "neutral", words, sentence, section="memory", gauges=gauges)
+        return Verdict("Memory", "neutral", words, _peak(memory, peak), section="memory", gauges=gauges)
     fullest = max(fits, key=lambda fit: fit.needed_bytes / fit.limit_bytes)
     if fullest.excess_bytes > 0 and sources.stage != "optimized":
         words = f"At most {format_bytes(fullest.needed_bytes)} of {fullest.name}"
@@ -132,6 +130,11 @@ def _of_exposed(sources: Sources) -> Verdict:
     words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "Nothing exposed"
     execution = _number(sources.schedule.numbers, "execution_seconds")
     tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
+    synchronous = _number(sources.schedule.numbers, "synchronous_seconds")
+    if synchronous:
+        collectives = format_count(round(_number(sources.schedule.numbers, "synchronous")), "synchronous collectives")
+        waiting = format_seconds(max(0.0, exposed.seconds - synchronous))
+        sentence = f"{_first_upper(least)}{waiting} of async operations, and {format_seconds(synchronous)} of {collectives}."
     return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 
@@ -164,9 +167,9 @@ def _of_findings(sources: Sources) -> Verdict:
     if seconds and sources.chip_spec is not None:
         estimate = f"an estimated {format_seconds(sum(seconds))} per execution on {sources.chip_spec.chip}"
         cost = f"{estimate} ({cost})" if cost else estimate
-    groups, rules = len(found.groups), sentence.partition(": ")[2]
+    groups = len(found.groups)
     lead = f"{format_count(groups, 'groups')} {'costs' if groups == 1 else 'cost'} {cost}"
-    return Verdict("Findings", tone, words, f"{lead}: {rules}" if cost and rules else sentence, section="findings")
+    return Verdict("Findings", tone, words, f"{lead}." if cost else sentence, section="findings")
 
 
 def _of_time(sources: Sources) -> Verdict | None:
@@ -179,12 +182,9 @@ def _of_time(sources: Sources) -> Verdict | None:
     if not execution:
         return Verdict("Time", "neutral", "Execution time unknown", _sentence(sources.steps.answer), section="kernels")
     least = "at least " if bounds else ""
-    rates = ", ".join(
-        note.message.partition(": ")[2] for note in time_notes(sources.chip_spec, sources.loaded.module)[:1]
-    )
-    sentence = f"Kernels compute for {format_seconds(compute)}. Estimates for {name} assume {rates.partition(';')[0]}."
+    sentence = f"Kernels compute for {format_seconds(compute)} at the peak rates of {name}."
     words = f"{least}{format_seconds(execution)} per execution (estimate)"
-    return Verdict("Time", "neutral", _first_upper(words), bounded(sentence, sources.stage), section="kernels")
+    return Verdict("Time", "neutral", _first_upper(words), sentence, section="kernels")
 
 
 def _number(numbers: Mapping[str, Cell], name: str) -> float:
