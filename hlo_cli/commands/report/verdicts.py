@@ -133,8 +133,8 @@ def _of_exposed(sources: Sources) -> Verdict:
     synchronous = _number(sources.schedule.numbers, "synchronous_seconds")
     if synchronous:
         collectives = format_count(round(_number(sources.schedule.numbers, "synchronous")), "synchronous collectives")
-        waiting = format_seconds(max(0.0, exposed.seconds - synchronous))
-        sentence = f"{_first_upper(least)}{waiting} of async operations, and {format_seconds(synchronous)} of {collectives}."
+        waiting = _first_upper(f"{least}{format_seconds(max(0.0, exposed.seconds - synchronous))}")
+        sentence = f"{waiting} of async operations, and {format_seconds(synchronous)} of {collectives}."
     return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 
