@@ -57,7 +57,12 @@ def test_a_next_command_is_one_line_at_any_width(format_name: str, width: int) -
     for command in commands:
         (line,) = (line for line in map(unescape, lines) if command in line)
         before, _, after = line.partition(command)
-        assert before in ("", "next: ", "      ", '<pre class="quiet">next: ')
+        assert before in (
+            "",
+            "next: ",
+            "      ",
+            '<pre class="quiet" tabindex="0" role="group" aria-label="Next commands">next: ',
+        )
         assert after in ("", "</pre>")
 
 

@@ -64,7 +64,7 @@ def _received(
 ) -> list[Value]:
     """What each device was sent."""
     if channel not in sent:
-        raise HloError(f"{instruction.name} waits on channel {channel}, where nothing was sent", instruction.span)
+        raise HloError(f"{instruction.name} receives from channel {channel}, where nothing was sent", instruction.span)
     values = sent.pop(channel)
     is_tuple = isinstance(instruction.shape, TupleShape)
     return [(value, None) if is_tuple else value for value in values]

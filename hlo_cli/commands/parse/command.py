@@ -17,7 +17,6 @@ from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_bytes, write_report
-from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.source import Diagnostic, HloError
 
 if TYPE_CHECKING:
@@ -109,7 +108,11 @@ _STEPS = 1
 )
 @flag("--desugar", group=OUTPUT, help="Expand short forms such as slice-start and t#0 (with --format hlo).")
 @flag("--sugar", group=OUTPUT, help="Use short forms where possible (with --format hlo).")
-@verify_option(OUTPUT, "--slice, --desugar, or --sugar")
+@flag(
+    "--verify",
+    group=OUTPUT,
+    help="Run the old and new module, and compare results (with --slice, --desugar, or --sugar).",
+)
 @option(
     "--computation",
     group="Filters",

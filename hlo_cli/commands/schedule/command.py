@@ -16,7 +16,6 @@ from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.per_module_options import each_options
 from hlo_cli.commands.shared.where import where_option
 from hlo_cli.commands.shared.writing import print_diagnostics, write, write_report
-from hlo_cli.commands.verify.option import verify_option
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import Diagnostic, joined_by_or
 
@@ -115,7 +114,7 @@ only older versions reject.
     help="Show a diff that expands short forms such as slice-start and t#0.",
 )
 @flag("--sugar", group="Changes", is_common=True, help="Show a diff that uses short forms where possible.")
-@verify_option("Changes", "--reorder, --desugar, or --sugar")
+@flag("--verify", group="Changes", help="Run both modules and compare results (with --reorder, --desugar, --sugar).")
 @where_option
 @option(
     "--computation",
@@ -145,7 +144,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     from hlo_cli.commands.shared.chips import chosen_throughput
     from hlo_cli.commands.shared.load import check_running, load, what_was_read
     from hlo_cli.commands.shared.selection import Many
-    from hlo_cli.commands.verify.verification import is_refuted
 
     throughput = chosen_throughput(options.chip, options.chip_file)
     loaded = load(inputs, reading, each=options.each, jobs=options.jobs, about_one=options.about_one)
@@ -170,7 +168,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     code = write_report(report, output, (*loaded.module.errors, *broken), read=read)
     if loaded.module.errors:
         return code
-    return int(any(finding.severity == "error" for finding in broken)) or is_refuted(report)
+    return int(any(finding.severity == "error" for finding in broken) or options.is_refuted(report))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +265,7 @@ def _write_sugar(request: _Request, direction: Direction, output: OutputOptions)
     """Writes the module with expanded or shortened asynchronous operations, as a diff or as text."""
     from hlo_cli.commands.schedule.syntax_sugar import report_of_sugar, with_sugar
     from hlo_cli.commands.shared.load import what_was_read
-    from hlo_cli.commands.verify.verification import is_refuted, verify_if
+    from hlo_cli.commands.verify.verification import verify_if
 
     request.check_whole(f"--{direction}")
     module = request.loaded.module
@@ -276,7 +274,9 @@ def _write_sugar(request: _Request, direction: Direction, output: OutputOptions)
         return _write_text(request, new, output)
     report = report_of_sugar(request.loaded, new, direction=direction, argument=request.argument)
     report = verify_if(request.options.verify, module, new).added_to(report)
-    return write_report(report, output, module.errors, read=what_was_read(module)) or is_refuted(report)
+    return write_report(report, output, module.errors, read=what_was_read(module)) or int(
+        request.options.is_refuted(report)
+    )
 
 
 def _write(request: _Request, goal: Goal, output: OutputOptions) -> int:

@@ -11,6 +11,7 @@ from hlo_cli.dataclass import dataclass
 if TYPE_CHECKING:
     from hlo_cli.commands.schedule.critical_path import Model
     from hlo_cli.commands.schedule.syntax_sugar import Direction
+    from hlo_cli.report.report import Report
     from hlo_cli.transform.reorder import Goal
 
 MODELS: Final = ("bytes", "flops", "kernels", "time")
@@ -36,6 +37,10 @@ class ScheduleOptions:
     chip_file: str | None = None
     each: bool = False
     jobs: int | None = None
+
+    def is_refuted(self, report: Report) -> bool:
+        """Whether --verify found that the new module computes something else."""
+        return self.verify and report.numbers.get("verified") in ("approximation", "different")
 
     def check(self) -> None:
         """Raises HloError for options that conflict or that require another option.
