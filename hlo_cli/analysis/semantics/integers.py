@@ -104,7 +104,9 @@ def invert(x: Array, kind: PrimitiveType) -> Array:
 
 def popcnt(x: Array, kind: PrimitiveType) -> Array:
     """The bits that are set; of a type narrower than a byte, those of the byte that holds it."""
-    return np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype)
+    held = np.ascontiguousarray(x).reshape(x.shape)
+    whole = held.reshape(-1).view(np.uint8).reshape(*x.shape, x.dtype.itemsize)
+    return np.asarray(np.unpackbits(whole, axis=-1).sum(axis=-1)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Array, kind: PrimitiveType) -> Array:

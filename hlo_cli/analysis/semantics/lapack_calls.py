@@ -24,7 +24,7 @@ def _cholesky(instruction: Instruction, computed: Computed) -> Kernel:
 
     def kernel(x: Array) -> Value:
         factor = lower_factor(x, is_lower)
-        info = np.isnan(factor).any(axis=(-1, -2)).astype(np.int32)
+        info = np.asarray(np.isnan(factor).any(axis=(-1, -2))).astype(np.int32)
         return settle(factor), info
 
     return kernel
