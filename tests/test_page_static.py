@@ -148,9 +148,10 @@ def test_the_theme_can_be_changed(chromium: Browser, page_file: Path) -> None:
     with opened(chromium, page_file, dark=True) as found:
         page = found.page
         assert page.evaluate(background) == "rgb(17, 21, 26)"
-        page.get_by_role("button", name="Switch to dark theme").press("Enter")
+        page.get_by_role("button", name="Switch to light theme").press("Enter")
         assert page.evaluate(background) == "rgb(255, 255, 255)"
         assert page.evaluate("getComputedStyle(document.querySelector('svg .paper')).fill") == "rgb(255, 255, 255)"
+        assert page.get_by_role("button", name="Switch to dark theme").is_visible()
 
 
 def test_a_page_is_complete_without_its_script(chromium: Browser, page_file: Path) -> None:
