@@ -100,3 +100,53 @@ def test_wrong_sizes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "x.json").write_text("[[1, 2, 3], [1, 2]]")
     assert run(dump(tmp_path), "--args", str(tmp_path / "x.json")) == 2
     assert "argument 0 has sizes [3]" in capsys.readouterr().err
+
+
+_TWO_DEVICES = """HloModule m, num_partitions=2
+f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  l = f32[2] log(p)
+  r = f32[2] all-reduce(l), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f
+  ROOT t = (f32[2], f32[2]) tuple(l, r)
+}
+"""
+
+
+@pytest.fixture
+def two_devices(tmp_path: Path) -> tuple[str, ...]:
+    """A module of two devices, and arguments of which only the second one makes a NaN."""
+    (tmp_path / "two.hlo").write_text(_TWO_DEVICES)
+    (tmp_path / "a.json").write_text("[[1, 2, 4, -1]]")
+    return str(tmp_path / "two.hlo"), "--args", str(tmp_path / "a.json")
+
+
+def test_probe_looks_at_all_devices(two_devices: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*two_devices, "--probe", "nan", "--json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    rows = answer["tables"]["sightings"]["rows"]
+    assert [(row["value"], row["device"], row["count"], row["execution"]) for row in rows] == [
+        ("l", 1, 1, 0),
+        ("r", 0, 1, 0),
+    ]
+
+
+def test_values_of_device_0_are_told_as_such(
+    two_devices: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*two_devices, "--at", "l", "--json") == 0
+    printed = capsys.readouterr()
+    [row] = json.loads(printed.out)["tables"]["values"]["rows"]
+    assert (row["least"], row["nan"]) == (0.0, 0)
+    assert "values of --at are those of device 0 of 2" in printed.err
+    assert run(*two_devices, "-o", str(tmp_path / "r.npz")) == 0
+    assert "2 results are shown for device 0 of 2" in capsys.readouterr().err
+
+
+def test_nothing_is_claimed_of_results_that_are_not_compared(
+    two_devices: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, *rest = two_devices
+    assert run(path, *rest, "--against", path, "--json") == 1
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    assert (answer["largest_exact"], answer["largest_widened"]) == (None, None)

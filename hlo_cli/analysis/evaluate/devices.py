@@ -34,6 +34,7 @@ IDS = frozenset(("partition-id", "replica-id"))
 
 @dataclass(frozen=True, slots=True)
 class _Step:
+    instruction: Instruction
     slot: int
     run: Lockstep
     operands: tuple[int, ...]
@@ -72,7 +73,7 @@ class DeviceProgram:
     def _compiled(self, computation: Computation) -> Lockstep:
         if not needs_devices(computation):
             single = self.program.function(computation)
-            return lambda given: [single(each) for each in given]
+            return self._one_by_one(single)
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
         last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
         steps, parameters = [], []
@@ -84,8 +85,9 @@ class DeviceProgram:
                 continue
             operands = tuple(slots[operand] for operand in instruction.operands)
             ended = {slots[each] for each in instruction.operands if last[each] == at} - {root}
-            steps.append(_Step(at, self._step(instruction), operands, tuple(ended)))
+            steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended)))
         size, count = len(slots), self.devices.count
+        is_seen = self.program.is_seen(computation)
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             values: list[list[Value]] = [[] for _ in range(size)]
@@ -94,12 +96,29 @@ class DeviceProgram:
             for step in steps:
                 taken = [[values[operand][device] for operand in step.operands] for device in range(count)]
                 values[step.slot] = step.run(taken)
+                if is_seen:
+                    self._see(step.instruction, values[step.slot], taken)
                 for each in step.ended:
                     values[each] = []
             self.program.count(len(steps) * count, computation)
             return values[root]
 
         return run
+
+    def _one_by_one(self, single: Callable[[Sequence[Value]], Value]) -> Lockstep:
+        def run(given: Sequence[Sequence[Value]]) -> list[Value]:
+            found = []
+            for device, each in enumerate(given):
+                self.program.device = device
+                found.append(single(each))
+            return found
+
+        return run
+
+    def _see(self, instruction: Instruction, values: Sequence[Value], operands: Sequence[Sequence[Value]]) -> None:
+        for device, (value, given) in enumerate(zip(values, operands, strict=True)):
+            self.program.device = device
+            self.program.see(instruction, value, given)
 
     def _step(self, instruction: Instruction) -> Lockstep:
         opcode = instruction.opcode
@@ -116,7 +135,7 @@ class DeviceProgram:
         if any(map(needs_devices, instruction.called_computations)):
             return _selecting(instruction, self._calling(instruction))
         kernel = self.program.kernel(instruction)
-        return lambda given: [kernel(*each) for each in given]
+        return self._one_by_one(lambda each: kernel(*each))
 
     def _ids(self, instruction: Instruction) -> Lockstep:
         partitions = self.devices.partitions

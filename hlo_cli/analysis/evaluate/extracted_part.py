@@ -24,7 +24,7 @@ class _FirstExecution:
         self._computation = computation
         self._wanted = wanted
 
-    def __call__(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
+    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         """Looks at a value that was just computed."""
         if instruction.computation is not self._computation or instruction.name not in self._wanted:
             return

@@ -66,7 +66,7 @@ class Recorder:
     def __init__(self) -> None:
         self.runs: dict[Instruction, list[tuple[Fingerprint, ...]]] = {}
 
-    def __call__(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
+    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         """Looks at a value that was just computed."""
         kept = self.runs.setdefault(instruction, [])
         if len(kept) < _MAX_ROUNDS:

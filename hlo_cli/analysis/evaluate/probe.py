@@ -21,11 +21,12 @@ Wanted: TypeAlias = Literal["nan", "inf", "overflow", "denormal"]
 class Sighting:
     """An instruction whose value has elements of the kind that was asked for, the first time that it had.
 
-    `execution` counts the runs of the instruction from 0; `made` tells that no operand has such elements, so that the
-    instruction makes them. `operands` are those that have some.
+    `execution` counts the runs of the instruction on the device, from 0. `made` tells that no operand has such
+    elements, so that the instruction makes them; `operands` are those that have some.
     """
 
     instruction: Instruction
+    device: int
     execution: int
     count: int
     elements: int
@@ -39,12 +40,12 @@ class Probe:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.found: dict[Instruction, Sighting] = {}
-        self._runs: dict[Instruction, int] = {}
+        self._runs: dict[tuple[Instruction, int], int] = {}
 
-    def __call__(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
+    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
         """Looks at a value that was just computed."""
-        execution = self._runs.get(instruction, 0)
-        self._runs[instruction] = execution + 1
+        execution = self._runs.get((instruction, device), 0)
+        self._runs[instruction, device] = execution + 1
         if instruction in self.found or not isinstance(instruction.shape, ArrayShape):
             return
         count = count_of(value, self.wanted, instruction.shape)
@@ -56,7 +57,7 @@ class Probe:
             if isinstance(shape := instruction.operand_shape(at), ArrayShape) and count_of(each, self._cause, shape)
         )
         size = int(np.asarray(value).size)
-        self.found[instruction] = Sighting(instruction, execution, count, size, not given, given)
+        self.found[instruction] = Sighting(instruction, device, execution, count, size, not given, given)
 
     @property
     def _cause(self) -> Wanted:

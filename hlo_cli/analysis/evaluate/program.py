@@ -21,8 +21,8 @@ _CHECKED: Final = 256
 """After how many instructions the time is checked, and progress shown."""
 
 
-Observer: TypeAlias = "Callable[[Instruction, Value, Sequence[Value]], None]"
-"""Called with every value that was just computed, and those of the operands, but not in computations of scalars."""
+Observer: TypeAlias = "Callable[[Instruction, int, Value, Sequence[Value]], None]"
+"""Called with every value that was just computed, the device, and the operands, but not in computations of scalars."""
 
 
 class Step(NamedTuple):
@@ -53,6 +53,7 @@ class Program:
         self.max_iterations = self.limits.max_iterations
         self.watched: dict[Instruction, list[Value]] = {each: [] for each in watch}
         self.executed = 0
+        self.device = 0
         self.states: dict[str, int] = {}
         self._observe = observe
         self._clock = clock or Clock(self.limits)
@@ -106,8 +107,7 @@ class Program:
         steps = [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
         size = len(slots)
 
-        watched, observe = self.watched, self._observe
-        is_plain = observe is None and not any(each.instruction in watched for each in steps)
+        is_plain = on_arrays or not self.is_seen(computation)
 
         def run(arguments: Sequence[Value]) -> Value:
             values: list[Value] = [None] * size
@@ -123,16 +123,24 @@ class Program:
             for slot, kernel, operands, ended, instruction in steps:
                 given = [values[operand] for operand in operands]
                 found = values[slot] = kernel(*given)
-                if instruction in watched:
-                    watched[instruction].append(found)
-                if observe is not None and not on_arrays:
-                    observe(instruction, found, given)
+                self.see(instruction, found, given)
                 for each in ended:
                     values[each] = None
             self.count(len(steps), computation)
             return values[root]
 
         return run
+
+    def is_seen(self, computation: Computation) -> bool:
+        """Whether values of a computation are observed or watched."""
+        return self._observe is not None or any(each in self.watched for each in computation.instructions)
+
+    def see(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
+        """Shows a value to the observer, and keeps it if it is watched; of several devices, those of device 0 are."""
+        if self.device == 0 and instruction in self.watched:
+            self.watched[instruction].append(value)
+        if self._observe is not None:
+            self._observe(instruction, self.device, value, operands)
 
     def count(self, steps: int, computation: Computation) -> None:
         """Counts executed instructions; checks the time, and shows progress, now and then."""

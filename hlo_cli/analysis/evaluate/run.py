@@ -32,7 +32,8 @@ from hlo_cli.source import HloError
 class Run:
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
-    `unknown` are the arrays of the result of several devices whose place on them is unknown: the part of device 0.
+    `watched` are values of device 0. `unknown` are the arrays of the result of several devices whose place on them is
+    unknown: the part of device 0.
     """
 
     result: Value
@@ -40,6 +41,7 @@ class Run:
     executed: int
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
+    devices: int = 1
 
 
 _HOST_FEEDS: Final = frozenset((opcodes.INFEED, opcodes.OUTFEED))
@@ -117,8 +119,8 @@ def run(
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
     `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
-    module does not state it. `watch` and `observe` are for one device. HloError as for `evaluate`
-    and `evaluate_on_devices`.
+    module does not state it. Of several devices, `watch` keeps the values of
+    device 0. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
@@ -132,7 +134,17 @@ def run(
     if devices is not None and stated.is_stated and devices != stated.count:
         raise HloError(f"the module runs on {stated.count} devices, not {devices}")
     chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
-    return evaluate_on_devices(module, args, seed=seed, floats=floats, devices=chosen, limits=limits, progress=progress)
+    return evaluate_on_devices(
+        module,
+        args,
+        seed=seed,
+        floats=floats,
+        devices=chosen,
+        watch=watch,
+        observe=observe,
+        limits=limits,
+        progress=progress,
+    )
 
 
 def evaluate(
@@ -180,7 +192,11 @@ def evaluate(
             raise HloError("computations call each other too deeply to be evaluated") from error
         except MemoryError as error:
             raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
-    return Run(result, {key: tuple(kept) for key, kept in program.watched.items()}, program.executed, found)
+    return Run(result, _kept(program), program.executed, found)
+
+
+def _kept(program: Program) -> dict[Instruction, tuple[Value, ...]]:
+    return {instruction: tuple(values) for instruction, values in program.watched.items()}
 
 
 def evaluate_on_devices(
@@ -190,6 +206,8 @@ def evaluate_on_devices(
     seed: int = 0,
     floats: Floats = "exact",
     devices: Devices | None = None,
+    watch: Iterable[Instruction] = (),
+    observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -217,7 +235,9 @@ def evaluate_on_devices(
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     _check_count(whole, module)
-    program = Program(floats, clock=Clock(limits), limits=limits, progress=progress)
+    program = Program(
+        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+    )
     with np.errstate(all="ignore"):
         given = [
             [
@@ -231,7 +251,7 @@ def evaluate_on_devices(
         except MemoryError as error:
             raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
     result, unknown = assembled(module, results)
-    return Run(result, {}, program.executed, found, unknown)
+    return Run(result, _kept(program), program.executed, found, unknown, devices.count)
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:

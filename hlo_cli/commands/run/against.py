@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hlo_cli.analysis.evaluate.compare import Distance, Verdict, verdict_of
+from hlo_cli.analysis.evaluate.compare import Distance, verdict_of
 from hlo_cli.analysis.evaluate.comparison import compare_runs
 from hlo_cli.analysis.evaluate.parting import Parting
 from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
+from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_draws
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
 from hlo_cli.commands.run.progress import shown_progress
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
-from hlo_cli.report.cell import UNKNOWN
 from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
@@ -24,20 +25,13 @@ from hlo_cli.source import Diagnostic
 
 _COLUMNS: Final = (
     Column("result", "result"),
-    Column("exact", "exact", "number"),
-    Column("widened", "widened", "number"),
-    Column("verdict", "verdict"),
+    EXACT,
+    WIDENED,
+    VERDICT,
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
 )
 _TINY: Final = 1e-4
-_MEANING: Final[dict[Verdict, str]] = {
-    "identical": "identical",
-    "rounding": "rounding",
-    "unknown": "placement unknown",
-    "approximation": "constant or approximation",
-    "different": "different",
-}
 
 
 def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False) -> Report:
@@ -60,14 +54,14 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
     rows = tuple(
         (
             index_text(each.index) if len(each.index) > 1 else str(each.index[0]) if each.index else "0",
-            _cell(each.exact) if each.is_known else UNKNOWN,
-            _cell(each.widened) if each.is_known else UNKNOWN,
-            _MEANING[each.verdict],
+            *distance_cells([each]),
+            MEANING[each.verdict],
             root.operands[each.index[0]].name if root.opcode == opcodes.TUPLE and each.index else root.name,
             str(leaves[each.index]),
         )
         for each in sorted(found, key=lambda each: (-each.widened, -each.exact, each.index))
     )
+    exact, widened = distance_cells(found)
     facts = () if parting is None else (parting_facts(parting, new.module),)
     return Report(
         "run",
@@ -77,8 +71,8 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
             "same": compared.is_same,
             "verdict": verdict,
             "results": len(found),
-            "largest_exact": _cell(max((each.exact for each in found), default=0.0)),
-            "largest_widened": _cell(max((each.widened for each in found), default=0.0)),
+            "largest_exact": exact,
+            "largest_widened": widened,
             **parting_numbers(parting),
         },
         parts=(
@@ -87,16 +81,13 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
         ),
         notes=(
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_arguments(options),
+            *notes_on_draws(old.module, new.module),
             *program_notes(old),
             *program_notes(new),
         ),
         input={"before": input_facts(old), "after": input_facts(new)},
     )
-
-
-def _cell(distance: float) -> float | str:
-    """A distance; an infinite one as text, as cells hold no infinite numbers."""
-    return distance if distance < float("inf") else "inf"
 
 
 def _share(distance: float) -> str:

@@ -11,7 +11,7 @@ from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.writing import write_bytes, write_report
+from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
 from hlo_cli.source import HloError, joined_by_or
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ Partitioned modules run on simulated devices: arguments are those of the whole
 program, cut and put together by the shardings of the dump. Custom calls whose
 meaning is unknown are refused before anything runs.
 
-Exits with code 1 if the modules do not compute the same.
+Exits with code 1 if results differ by more than rounding or cannot be compared,
+or if --probe finds an element.
 """
 
 
@@ -183,16 +184,14 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     loaded = load_one(inputs, reading)
     module = loaded.module
     read = what_was_read(module)
-    from hlo_cli.commands.run.report import notes_on_arguments, report_of_run
-
     if options.probe is not None:
         from hlo_cli.analysis.evaluate.probe import Probe
+        from hlo_cli.commands.run.notes import notes_on_run
         from hlo_cli.commands.run.probe import report_of_probe
 
         probe = Probe(options.probe)
-        found = report_of_probe(
-            loaded, _run(module, options, output, observe=probe), probe, notes_on_arguments(options)
-        )
+        run = _run(module, options, output, observe=probe)
+        found = report_of_probe(loaded, run, probe, notes_on_run(module, options))
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
     watched = tuple(module.instruction(name) for name in options.at)
     run = _run(module, options, output, watch=watched)
@@ -202,9 +201,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         write_bytes((raw_value(run, module, watched),), options.save_raw)
     if output.format == "npz":
         from hlo_cli.commands.run.archive import archive
+        from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
 
         write_bytes(archive(run, module, watched), output.path)
-        return 0
+        notes = (*notes_on_devices(run, watched), *notes_on_run(module, options))
+        return print_diagnostics(notes, module.errors, output, read=read)
+    from hlo_cli.commands.run.report import report_of_run
+
     return write_report(report_of_run(loaded, run, options, watched), output, module.errors, read=read)
 
 

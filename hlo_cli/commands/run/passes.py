@@ -10,6 +10,8 @@ from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verd
 from hlo_cli.analysis.evaluate.run import Run, run
 from hlo_cli.commands.diff.passes import pass_dumps
 from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
+from hlo_cli.commands.run.notes import notes_on_arguments
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
@@ -27,11 +29,13 @@ from hlo_cli.source import Diagnostic, HloError
 _COLUMNS: Final = (
     Column("number", "", "line"),
     Column("pass", "pass", role="name"),
-    Column("exact", "exact", "number"),
-    Column("widened", "widened", "number"),
-    Column("verdict", "verdict"),
+    EXACT,
+    WIDENED,
+    VERDICT,
     Column("stage", "stage", person=False),
 )
+
+_SAME: Final = ("rounding", "unknown")
 
 Pair = tuple[Run, Run]
 
@@ -57,8 +61,7 @@ def report_of_passes(
             verdict = verdict_of(found)
             if verdict != "identical":
                 number, name, _ = pass_between(before[2], dump.stage)
-                exact, widened = (max(values) for values in zip(*((e.exact, e.widened) for e in found), strict=True))
-                rows.append((number, name, _cell(exact), _cell(widened), verdict, dump.stage))
+                rows.append((number, name, *distance_cells(found), MEANING[verdict], dump.stage))
                 verdicts.append(verdict)
         before = module, runs, dump.stage
     return Report(
@@ -67,11 +70,14 @@ def report_of_passes(
         version=1,
         numbers={
             "dumps": len(dumps),
-            "changing": len(rows),
+            "changing": sum(verdict != "unknown" for verdict in verdicts),
             "same": all(verdict in ("identical", "rounding") for verdict in verdicts),
         },
         parts=(Table("passes", _COLUMNS, tuple(rows), noun="passes"),),
-        notes=(Diagnostic("note", "widened: every float is an f64 that is never rounded"),),
+        notes=(
+            Diagnostic("note", "widened: every float is an f64 that is never rounded"),
+            *notes_on_arguments(options),
+        ),
         input={"path": arguments[0]},
     )
 
@@ -91,19 +97,25 @@ def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> t
     if sum(1 for _ in old_root.shape.leaves) != sum(1 for _ in new_root.shape.leaves):
         raise HloError(f"the number of results changes between {before[2]} and the next dump")
     (exact, widened), (new_exact, new_widened) = before[1], runs
-    return distances((exact, new_exact), (widened, new_widened), (old_root.shape, new_root.shape))
-
-
-def _cell(distance: float) -> float | str:
-    return distance if distance < float("inf") else "inf"
+    return distances(
+        (exact, new_exact),
+        (widened, new_widened),
+        (old_root.shape, new_root.shape),
+        is_rewrite=exact.unknown == new_exact.unknown,
+    )
 
 
 def _answer(count: int, rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     dumps = format_count(count, "pass dumps")
     if not rows:
         return f"{dumps} compute the same, to the last bit"
-    passes = format_count(len(rows), "passes")
-    if all(verdict == "rounding" for verdict in verdicts):
-        return f"{dumps} are one program; {passes} change results, by rounding only"
-    different = next(row for row, verdict in zip(rows, verdicts, strict=True) if verdict != "rounding")
+    different = next((row for row, verdict in zip(rows, verdicts, strict=True) if verdict not in _SAME), None)
+    if different is None:
+        rounding = verdicts.count("rounding")
+        changes = f"{format_count(rounding, 'passes')} {'changes' if rounding == 1 else 'change'} results"
+        words = f"; {changes}, by rounding only" if rounding else ""
+        if rounding == len(verdicts):
+            return f"{dumps} are one program{words}"
+        row = rows[verdicts.index("unknown")]
+        return f"No differences in {dumps}, but the place of results on devices is unknown at {row[1]}{words}"
     return f"{dumps} are not one program: the results change at {different[1]}"

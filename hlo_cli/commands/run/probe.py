@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from hlo_cli.analysis.evaluate.probe import Probe, Sighting, Wanted
@@ -16,12 +17,14 @@ from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
 from hlo_cli.source import Diagnostic
 
+_DEVICE: Final = Column("device", "device", "count")
 _COLUMNS: Final = (
     Column("value", "value", "name"),
     Column("opcode", "opcode", "opcode"),
     Column("count", "count", "count"),
     Column("elements", "of", "count"),
     Column("execution", "execution", "count"),
+    _DEVICE,
     Column("origin", "why"),
     Column("computation", "computation", "name"),
     Column("source", "source", "source"),
@@ -38,6 +41,8 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
         seen.remove(first)
         seen.insert(0, first)
     rows = tuple(_row(each, loaded) for each in seen)
+    hidden = replace(_DEVICE, person=False)
+    columns = tuple(hidden if each is _DEVICE and run.devices == 1 else each for each in _COLUMNS)
     return Report(
         "run",
         _answer(probe, run),
@@ -48,7 +53,7 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
             "first": None if first is None else first.instruction.name,
             "executed_instructions": run.executed,
         },
-        parts=(Table("sightings", _COLUMNS, rows, noun="values"),),
+        parts=(Table("sightings", columns, rows, noun="values"),),
         notes=(*notes, *program_notes(loaded)),
         input=input_facts(loaded),
     )
@@ -58,6 +63,8 @@ def _answer(probe: Probe, run: Run) -> str:
     what = WORDS[probe.wanted]
     first = probe.first
     executed = format_count(run.executed, "instructions")
+    if run.devices > 1:
+        executed = f"{executed} on {run.devices:,} devices"
     if first is None:
         return f"No {what} elements in {executed}"
     verb = "makes" if first.made else "is the first with"
@@ -75,6 +82,7 @@ def _row(sighting: Sighting, loaded: Loaded) -> Row:
         sighting.count,
         sighting.elements,
         sighting.execution,
+        sighting.device,
         _why(sighting),
         instruction.computation.name,
         str(location) if location is not None else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
 from hlo_cli.analysis.evaluate.summary import Summary, summary_of
-from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
+from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
@@ -17,11 +17,9 @@ from hlo_cli.report.column import Column
 from hlo_cli.report.numbers import format_count
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
-from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
 
 _SUMMARY = (
     Column("least", "least", "number"),
@@ -71,32 +69,9 @@ def report_of_run(loaded: Loaded, run: Run, options: RunOptions, watched: Sequen
             "seed": None if options.args else options.seed,
         },
         parts=tuple(parts),
-        notes=(*notes_on_arguments(options), *notes_on_draws(module), *program_notes(loaded)),
+        notes=(*notes_on_devices(run, watched), *notes_on_run(module, options), *program_notes(loaded)),
         input=input_facts(loaded),
     )
-
-
-def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
-    """A note on random numbers that no dump states, if a module has them."""
-    found = sorted(
-        {each.opcode for module in modules for computation in module.computations for each in computation.instructions}
-        & UNSTATED_DRAWS
-    )
-    if not found:
-        return ()
-    words = f"the numbers of {' and '.join(found)} are the same each time, but not those of the compiled program"
-    return (Diagnostic("note", words),)
-
-
-def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
-    """Notes on made-up arguments, and on floats that are not those of the text."""
-    notes = []
-    if not options.args:
-        words = f"arguments are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
-        notes.append(Diagnostic("note", f"{words}; use --args FILE for real ones"))
-    if options.floats == "widen":
-        notes.append(Diagnostic("note", "every float is an f64 that is never rounded"))
-    return tuple(notes)
 
 
 def _result_rows(run: Run, root: Instruction) -> Iterator[Row]:

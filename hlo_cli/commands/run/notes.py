@@ -1,0 +1,55 @@
+"""Notes on runs: made-up arguments, arithmetic, and values of one device out of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
+from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.report.numbers import format_count
+from hlo_cli.source import Diagnostic
+
+if TYPE_CHECKING:
+    from hlo_cli.analysis.evaluate.run import Run
+    from hlo_cli.ir.instruction import Instruction
+    from hlo_cli.ir.module import Module
+
+
+def notes_on_run(module: Module, options: RunOptions) -> tuple[Diagnostic, ...]:
+    """Notes on the arguments and the arithmetic of a run."""
+    floats = (Diagnostic("note", "every float is an f64 that is never rounded"),) if options.floats == "widen" else ()
+    return (*notes_on_arguments(options), *floats, *notes_on_draws(module))
+
+
+def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
+    """A note on random numbers that no dump states, if a module has them."""
+    found = sorted(
+        {each.opcode for module in modules for computation in module.computations for each in computation.instructions}
+        & UNSTATED_DRAWS
+    )
+    if not found:
+        return ()
+    words = f"the numbers of {' and '.join(found)} are the same each time, but not those of the compiled program"
+    return (Diagnostic("note", words),)
+
+
+def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
+    """A note on made-up arguments."""
+    if options.args:
+        return ()
+    words = f"arguments are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
+    return (Diagnostic("note", f"{words}; use --args FILE for real ones"),)
+
+
+def notes_on_devices(run: Run, watched: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
+    """Notes on what is shown of device 0 only."""
+    notes = []
+    if run.unknown:
+        results = format_count(len(run.unknown), "results")
+        verb, its = ("is", "its") if len(run.unknown) == 1 else ("are", "their")
+        words = f"{results} {verb} shown for device 0 of {run.devices:,}: the dump does not state {its} sharding"
+        notes.append(Diagnostic("note", words))
+    if watched and run.devices > 1:
+        notes.append(Diagnostic("note", f"values of --at are those of device 0 of {run.devices:,}"))
+    return tuple(notes)
