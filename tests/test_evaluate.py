@@ -221,11 +221,16 @@ def test_loops_run() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "words"),
-    [(Limits(max_iterations=100), "more than 100 iterations"), (Limits(max_seconds=0.0), "more than 0 seconds")],
+    [(Limits(max_iterations=100), "more than 100 iterations"), (Limits(max_seconds=0.0), "the limit of 0 seconds")],
 )
 def test_endless_loops_end(limits: Limits, words: str) -> None:
     with pytest.raises(HloError, match=words):
         evaluate(looping("-1"), [np.ones(4, np.float32)], limits=limits)
+
+
+def test_loops_run_as_often_as_they_may() -> None:
+    limits = Limits(max_iterations=5)
+    assert np.asarray(evaluate(looping("5"), [np.ones(4, np.float32)], limits=limits).result).tolist() == [32.0] * 4
 
 
 def test_terabytes_are_refused_before_anything_runs() -> None:

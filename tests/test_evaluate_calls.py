@@ -232,10 +232,10 @@ def test_scan_carries_values_along() -> None:
 
 
 def test_stochastic_conversion_to_integers() -> None:
-    """Away from zero if the random bits are below the fraction; a quarter is 64 of 256."""
+    """Away from zero if the random bits are below the fraction; a quarter is 64 of 256, in the first eight bits."""
     values = floats([1.25, 1.25, -1.25, -1.25, 3.0, np.nan, 300, -300, np.inf])
-    random = np.array([63, 64, 63, 64, 0, 0, 0, 0, 0], np.uint8)
-    found = results_of("r = s8[9] stochastic-convert(f32[9] a, u8[9] b)", values, random)[0]
+    random = np.array([63, 64, 63, 64, 0, 0, 0, 0, 0], np.uint32) << 24
+    found = results_of("r = s8[9] stochastic-convert(f32[9] a, u32[9] b)", values, random)[0]
     assert found.tolist() == [2, 1, -2, -1, 3, 0, 127, -128, 127]
 
 

@@ -150,3 +150,82 @@ def test_nothing_is_claimed_of_results_that_are_not_compared(
     assert run(path, *rest, "--against", path, "--json") == 1
     answer = json.loads(capsys.readouterr().out)["answer"]
     assert (answer["largest_exact"], answer["largest_widened"]) == (None, None)
+
+
+_CALLS = "\n".join(
+    f"f{at} {{ p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f{at - 1} }}" for at in range(1, 1500)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("r = f32[4] add(f32[4] a, f32[3] b)", "expected operands of the same sizes"),
+        ("r = f32[2,2] dot(f32[2,3] a, f32[2,3] b), lhs_contracting_dims={7}, rhs_contracting_dims={1}", "out of range"),
+        ("r = f32[3,2] transpose(f32[2,3] a), dimensions={1,5}", "out of range"),
+        ("r = f32[4] slice(f32[4] a), slice={[0:4:0]}", "a stride of at least 1"),
+        ("r = f32[4] iota(), iota_dimension=4", "iota_dimension below 1"),
+        ("r = f32[3] bitcast(f32[2,2] a)", "its sizes or attributes do not go together"),
+        ("r = f32[4] dynamic-slice(f32[4] a), dynamic_slice_sizes={4}", "expected 1 ind"),
+        ("r = f32[1] pad(f32[4] a, f32[] b), padding=-9_-9", "negative padding"),
+        ("ENTRY e { p = f32[2] parameter(3)  ROOT r = f32[2] negate(p) }", "have the numbers 3, not 0 to 0"),
+        ("ENTRY e { p = f32[?,3] parameter(0)  ROOT r = f32[?,3] negate(p) }", "are unknown"),
+        (
+            _TWO_DEVICES.replace("devices=[2]<=[2]", "devices=[4]<=[4]"),
+            "names device 2, but there are 2 devices",
+        ),
+        (
+            "HloModule m\nf0 { p = f32[] parameter(0)  ROOT r = f32[] negate(p) }\n" + _CALLS
+            + "\nENTRY e { p = f32[] parameter(0)  ROOT r = f32[] call(p), to_apply=f1499 }",
+            "too deeply",
+        ),
+    ],
+)  # fmt: skip
+def test_modules_that_break_rules_are_rejected(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.hlo").write_text(text)
+    assert run(str(tmp_path / "m.hlo")) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.array(["a", "b"]), "elements of type <U1"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), "elements of type datetime64"),
+        (np.array([1j, 2j]), "elements of type complex128"),
+        (np.array([(1,), (2,)], [("x", "f4")]), "elements of type"),
+    ],
+)
+def test_arguments_have_to_be_numbers(
+    array: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    np.savez(tmp_path / "x.npz", array, array)
+    assert run(dump(tmp_path), "--args", str(tmp_path / "x.npz")) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_arguments_nested_too_deeply_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("[" * 100_000)
+    assert run(dump(tmp_path), "--args", str(tmp_path / "x.json")) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--max-operations", "inf"), "--max-operations requires a finite number"),
+        (("--max-operations", "nan"), "--max-operations requires a finite number"),
+        (("--max-seconds", "nan"), "--max-seconds requires a finite number"),
+        (("--floats", "widen", "--against", "x"), "cannot be used with"),
+    ],
+)
+def test_options_without_meaning_are_rejected(
+    options: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(dump(tmp_path), *options) == 2
+    assert words in capsys.readouterr().err

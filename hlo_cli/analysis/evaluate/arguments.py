@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -48,8 +47,3 @@ def _array(random: np.random.Generator, kind: PrimitiveType, sizes: tuple[int, .
         case _:
             parts = random.standard_normal((2, *sizes))
             return np.asarray((parts[0] + 1j * parts[1]).astype(np.complex64)).astype(carrier(kind, floats))
-
-
-def bytes_of(shape: ArrayShape) -> int:
-    """The bytes of an array in its carrier."""
-    return prod(shape.dimensions) * carrier(shape.element_type).itemsize

@@ -7,7 +7,7 @@ Mirrors `SPMDFullToShardShape` and `SPMDShardToFullShape` of the SPMD partitione
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.placement import Placement, placement_of
-from hlo_cli.analysis.sharding.shards import shards
+from hlo_cli.analysis.sharding.shards import Shard, shards
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.mesh import AxisRef, Mesh
 from hlo_cli.ir.attributes.named_sharding import DimensionSharding, NamedSharding
@@ -66,19 +66,31 @@ def _cut(values: Sequence[Array], placement: Placement, whole: Shape, count: int
     found: list[Value] = list(values)
     if not placement.is_tiled:
         return found
-    for each in shards(whole, placement, device_count=count):
-        if each.device < count:
-            found[each.device] = values[each.device][each.slices]
+    for each in parts_of(whole, placement, count):
+        found[each.device] = values[each.device][each.slices]
     return found
 
 
 def _joined(values: Sequence[Array], placement: Placement, whole: Shape, count: int) -> list[Value]:
     if not placement.is_tiled or not isinstance(whole, ArrayShape):
         return list(values)
-    result = np.zeros(whole.dimensions, values[0].dtype)
+    return [joined(values, whole, placement)] * count
+
+
+def parts_of(whole: Shape, placement: Placement, count: int) -> Iterator[Shard]:
+    """The part of each device; HloError if there are more parts than devices."""
     for each in shards(whole, placement, device_count=count):
-        result[each.slices] = values[each.device][tuple(map(slice, each.sizes))]
-    return [result] * count
+        if each.device >= count:
+            raise HloError(f"a sharding of {whole} names device {each.device}, but there are {count} devices")
+        yield each
+
+
+def joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
+    """The parts of all devices as one array, without the padding of uneven ones."""
+    result = np.zeros(whole.dimensions, parts[0].dtype)
+    for each in parts_of(whole, placement, len(parts)):
+        result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
+    return result
 
 
 def _arrays(shape: Shape) -> list[ArrayShape]:

@@ -13,21 +13,19 @@ from hlo_cli.analysis.evaluate.collectives import Exchange
 from hlo_cli.analysis.semantics.values import Computed, Value, zeros_of
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import CHANNEL_STARTS
 from hlo_cli.ir.shape import TupleShape
 from hlo_cli.source import HloError
 
 _ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
 _PAIR: Final = re.compile(r"\{(\d{1,9}),(\d{1,9})\}")
-_DONES: Final = frozenset((opcodes.RECV_DONE, "send-done"))
-TRANSFERS: Final = frozenset((opcodes.RECV, opcodes.SEND)) | _DONES
-"""Opcodes that send and receive."""
 
 
 def transfer_problem(instruction: Instruction) -> str:
     """Why a send or receive cannot be evaluated; empty if it goes between devices that are stated."""
     if instruction.flag("is_host_transfer"):
         return f"{instruction.opcode} exchanges data with the host, which a dump does not have"
-    is_stated = instruction.opcode in _DONES or instruction.frontend_attributes.get(_ATTRIBUTE) is not None
+    is_stated = instruction.opcode not in CHANNEL_STARTS or instruction.frontend_attributes.get(_ATTRIBUTE) is not None
     return "" if is_stated else f"{instruction.opcode} does not state its source_target_pairs"
 
 

@@ -12,17 +12,17 @@ from functools import cache
 import numpy as np
 
 from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
-from hlo_cli.analysis.evaluate.channels import TRANSFERS, transfer_of
+from hlo_cli.analysis.evaluate.channels import transfer_of
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
-from hlo_cli.analysis.evaluate.program import Program
-from hlo_cli.analysis.semantics.control import called
+from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
+from hlo_cli.analysis.semantics.control import called, iterations_error
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import COLLECTIVES
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES
 from hlo_cli.source import HloError
 
 Lockstep = Callable[[Sequence[Sequence[Value]]], list[Value]]
@@ -41,15 +41,26 @@ class _Step:
     ended: tuple[int, ...]
 
 
-@cache
 def needs_devices(computation: Computation) -> bool:
     """Whether a computation, or one that it calls, has a collective or asks which device it runs on."""
+    seen, pending = {computation}, [computation]
+    while pending:
+        current = pending.pop()
+        if _meets(current):
+            return True
+        new = {called for each in current.instructions for called in each.called_computations} - seen
+        seen |= new
+        pending += new
+    return False
+
+
+@cache
+def _meets(computation: Computation) -> bool:
     return any(
         collective_kind(each.opcode) is not None
         or each.opcode in IDS
-        or (each.opcode in TRANSFERS and not each.flag("is_host_transfer"))
+        or (each.opcode in CHANNEL_OPCODES and not each.flag("is_host_transfer"))
         or is_boundary(each)
-        or any(map(needs_devices, each.called_computations))
         for each in computation.instructions
     )
 
@@ -95,7 +106,10 @@ class DeviceProgram:
                 values[slot] = [each[number] for each in given]
             for step in steps:
                 taken = [[values[operand][device] for operand in step.operands] for device in range(count)]
-                values[step.slot] = step.run(taken)
+                try:
+                    values[step.slot] = step.run(taken)
+                except MISFITS as error:
+                    raise misfit(step.instruction, error) from error
                 if is_seen:
                     self._see(step.instruction, values[step.slot], taken)
                 for each in step.ended:
@@ -124,7 +138,7 @@ class DeviceProgram:
         opcode = instruction.opcode
         if opcode in IDS:
             return self._ids(instruction)
-        if opcode in TRANSFERS:
+        if opcode in CHANNEL_OPCODES:
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
@@ -167,11 +181,13 @@ class DeviceProgram:
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             states = [each[0] for each in given]
-            for _ in range(most):
-                if not _agreed(instruction, condition([[state] for state in states])):
-                    return states
+            rounds = 0
+            while _agreed(instruction, condition([[state] for state in states])):
+                if rounds == most:
+                    raise iterations_error(instruction, most)
                 states = body([[state] for state in states])
-            raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
+                rounds += 1
+            return states
 
         return run
 

@@ -72,15 +72,24 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
         raise HloError(
             f"evaluation needs {found.live_bytes / 2**30:,.1f} GiB of memory, above the limit of "
             f"{limits.max_bytes / 2**30:g} GiB",
-            hint="raise it with --max-memory SIZE",
+            hint="use --max-memory SIZE to raise the limit",
         )
     if found.operations > limits.max_operations:
         raise HloError(
-            f"evaluation takes {found.operations:.1e} scalar operations, "
-            f"above the limit of {limits.max_operations:.0e}",
-            hint="raise it with --max-operations N",
+            f"evaluation needs {_count(found.operations)} scalar operations, "
+            f"above the limit of {_count(limits.max_operations)}",
+            hint="use --max-operations N to raise the limit",
         )
     return found
+
+
+def _count(operations: int) -> str:
+    """A number of operations, short if it is long.
+
+    >>> _count(16), _count(40_000_000_000)
+    ('16', '4e+10')
+    """
+    return f"{operations:,}" if operations < 1_000_000 else f"{operations:.3g}"
 
 
 class Clock:
@@ -93,7 +102,11 @@ class Clock:
     def __call__(self, instruction: Instruction) -> None:
         """Checks the time before an instruction runs."""
         if time.monotonic() > self._end:
-            raise HloError(f"evaluation takes more than {self._seconds:g} seconds", instruction.span)
+            raise HloError(
+                f"evaluation exceeds the limit of {self._seconds:g} seconds",
+                instruction.span,
+                hint="use --max-seconds N to raise the limit",
+            )
 
 
 def _live_bytes(computation: Computation, live: Mapping[Computation, int], floats: Floats) -> int:

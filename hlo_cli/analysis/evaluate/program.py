@@ -35,6 +35,19 @@ class Step(NamedTuple):
     instruction: Instruction
 
 
+MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What kernels raise for sizes and attributes that do not go together."""
+
+
+def misfit(instruction: Instruction, error: Exception) -> HloError:
+    """The error for an instruction whose kernel failed."""
+    return HloError(
+        f"cannot evaluate {instruction.name}: its sizes or attributes do not go together ({error})",
+        instruction.span,
+        hint="use hlo lint to see what is wrong with the module",
+    )
+
+
 class Program:
     """The computations of a module as functions, compiled on first use."""
 
@@ -98,8 +111,9 @@ class Program:
             for operand in operands:
                 last_use[operand] = len(steps)
             steps.append(Step(slot, kernel, operands, (), instruction))
-        assert computation.root is not None
-        root = slots[computation.root]
+        last = computation.root
+        assert last is not None
+        root = slots[last]
         dead: dict[int, list[int]] = {}
         for slot, at in last_use.items():
             if slot != root:
@@ -113,19 +127,17 @@ class Program:
             values: list[Value] = [None] * size
             for slot, number in parameters:
                 values[slot] = arguments[number]
-            if is_plain:
-                for slot, kernel, operands, ended, _ in steps:
-                    values[slot] = kernel(*[values[operand] for operand in operands])
+            instruction = last
+            try:
+                for slot, kernel, operands, ended, instruction in steps:
+                    given = [values[operand] for operand in operands]
+                    found = values[slot] = kernel(*given)
+                    if not is_plain:
+                        self.see(instruction, found, given)
                     for each in ended:
                         values[each] = None
-                self.count(len(steps), computation)
-                return values[root]
-            for slot, kernel, operands, ended, instruction in steps:
-                given = [values[operand] for operand in operands]
-                found = values[slot] = kernel(*given)
-                self.see(instruction, found, given)
-                for each in ended:
-                    values[each] = None
+            except MISFITS as error:
+                raise misfit(instruction, error) from error
             self.count(len(steps), computation)
             return values[root]
 
@@ -160,7 +172,10 @@ class Program:
             return lambda: value
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
-        kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+        try:
+            kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+        except MISFITS as error:
+            raise misfit(instruction, error) from error
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
 

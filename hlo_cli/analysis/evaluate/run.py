@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
-from hlo_cli.analysis.evaluate.channels import TRANSFERS, transfer_problem
+from hlo_cli.analysis.evaluate.channels import transfer_problem
 from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
@@ -18,12 +18,14 @@ from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_ca
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 
@@ -44,9 +46,6 @@ class Run:
     devices: int = 1
 
 
-_HOST_FEEDS: Final = frozenset((opcodes.INFEED, opcodes.OUTFEED))
-
-
 def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
     """The instructions that cannot be evaluated, in the order of the text, each with the reason.
 
@@ -56,12 +55,13 @@ def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instru
     'the meaning of the custom call target my_op is unknown'
     """
     reached = executions_of(module)
+    valid: set[Hashable] = set()
     return tuple(
         (instruction, reason)
         for computation in module.computations
         if computation in reached
         for instruction in computation.instructions
-        if (reason := _reason(instruction, has_devices))
+        if (reason := _reason(instruction, has_devices) or _misfit(instruction, module, valid))
     )
 
 
@@ -73,18 +73,35 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
-    if opcode in _HOST_FEEDS:
+    if opcode in HOST_FEEDS:
         return f"{opcode} exchanges data with the host, which a dump does not have"
-    if opcode in TRANSFERS and (problem := transfer_problem(instruction)):
+    if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
         return problem
     if (
         opcode in IDS
-        or opcode in TRANSFERS
+        or opcode in CHANNEL_OPCODES
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None
     ):
         return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
     return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+
+
+def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:
+    """What is wrong with the shapes of an instruction; `valid` are keys of those that are known to be right."""
+    if any(
+        isinstance(leaf, ArrayShape) and min(leaf.dimensions, default=0) < 0 for _, leaf in instruction.shape.leaves
+    ):
+        return f"the sizes of {instruction.shape} are unknown"
+    if (key := shape_difference_key(instruction)) in valid:
+        return ""
+    try:
+        found = shape_difference(instruction, module, allow_mixed_precision=True)
+    except HloError as error:
+        return error.diagnostic.message
+    if found is None and key is not None:
+        valid.add(key)
+    return found or ""
 
 
 def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
@@ -171,10 +188,7 @@ def evaluate(
     [2.0, 4.0]
     """
     limits = limits or Limits()
-    if module.errors:
-        raise HloError.of(module.errors)
-    for instruction, reason in refusals(module):
-        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    _check_module(module)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     _check_count(values, module)
@@ -185,14 +199,32 @@ def evaluate(
     program = Program(
         floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
     )
-    with np.errstate(all="ignore"):
-        try:
-            result = program.function(module.entry)(held)
-        except RecursionError as error:
-            raise HloError("computations call each other too deeply to be evaluated") from error
-        except MemoryError as error:
-            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+    with _exhaustion():
+        result = program.function(module.entry)(held)
     return Run(result, _kept(program), program.executed, found)
+
+
+def _check_module(module: Module, *, has_devices: bool = False) -> None:
+    if module.errors:
+        raise HloError.of(module.errors)
+    numbers = sorted(parameter.parameter_number or 0 for parameter in module.entry.parameters)
+    if numbers != list(range(len(numbers))):
+        listed = ", ".join(map(str, numbers))
+        raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
+    for instruction, reason in refusals(module, has_devices=has_devices):
+        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+
+
+@contextmanager
+def _exhaustion() -> Iterator[None]:
+    """Ignores overflows and the like, and tells what exhausts the stack or the memory."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except RecursionError as error:
+        raise HloError("computations call each other too deeply to be evaluated") from error
+    except MemoryError as error:
+        raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
 
 
 def _kept(program: Program) -> dict[Instruction, tuple[Value, ...]]:
@@ -228,17 +260,14 @@ def evaluate_on_devices(
     """
     limits = limits or Limits()
     devices = devices or devices_of(module)
-    if module.errors:
-        raise HloError.of(module.errors)
-    for instruction, reason in refusals(module, has_devices=True):
-        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    _check_module(module, has_devices=True)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     _check_count(whole, module)
     program = Program(
         floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
     )
-    with np.errstate(all="ignore"):
+    with _exhaustion():
         given = [
             [
                 _checked(value, parameter.shape, f"argument {at}", floats)
@@ -246,10 +275,7 @@ def evaluate_on_devices(
             ]
             for each in device_arguments(module, whole, devices.count)
         ]
-        try:
-            results = DeviceProgram(program, devices, module).function(module.entry)(given)
-        except MemoryError as error:
-            raise HloError("not enough memory to evaluate the module", hint="use smaller shapes") from error
+        results = DeviceProgram(program, devices, module).function(module.entry)(given)
     result, unknown = assembled(module, results)
     return Run(result, _kept(program), program.executed, found, unknown, devices.count)
 
@@ -283,6 +309,9 @@ def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     if not isinstance(shape, ArrayShape):
         return None
     array = np.asarray(value)
+    kind = "void" if array.dtype.type is np.void else array.dtype.kind
+    if kind in ("void", "S", "U", "O", "M", "m") or (kind == "c" and shape.element_type.kind != "complex"):
+        raise HloError(f"{name} has elements of type {array.dtype}, but the parameter is {shape}")
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")

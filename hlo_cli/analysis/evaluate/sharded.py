@@ -9,17 +9,15 @@ from itertools import groupby
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import made_up
-from hlo_cli.analysis.evaluate.boundaries import stated_placement
+from hlo_cli.analysis.evaluate.boundaries import joined, parts_of, stated_placement
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value, array_of
 from hlo_cli.analysis.sharding.parameters import EntryArray, entry_arrays
 from hlo_cli.analysis.sharding.placement import Placement
-from hlo_cli.analysis.sharding.shards import shards
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
-from hlo_cli.source import HloError
 
 
 def whole_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
@@ -68,7 +66,7 @@ def _cut(array: Array, shape: ArrayShape, entry: EntryArray | None, count: int) 
         return [array] * count
     found: list[Array] = [np.zeros(shape.dimensions, array.dtype) for _ in range(count)]
     whole = replace(entry.shape, dimensions=array.shape)
-    for each in shards(whole, entry.placement, device_count=count):
+    for each in parts_of(whole, entry.placement, count):
         taken = array[each.slices]
         found[each.device][tuple(map(slice, taken.shape))] = taken
     return found
@@ -87,10 +85,10 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
     donors, stated = _donors(module), _stated(module)
     unknown: set[ShapeIndex] = set()
 
-    def joined(values: Sequence[Value], shape: Shape, at: ShapeIndex) -> Value:
+    def whole_of(values: Sequence[Value], shape: Shape, at: ShapeIndex) -> Value:
         if isinstance(shape, TupleShape):
             return tuple(
-                joined([value[n] if isinstance(value, tuple) else None for value in values], each, (*at, n))
+                whole_of([value[n] if isinstance(value, tuple) else None for value in values], each, (*at, n))
                 for n, each in enumerate(shape.elements)
             )
         if not isinstance(shape, ArrayShape):
@@ -102,12 +100,12 @@ def assembled(module: Module, results: Sequence[Value]) -> tuple[Value, frozense
         if placement is None and at in stated:
             whole, placement = stated[at]
         if placement is not None and placement.is_tiled and whole is not None:
-            return _joined(parts, whole, placement)
+            return joined(parts, whole, placement)
         if placement is None and (whole is None or whole.dimensions != parts[0].shape):
             unknown.add(at)
         return parts[0]
 
-    return joined(results, root.shape, ()), frozenset(unknown)
+    return whole_of(results, root.shape, ()), frozenset(unknown)
 
 
 def _donors(module: Module) -> dict[ShapeIndex, EntryArray]:
@@ -142,12 +140,3 @@ def _place(entry: EntryArray | None, donor: EntryArray | None) -> tuple[ArraySha
         if each is not None and each.placement is not None and each.whole is not None:
             return each.whole, each.placement
     return (None if entry is None else entry.whole), None
-
-
-def _joined(parts: Sequence[Array], whole: ArrayShape, placement: Placement) -> Array:
-    result = np.zeros(whole.dimensions, parts[0].dtype)
-    for each in shards(whole, placement, device_count=len(parts)):
-        if each.device >= len(parts):
-            raise HloError(f"the sharding of the results names device {each.device}, of {len(parts)}")
-        result[each.slices] = parts[each.device][tuple(map(slice, each.sizes))]
-    return result

@@ -60,13 +60,22 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
     def kernel(state: Value) -> Value:
         rounds = 0
         while bool(condition([state])):
+            if rounds == most:
+                raise iterations_error(instruction, most)
             state = body([state])
             rounds += 1
-            if rounds >= most:
-                raise HloError(f"{instruction.name} runs more than {most:,} iterations", instruction.span)
         return state
 
     return kernel
+
+
+def iterations_error(instruction: Instruction, most: int) -> HloError:
+    """The error for a loop that goes on after its last permitted iteration."""
+    return HloError(
+        f"{instruction.name} runs more than {most:,} iterations",
+        instruction.span,
+        hint="use --max-iterations N to raise the limit",
+    )
 
 
 def scan(instruction: Instruction, computed: Computed) -> Kernel:

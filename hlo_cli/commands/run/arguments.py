@@ -67,7 +67,7 @@ def _arrays(path: str) -> Iterator[tuple[str | None, Array]]:
         return
     try:
         content = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HloError(f"cannot read {path}: {error}") from None
     if isinstance(content, Mapping):
         yield from ((str(name), array_of_numbers(value)) for name, value in content.items())

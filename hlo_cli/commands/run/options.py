@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.dataclass import dataclass
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.limits import Limits
@@ -45,6 +47,11 @@ class RunOptions:
             raise conflict_error(given[0], given[1])
         if self.save_raw is not None and given and given != ["--at"]:
             raise conflict_error("--save-raw", given[0])
+        if self.floats == "widen" and given and given[0] in ("--against", "--passes"):
+            raise conflict_error("--floats widen", given[0])
+        for name, limit in (("--max-operations", self.max_operations), ("--max-seconds", self.max_seconds)):
+            if not isfinite(limit):
+                raise HloError(f"{name} requires a finite number")
 
     @property
     def limits(self) -> Limits:
