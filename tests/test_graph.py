@@ -477,23 +477,22 @@ def test_numbers_are_those_of_other_commands(capsys: Capture) -> None:
     rows = {row["name"]: row for row in json.loads(answer(capsys, CONV, "--json"))["tables"]["nodes"]["rows"]}
     assert main(["fuse", CONV, "--json"], standalone=False) == 0
     fusions = json.loads(capsys.readouterr().out)["tables"]["fusions"]["rows"]
-    both = [row for row in fusions if row["fusion"] in rows] if "fusion" in fusions[0] else []
-    named = both or [row for row in fusions if row.get("name") in rows]
+    named = [row for row in fusions if row["fusion"] in rows]
     assert named
     for row in named:
-        node = rows[row.get("fusion") or row["name"]]
-        assert node["flops"] == row["flops"]
+        assert rows[row["fusion"]]["flops"] == row["flops"]
 
 
-def test_steps_and_live_bytes_are_those_of_memspace(capsys: Capture) -> None:
+def test_steps_and_live_bytes_are_those_of_schedule(capsys: Capture) -> None:
     rows = json.loads(answer(capsys, SCAN, "--json"))["tables"]["nodes"]["rows"]
     assert main(["schedule", SCAN, "--sequence", "--json"], standalone=False) == 0
     steps = json.loads(capsys.readouterr().out)["tables"]["steps"]["rows"]
-    by_name = {step["instruction"] if "instruction" in step else step["name"]: step for step in steps}
-    assert any(row["step"] is not None for row in rows)
-    for row in rows:
-        if row["step"] is not None and row["name"] in by_name:
-            assert row["step"] == by_name[row["name"]]["step"]
+    by_name = {step["instruction"]: step for step in steps}
+    shown = [row for row in rows if row["step"] is not None and row["name"] in by_name]
+    assert shown
+    for row in shown:
+        step = by_name[row["name"]]
+        assert (row["step"], row["live_bytes"]) == (step["step"], step["hbm_bytes"])
 
 
 def test_names_with_and_without_percent(capsys: Capture) -> None:
@@ -505,7 +504,7 @@ def test_names_with_and_without_percent(capsys: Capture) -> None:
 def test_errors_name_the_way_out(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "m.txt"
     path.write_text("HloModule m  ENTRY e { a = f32[8] parameter(0)  b = f32[8] negate(a)  ROOT c = f32[8] sine(b) }")
-    assert "a depends on" not in failure(capsys, str(path), "--around", "x")
+    assert "'x' not found" in failure(capsys, str(path), "--around", "x")
     assert "no path from c to a" in failure(capsys, str(path), "--between", "c", "a")
     assert "use --between a c" in failure(capsys, str(path), "--between", "c", "a")
     assert "--depth requires --around NAME" in failure(capsys, str(path), "--depth", "1")

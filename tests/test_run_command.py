@@ -54,7 +54,7 @@ def test_values_on_the_way_are_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(dump(tmp_path), "--at", "r", "--format", "json", "-q") == 0
     answer = json.loads(capsys.readouterr().out)
     [row] = answer["tables"]["values"]["rows"]
-    assert (row["value"], row["run"]) == ("r", 0)
+    assert (row["value"], row["execution"]) == ("r", 0)
     assert answer["tables"]["results"]["rows"][0]["most"] == row["most"]
 
 

@@ -206,7 +206,7 @@ TABLE_MEANINGS: Final = MappingProxyType(
             "results": "arrays of the result with their extremes, and what is not finite",
             "values": "values of the instructions of --at, one row for each time they run",
             "distances": "results of both modules, those that are furthest apart first",
-            "parting": "facts on the first instruction whose value the other module does not have",
+            "first_difference": "facts on the first instruction that differs",
             "sightings": "instructions with the elements of --probe, the first that makes them first",
             "passes": "compiler passes after which the results differ",
         },

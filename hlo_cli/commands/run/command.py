@@ -11,8 +11,9 @@ from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
+from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
-from hlo_cli.source import HloError, joined_by_or
+from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
@@ -79,7 +80,7 @@ or if --probe finds an element.
     type=click.IntRange(min=0),
     metavar="N",
     default=0,
-    help="Make up other arguments.",
+    help="Make up arguments with seed N.",
 )
 @option(
     "--at",
@@ -117,7 +118,7 @@ or if --probe finds an element.
     is_common=True,
     type=click.Choice(PROBES),
     metavar="KIND",
-    help=f"Find the first instruction that makes such an element: {joined_by_or(PROBES)}.",
+    help=f"Find the first instruction that makes an element of this kind: {joined_by_or(PROBES)}.",
 )
 @option(
     "--floats",
@@ -251,8 +252,12 @@ def _compare(
     from hlo_cli.commands.run.against import report_of_comparison
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
-    if options.at or options.probe is not None or options.save_raw is not None:
-        raise HloError("--stage A..B compares two stages; it cannot be used with --at, --save-raw, or --probe")
+    for name, is_given in (
+        ("--at", options.at), ("--probe", options.probe), ("--save-raw", options.save_raw),
+        ("--floats widen", options.floats == "widen"),
+    ):  # fmt: skip
+        if stages is not None and is_given:
+            raise conflict_error("--stage A..B", name)
     first, second = stages or (reading.stage, reading.stage)
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))

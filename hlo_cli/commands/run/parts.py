@@ -21,7 +21,7 @@ def parting_facts(parting: Parting, new: Module) -> Part:
         *([Fact("op_name", (), instruction.metadata.op_name)] if instruction.metadata.op_name else []),
         *([Fact("source", (), str(location))] if location is not None else []),
     ]
-    return Facts("parting", tuple(facts), title="First instruction with a value that the other module does not have")
+    return Facts("first_difference", tuple(facts), title="First instruction that differs")
 
 
 def parting_numbers(parting: Parting | None) -> dict[str, Cell]:

@@ -23,7 +23,7 @@ _COLUMNS: Final = (
     Column("opcode", "opcode", "opcode"),
     Column("count", "count", "count"),
     Column("elements", "of", "count"),
-    Column("execution", "execution", "count"),
+    Column("execution", "run", "count"),
     _DEVICE,
     Column("origin", "why"),
     Column("computation", "computation", "name"),

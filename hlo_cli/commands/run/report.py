@@ -39,7 +39,7 @@ _RESULTS = (
 )
 _WATCHED = (
     Column("value", "value", "name"),
-    Column("run", "run", "count"),
+    Column("execution", "run", "count"),
     Column("index", "index"),
     Column("shape", "shape", "shape"),
     *_SUMMARY,
