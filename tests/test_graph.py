@@ -543,3 +543,14 @@ def test_two_dumps(tmp_path: Path, capsys: Capture) -> None:
     assert "+ d" in answer(capsys, str(old), str(new), "--depth", "1", "--format", "tree")
     assert "- d" in answer(capsys, str(new), str(old), "--format", "dot")
     assert "No differences" in answer(capsys, str(old), str(old), "--format", "screen")
+
+
+def test_two_dumps_have_the_notes_and_the_command_line_of_one(capsys: Capture, tmp_path: Path) -> None:
+    old, new = tmp_path / "old one.txt", tmp_path / "new.txt"
+    for path, opcode in ((old, "sine"), (new, "cosine")):
+        path.write_text(f"HloModule m  ENTRY e {{ a = f32[8] parameter(0)  ROOT b = f32[8] {opcode}(a) }}")
+    assert main(["graph", str(old), str(new), "--heat", "time", "--chip", "v5e", "--json"], standalone=False) == 0
+    printed = capsys.readouterr()
+    assert "times are estimates for v5e" in printed.err
+    assert json.loads(printed.out)["answer"]["model"]
+    assert f"hlo graph '{old}' {new} --depth 1" in answer(capsys, str(old), str(new), "--format", "screen")

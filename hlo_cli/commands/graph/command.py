@@ -11,7 +11,7 @@ from hlo_cli.commands.graph.options import HEATS, GraphOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.chips import chip_options
 from hlo_cli.commands.shared.command import OUTPUT, Command, flag, option
-from hlo_cli.commands.shared.io_options import io_of, io_options_of
+from hlo_cli.commands.shared.io_options import format_options, io_of, io_options_of
 from hlo_cli.commands.shared.writing import write_report
 from hlo_cli.source import joined_by_or
 
@@ -134,7 +134,8 @@ def _write(inputs: tuple[str, ...], options: GraphOptions, output: OutputOptions
         from hlo_cli.commands.graph.compare import report_of_comparison
 
         old, new = (load_one([each], reading) for each in inputs)
-        report = report_of_comparison(old, new, options, inputs)
+        given = (*(("", each) for each in inputs), ("--stage", reading.stage), ("--module", reading.module))
+        report = report_of_comparison(old, new, options, format_options(given))
         return write_report(report, output, (*old.module.errors, *new.module.errors))
     from hlo_cli.commands.graph.report import report_of_graph
 

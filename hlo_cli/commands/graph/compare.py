@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -33,7 +32,7 @@ _COLUMNS: Final = (
 )
 
 
-def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, arguments: Sequence[str]) -> Report:
+def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, arguments: str) -> Report:
     """The graph of the new module, with changes in the colors and signs of `hlo diff`."""
     comparison = diff(old.module, new.module)
     graph = compared_graph(comparison)
@@ -52,8 +51,8 @@ def report_of_comparison(old: Loaded, new: Loaded, options: GraphOptions, argume
             **{name: counts[name] for name in ("changed", "added", "removed", "moved")},
         },
         parts=(table, *report.parts) if not view.is_limited else report.parts,
-        notes=(*notes, *program_notes(old), *program_notes(new)),
-        next=(f"hlo graph {' '.join(arguments)} --depth 1 -o graph.html",) if table.rows else (),
+        notes=(*notes, *program_notes(old), *program_notes(new), *report.notes),
+        next=(f"hlo graph {arguments} --depth 1 -o graph.html",) if table.rows else (),
         input={"before": input_facts(old), "after": input_facts(new)},
     )
 

@@ -67,7 +67,7 @@ class NodeFacts:
         self, loaded: Loaded, graph: DataflowGraph, throughput: ChipSpec | None, old: Module | None = None
     ) -> None:
         """`old` is the module of removed nodes, if the graph compares two."""
-        self._loaded, self._graph, self._throughput, self._old = loaded, graph, throughput, old
+        self._loaded, self._graph, self.throughput, self._old = loaded, graph, throughput, old
         self._target = target_of(loaded.module)
         self._labels: dict[int, tuple[str, str, int, int]] = {}
 
@@ -185,7 +185,7 @@ class NodeFacts:
     @cached_property
     def _seconds(self) -> Mapping[Instruction, float]:
         """The estimated time of each instruction on its own; that of a loop includes all that it runs."""
-        if self._throughput is None:
+        if self.throughput is None:
             return {}
         from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
         from hlo_cli.analysis.schedule.step_time import estimate_time, path_seconds
@@ -195,7 +195,7 @@ class NodeFacts:
             overlap = analyze_overlap(self._loaded.module)
         except HloError:
             return {}
-        return path_seconds(estimate_time(overlap, self._throughput), overlap)
+        return path_seconds(estimate_time(overlap, self.throughput), overlap)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hlo_cli.commands.graph.nodes import COLUMNS, NodeFacts
 from hlo_cli.commands.graph.options import DEFAULT_DEPTH, GraphOptions
 from hlo_cli.commands.graph.selection import view_of
 from hlo_cli.commands.shared.chips import chosen_throughput, time_model, time_notes
+from hlo_cli.commands.shared.io_options import format_options
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.column import Column
@@ -36,21 +37,19 @@ _TARGETS: Final = {"tpu": "TPU", "gpu": "GPU", "cpu": "CPU"}
 def report_of_graph(loaded: Loaded, options: GraphOptions, argument: str) -> Report:
     """The selected part of a module: nodes with their costs, and edges with their bytes."""
     graph = dataflow_graph(loaded.module)
-    throughput = chosen_throughput(options.chip, options.chip_file)
-    facts = NodeFacts(loaded, graph, throughput)
+    facts = NodeFacts(loaded, graph, chosen_throughput(options.chip, options.chip_file))
     view, notes = view_of(graph, options)
-    times = time_notes(throughput, loaded.module) if throughput is not None else ()
     report = report_of_view(loaded, graph, view, facts, options)
     return replace(
         report,
-        numbers={**report.numbers, **({"model": time_model(throughput)} if throughput is not None else {})},
         next=_next(view, options, argument),
-        notes=(*notes, *program_notes(loaded), *times),
+        notes=(*notes, *program_notes(loaded), *report.notes),
     )
 
 
 def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: NodeFacts, options: GraphOptions) -> Report:
-    """The report on a view, without notes and next commands."""
+    """The report on a view, with notes on its times alone, and without next commands."""
+    throughput = facts.throughput
     drawing = drawing_of(graph, view, facts, options.heat)
     edges, kinds = _tables(view, drawing)
     return Report(
@@ -62,8 +61,10 @@ def report_of_view(loaded: Loaded, graph: DataflowGraph, view: View, facts: Node
             "nodes": len(drawing.nodes),
             "edges": len(drawing.edges),
             "instructions": len(graph.instructions),
+            **({"model": time_model(throughput)} if throughput is not None else {}),
         },
         parts=(kinds, graph_part(loaded, graph, view, drawing, facts, options), edges),
+        notes=time_notes(throughput, loaded.module) if throughput is not None else (),
         input=input_facts(loaded),
     )
 
@@ -154,7 +155,17 @@ def _tables(view: View, drawing: Drawing) -> tuple[Table, Table]:
 def _next(view: View, options: GraphOptions, argument: str) -> tuple[str, ...]:
     if not argument or argument == "-":
         return ()
-    if not view.is_limited:
-        return (f"hlo graph {argument} -o graph.html",)
-    part = f" --around {options.around}" if options.around else ""
-    return (f"hlo graph {argument}{part} -o graph.html",) if part else ()
+    if view.is_limited and options.around is None:
+        return ()
+    depth = None if options.depth is None else str(options.depth)
+    chosen = format_options(
+        (
+            ("--computation", options.computation),
+            ("--around", options.around),
+            ("--depth", depth),
+            ("--heat", options.heat),
+            ("--chip", options.chip),
+            ("--chip-file", options.chip_file),
+        )
+    )
+    return (" ".join(filter(None, ("hlo graph", argument, chosen, "-o graph.html"))),)

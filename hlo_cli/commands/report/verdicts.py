@@ -127,14 +127,14 @@ def _of_exposed(sources: Sources) -> Verdict:
         return Verdict("Exposed", "neutral", "Exposed time unknown", sentence, section="schedule")
     least = "" if exposed.is_known else "at least "
     percent = f" ({format_percent(exposed.share)}%)" if exposed.share is not None else ""
-    words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "Nothing exposed"
+    words = f"{least}{format_seconds(exposed.seconds)} exposed{percent}" if exposed.seconds else "No exposed time"
     execution = _number(sources.schedule.numbers, "execution_seconds")
     tone = "warning" if exposed.seconds and exposed.seconds >= MUCH_EXPOSED * execution else "good"
     synchronous = _number(sources.schedule.numbers, "synchronous_seconds")
     if synchronous:
         collectives = format_count(round(_number(sources.schedule.numbers, "synchronous")), "synchronous collectives")
         waiting = _first_upper(f"{least}{format_seconds(max(0.0, exposed.seconds - synchronous))}")
-        sentence = f"{waiting} of async operations, and {format_seconds(synchronous)} of {collectives}."
+        sentence = f"{waiting} of async operations and {format_seconds(synchronous)} of {collectives} are exposed."
     return Verdict("Exposed", tone, _first_upper(words), sentence, section="schedule")
 
 

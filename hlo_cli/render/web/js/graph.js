@@ -17,7 +17,7 @@ import {presentHeats} from "./heat.js";
 import {createMinimap} from "./minimap.js";
 import {themeButton} from "./theme.js";
 
-const LABEL = "Graph of instructions. Arrow keys walk along edges, Enter opens or closes a cluster, "
+const LABEL = "Graph of instructions. Arrow keys follow edges, Enter opens or closes a cluster, "
   + "N shows the neighborhood, F fits, plus and minus zoom, slash searches, Escape goes back.";
 
 async function startGraph() {

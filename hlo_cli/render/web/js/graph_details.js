@@ -13,10 +13,10 @@ const MOST_HEAVY = 16;
 const LONGEST_SHAPE = 120;
 const KEYS = [
   ["click", "select"],
-  ["double click, Enter", "open or close"],
-  ["arrows", "walk along the thickest edge, or sideways"],
+  ["double-click, Enter", "open or close"],
+  ["arrows", "follow the thickest edge, or go to the next node of the row"],
   ["N", "neighborhood"],
-  ["shift-click", "the paths to a second node"],
+  ["shift-click", "show the paths to a second node"],
   ["F, +, \u2212", "fit, zoom"],
   ["/", "search"],
   ["Esc", "back"],
@@ -153,7 +153,7 @@ function factsOf(app, row) {
     ["result", has(bytes, formatBytes)], ["padding", share],
     ["accessed", has(model.bytes_accessed[row], formatBytes)], ["flops", has(model.flops[row] || null, formatFlops)],
     ["est. time", has(model.seconds[row] || null, formatSeconds)],
-    ["step", has(model.step[row], formatCount)], ["live then", has(model.live_bytes[row], formatBytes)],
+    ["step", has(model.step[row], formatCount)], ["live bytes", has(model.live_bytes[row], formatBytes)],
     ["in", model.computations[model.computation[row]], true],
   ];
   const shown = facts.filter(([, text]) => text);

@@ -17,7 +17,7 @@ export function createTools(app, heats, searchBox) {
   const heatButton = key => toolButton(HEATS[key]?.label || key, () => setHeat(app, key), {"data-heat": key});
   const depthButton = depth =>
     toolButton(String(depth), () => surround(app, app.state.around, depth), {"data-depth": depth});
-  const depths = {class: "segmented", id: "depths", role: "group", "aria-label": "Steps of the neighborhood"};
+  const depths = {class: "segmented", id: "depths", role: "group", "aria-label": "Depth of the neighborhood"};
   const near = {id: "neighborhood", title: "Only what is near the selected node (N)"};
   return element("div", {class: "tools", role: "toolbar", "aria-label": "Graph"},
     element("div", {class: "segmented", role: "group", "aria-label": "Color by"},
@@ -101,8 +101,8 @@ export function showLegend(app, box) {
   const lines = ["edge width: log of bytes"];
   if (has(edge => edge.kind === "transfer")) lines.push("dashed: transfer between memories");
   if (has(edge => edge.kind === "control")) lines.push("dotted: control");
-  if (has(edge => edge.kind === "indirect")) lines.push("dash-dot: through what is not shown");
-  if (has(edge => edge.isLong)) lines.push("stub: far, select to draw");
+  if (has(edge => edge.kind === "indirect")) lines.push("dash-dot: path through nodes that are not shown");
+  if (has(edge => edge.isLong)) lines.push("stub: a distant node; select it to draw the edge");
   box.replaceChildren(...parts, element("span", {class: "lines", text: lines.join(" \u00b7 ")}));
   box.hidden = !scene.nodes.length || !model.count;
 }
