@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
-from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, refusals
+from hlo_cli.analysis.evaluate.refusals import refusals
+from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value

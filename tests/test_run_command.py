@@ -165,7 +165,7 @@ _CALLS = "\n".join(
         ("r = f32[3,2] transpose(f32[2,3] a), dimensions={1,5}", "out of range"),
         ("r = f32[4] slice(f32[4] a), slice={[0:4:0]}", "a stride of at least 1"),
         ("r = f32[4] iota(), iota_dimension=4", "iota_dimension below 1"),
-        ("r = f32[3] bitcast(f32[2,2] a)", "its sizes or attributes do not go together"),
+        ("r = f32[3] bitcast(f32[2,2] a)", "its sizes or attributes contradict each other"),
         ("r = f32[4] dynamic-slice(f32[4] a), dynamic_slice_sizes={4}", "expected 1 ind"),
         ("r = f32[1] pad(f32[4] a, f32[] b), padding=-9_-9", "negative padding"),
         ("ENTRY e { p = f32[2] parameter(3)  ROOT r = f32[2] negate(p) }", "have the numbers 3, not 0 to 0"),

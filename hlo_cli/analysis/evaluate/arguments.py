@@ -1,15 +1,18 @@
-"""Made-up arguments: by the type of a parameter and how it is used, the same for the same seed."""
+"""Arguments of a module: made up by type and seed, or given and checked against its parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, rounded, wrapped
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.ir.module import Module
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
+from hlo_cli.source import HloError
 
 MAX_INTEGER: Final = 3
 """Integers are from 0 to this: as indices, most of them are within bounds."""
@@ -47,3 +50,38 @@ def _array(random: np.random.Generator, kind: PrimitiveType, sizes: tuple[int, .
         case _:
             parts = random.standard_normal((2, *sizes))
             return np.asarray((parts[0] + 1j * parts[1]).astype(np.complex64)).astype(carrier(kind, floats))
+
+
+def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
+    """Arguments by type and seed, one for each parameter of the entry; see `made_up`."""
+    return tuple(
+        made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
+    )
+
+
+def check_count(values: Sequence[Value], module: Module) -> None:
+    """HloError if the entry has another number of parameters."""
+    count = len(module.entry.parameters)
+    if len(values) != count:
+        raise HloError(f"the module has {count} parameters, not {len(values)}")
+
+
+def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
+    """A value in the carriers of a shape; HloError if its sizes are others."""
+    if isinstance(shape, TupleShape):
+        if not isinstance(value, tuple) or len(value) != len(shape.elements):
+            raise HloError(f"{name} has to be a tuple of {len(shape.elements)} values")
+        return tuple(
+            checked(part, inner, f"{name}, element {at}", floats)
+            for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True))
+        )
+    if not isinstance(shape, ArrayShape):
+        return None
+    array = np.asarray(value)
+    kind = "void" if array.dtype.type is np.void else array.dtype.kind
+    if kind in ("void", "S", "U", "O", "M", "m") or (kind == "c" and not shape.element_type.is_complex):
+        raise HloError(f"{name} has elements of type {array.dtype}, but the parameter is {shape}")
+    if array.shape != shape.dimensions:
+        sizes = ",".join(map(str, array.shape))
+        raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
+    return array.astype(carrier(shape.element_type, floats), copy=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
 from hlo_cli.analysis.evaluate.limits import Limits
 from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
-from hlo_cli.analysis.evaluate.run import Run, evaluate, made_up_arguments, run, runs_on_devices
+from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
 from hlo_cli.analysis.semantics.number_types import Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass

@@ -36,13 +36,13 @@ class Step(NamedTuple):
 
 
 MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What kernels raise for sizes and attributes that do not go together."""
+"""What kernels raise for sizes and attributes that contradict each other."""
 
 
 def misfit(instruction: Instruction, error: Exception) -> HloError:
     """The error for an instruction whose kernel failed."""
     return HloError(
-        f"cannot evaluate {instruction.name}: its sizes or attributes do not go together ({error})",
+        f"cannot evaluate {instruction.name}: its sizes or attributes contradict each other ({error})",
         instruction.span,
         hint="use hlo lint to see what is wrong with the module",
     )

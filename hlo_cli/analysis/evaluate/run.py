@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
-from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.evaluate.arguments import made_up
-from hlo_cli.analysis.evaluate.channels import transfer_problem
-from hlo_cli.analysis.evaluate.devices import IDS, DeviceProgram, needs_devices
+from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_arguments
+from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
+from hlo_cli.analysis.evaluate.refusals import refusals
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
-from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
-from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
-from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
-from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
-from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, devices_of
+from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
 from hlo_cli.source import HloError
 
@@ -44,71 +38,6 @@ class Run:
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
     devices: int = 1
-
-
-def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
-    """The instructions that cannot be evaluated, in the order of the text, each with the reason.
-
-    >>> from hlo_cli import parse_module
-    >>> [(instruction, reason)] = refusals(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
-    >>> reason
-    'the meaning of the custom call target my_op is unknown'
-    """
-    reached = executions_of(module)
-    valid: set[Hashable] = set()
-    return tuple(
-        (instruction, reason)
-        for computation in module.computations
-        if computation in reached
-        for instruction in computation.instructions
-        if (reason := _reason(instruction, has_devices) or _misfit(instruction, module, valid))
-    )
-
-
-def _reason(instruction: Instruction, has_devices: bool) -> str:
-    opcode = instruction.opcode
-    if opcode == opcodes.CONSTANT:
-        literal = instruction.literal
-        return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
-    if opcode == opcodes.CUSTOM_CALL:
-        known = rule_of_target(instruction) is not None
-        return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
-    if opcode in HOST_FEEDS:
-        return f"{opcode} exchanges data with the host, which a dump does not have"
-    if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
-        return problem
-    if (
-        opcode in IDS
-        or opcode in CHANNEL_OPCODES
-        or collective_kind(opcode.removesuffix("-done")) is not None
-        or collective_kind(opcode) is not None
-    ):
-        return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
-    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
-
-
-def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:
-    """What is wrong with the shapes of an instruction; `valid` are keys of those that are known to be right."""
-    if any(
-        isinstance(leaf, ArrayShape) and min(leaf.dimensions, default=0) < 0 for _, leaf in instruction.shape.leaves
-    ):
-        return f"the sizes of {instruction.shape} are unknown"
-    if (key := shape_difference_key(instruction)) in valid:
-        return ""
-    try:
-        found = shape_difference(instruction, module, allow_mixed_precision=True)
-    except HloError as error:
-        return error.diagnostic.message
-    if found is None and key is not None:
-        valid.add(key)
-    return found or ""
-
-
-def made_up_arguments(module: Module, *, seed: int = 0, floats: Floats = "exact") -> tuple[Value, ...]:
-    """Arguments by type and seed, one for each parameter of the entry; see `arguments.made_up`."""
-    return tuple(
-        made_up(parameter.shape, at, seed=seed, floats=floats) for at, parameter in enumerate(module.entry.parameters)
-    )
 
 
 def runs_on_devices(module: Module) -> bool:
@@ -191,9 +120,9 @@ def evaluate(
     _check_module(module)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
-    _check_count(values, module)
+    check_count(values, module)
     held = tuple(
-        _checked(value, parameter.shape, f"argument {at}", floats)
+        checked(value, parameter.shape, f"argument {at}", floats)
         for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
     )
     program = Program(
@@ -263,14 +192,14 @@ def evaluate_on_devices(
     _check_module(module, has_devices=True)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
-    _check_count(whole, module)
+    check_count(whole, module)
     program = Program(
         floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
     )
     with _exhaustion():
         given = [
             [
-                _checked(value, parameter.shape, f"argument {at}", floats)
+                checked(value, parameter.shape, f"argument {at}", floats)
                 for at, (value, parameter) in enumerate(zip(each, module.entry.parameters, strict=True))
             ]
             for each in device_arguments(module, whole, devices.count)
@@ -289,30 +218,3 @@ def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, A
                 yield (at, *index), array, leaf
     elif isinstance(shape, ArrayShape):
         yield (), np.asarray(value), shape
-
-
-def _check_count(values: Sequence[Value], module: Module) -> None:
-    count = len(module.entry.parameters)
-    if len(values) != count:
-        raise HloError(f"the module has {count} parameters, not {len(values)}")
-
-
-def _checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
-    """A value in the carriers of a shape; HloError if its sizes are others."""
-    if isinstance(shape, TupleShape):
-        if not isinstance(value, tuple) or len(value) != len(shape.elements):
-            raise HloError(f"{name} has to be a tuple of {len(shape.elements)} values")
-        return tuple(
-            _checked(part, inner, f"{name}, element {at}", floats)
-            for at, (part, inner) in enumerate(zip(value, shape.elements, strict=True))
-        )
-    if not isinstance(shape, ArrayShape):
-        return None
-    array = np.asarray(value)
-    kind = "void" if array.dtype.type is np.void else array.dtype.kind
-    if kind in ("void", "S", "U", "O", "M", "m") or (kind == "c" and shape.element_type.kind != "complex"):
-        raise HloError(f"{name} has elements of type {array.dtype}, but the parameter is {shape}")
-    if array.shape != shape.dimensions:
-        sizes = ",".join(map(str, array.shape))
-        raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
-    return array.astype(carrier(shape.element_type, floats), copy=False)

@@ -1,0 +1,77 @@
+"""What cannot be evaluated, told before anything runs: instructions of unknown meaning, and shapes that break rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.channels import transfer_problem
+from hlo_cli.analysis.evaluate.devices import IDS
+from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
+from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
+from hlo_cli.analysis.sharding.device_groups import collective_kind
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
+from hlo_cli.ir.shape import ArrayShape
+from hlo_cli.source import HloError
+
+
+def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
+    """The instructions that cannot be evaluated, in the order of the text, each with the reason.
+
+    >>> from hlo_cli import parse_module
+    >>> [(instruction, reason)] = refusals(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
+    >>> reason
+    'the meaning of the custom call target my_op is unknown'
+    """
+    reached = executions_of(module)
+    valid: set[Hashable] = set()
+    return tuple(
+        (instruction, reason)
+        for computation in module.computations
+        if computation in reached
+        for instruction in computation.instructions
+        if (reason := _reason(instruction, has_devices) or _misfit(instruction, module, valid))
+    )
+
+
+def _reason(instruction: Instruction, has_devices: bool) -> str:
+    opcode = instruction.opcode
+    if opcode == opcodes.CONSTANT:
+        literal = instruction.literal
+        return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
+    if opcode == opcodes.CUSTOM_CALL:
+        known = rule_of_target(instruction) is not None
+        return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
+    if opcode in HOST_FEEDS:
+        return f"{opcode} exchanges data with the host, which a dump does not have"
+    if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
+        return problem
+    if (
+        opcode in IDS
+        or opcode in CHANNEL_OPCODES
+        or collective_kind(opcode.removesuffix("-done")) is not None
+        or collective_kind(opcode) is not None
+    ):
+        return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
+    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+
+
+def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:
+    """What is wrong with the shapes of an instruction; `valid` are keys of those that are known to be right."""
+    if any(
+        isinstance(leaf, ArrayShape) and min(leaf.dimensions, default=0) < 0 for _, leaf in instruction.shape.leaves
+    ):
+        return f"the sizes of {instruction.shape} are unknown"
+    if (key := shape_difference_key(instruction)) in valid:
+        return ""
+    try:
+        found = shape_difference(instruction, module, allow_mixed_precision=True)
+    except HloError as error:
+        return error.diagnostic.message
+    if found is None and key is not None:
+        valid.add(key)
+    return found or ""
