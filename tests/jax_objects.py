@@ -98,6 +98,9 @@ def numbers(module: hlo_cli.Module) -> dict[str, object]:
             if instruction.opcode == "constant"
         ],
         "assignment": None if module.buffer_assignment is None else len(module.buffer_assignment.allocations),
+        "allocated_bytes": None
+        if module.buffer_assignment is None
+        else sum(allocation.size_bytes for allocation in module.buffer_assignment.allocations),
     }
 
 

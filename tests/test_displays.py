@@ -360,6 +360,7 @@ def test_values_do_not_load_what_shows_them() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
+        timeout=60,
         capture_output=True,
         text=True,
         check=True,
@@ -384,6 +385,7 @@ def test_the_examples_of_the_help_page_run(jax: bool, tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text("\n".join(blocks))
     done = subprocess.run(
         [sys.executable, "-m", "doctest", "page.txt"],
+        timeout=300,
         capture_output=True,
         text=True,
         cwd=tmp_path,

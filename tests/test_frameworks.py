@@ -209,7 +209,9 @@ def test_no_framework_is_imported() -> None:
         "print(sorted({'jax', 'jaxlib', 'tensorflow', 'torch', 'torch_xla'} & sys.modules.keys()))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(hlo_cli.__file__).parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True, timeout=60
+    )
     assert done.stdout == "[]\n"
 
 

@@ -51,6 +51,8 @@ def test_optimized_modules_are_those_of_the_text(kind: str) -> None:
     assert sum(read.pop("constants")) == 1  # the proto has it whole,
     assert text.pop("assignment") is None
     assert (read.pop("assignment") is None) == (kind == "HloModule")  # and the executable its buffers
+    assert text.pop("allocated_bytes") is None
+    assert (read.pop("allocated_bytes") is None) == (kind == "HloModule")
     assert read == text
 
 
@@ -91,5 +93,6 @@ def test_errors(kind: str, message: str, hint: str) -> None:
 
 def test_the_compiler_and_the_library_count_the_same_buffers() -> None:
     """The allocations of the executable's buffer assignment hold the peak that is computed from the text."""
-    assert found()["Compiled"]["assignment"] > 3
-    assert found()["Compiled"]["peaks"][0][1] > 2 * 64 * 64 * 4
+    compiled = found()["Compiled"]
+    assert compiled["assignment"] > 3
+    assert 2 * 64 * 64 * 4 < compiled["peaks"][0][1] <= compiled["allocated_bytes"]

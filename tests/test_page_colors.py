@@ -47,7 +47,7 @@ def test_style_sheets_have_no_other_colors() -> None:
     """Each color is a variable, so that a theme changes all of them, and each variable is defined."""
     defined = set(re.findall(r"(--[a-z0-9-]+):", page_variables()))
     folder = files("hlo_cli.render.web") / "css"
-    for sheet in ("base", "report", "tables"):
+    for sheet in ("base", "graph", "report", "static", "tables"):
         text = (folder / f"{sheet}.css").read_text("utf-8")
         assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?=[^{}]*[;}])|\brgba?\(|\bhsla?\(", text) == [], sheet
         assert set(re.findall(r"var\((--[a-z0-9-]+)\)", text)) <= defined, sheet

@@ -60,7 +60,7 @@ def test_processes_write_the_same_pages(dumps: Path) -> None:
     before = {path.name: path.read_bytes() for path in dumps.glob("*.html")}
     words = [sys.executable, "-m", "hlo_cli", "report", "0.txt", "1.txt", "2.txt", "-o", "all.html", "--jobs", "2"]
     settings = os.environ | {"SOURCE_DATE_EPOCH": "0", "PYTHONPATH": str(FIXTURES.parent)}
-    subprocess.run(words, cwd=dumps, env=settings, check=True)
+    subprocess.run(words, cwd=dumps, env=settings, check=True, timeout=60)
     assert {path.name: path.read_bytes() for path in dumps.glob("*.html")} == before
 
 
@@ -100,6 +100,7 @@ def test_index_as_json(dumps: Path) -> None:
 def test_index_has_the_numbers_of_the_pages() -> None:
     words = ("tpu/v5e_conv", "tpu/v5e_kernel", "--chip", "v5e", "--json")
     rows = json.loads(run(*words, folder=FIXTURES)[0])["tables"]["modules"]["rows"]
+    assert len(rows) == 2
     for row in rows:
         report = json.loads(run(row["path"], "--chip", "v5e", "--json", folder=FIXTURES)[0])
         numbers = report["answer"]
