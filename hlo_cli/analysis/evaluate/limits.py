@@ -81,7 +81,7 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
     found = Estimate(single.operations * devices, single.live_bytes * devices, single.is_bound)
 
     def error(message: str, place: Instruction | None, hint: str) -> HloError:
-        named = "" if place is None else f", most of them in {place.name}"
+        named = "" if place is None else f", at {place.name}"
         span = None if place is None else place.span
         return HloError(f"{message}{named}", span, source=module.source, hint=hint)
 

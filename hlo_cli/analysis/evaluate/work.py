@@ -12,14 +12,18 @@ from hlo_cli.analysis.evaluations import element_count, evaluations
 from hlo_cli.analysis.semantics.ordering import plain_comparison
 from hlo_cli.analysis.semantics.reducing import plain_reducer
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 
 FREE: Final = frozenset(
-    (opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST)
+    (
+        *(opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, opcodes.GET_TUPLE_ELEMENT, opcodes.BITCAST),
+        *(opcodes.BROADCAST, opcodes.TRANSPOSE, opcodes.COPY),
+    )
 )
-"""Opcodes without work."""
+"""Opcodes without work: their results are views."""
 NANOSECONDS: Final = 0.4
 """For one scalar operation of an opcode that is not listed."""
 _NANOSECONDS: Final[dict[str, float]] = {
@@ -74,7 +78,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     is_scalar_caller = opcode in APPLIERS
     if instruction.called_computations and not is_scalar_caller:
         return _NONE
-    operations = evaluations(instruction) or 0
+    operations = 0 if opcode == opcodes.CONVOLUTION else evaluations(instruction) or 0
     given = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
     inputs = [_elements(shape) for shape in given]
     seconds = 0.0
@@ -93,6 +97,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
         case opcodes.REDUCE_WINDOW | opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
             taps = _taps(instruction)
             if opcode == opcodes.CONVOLUTION:
+                operations = _products(instruction, given, taps)
                 taps = min(taps, _elements(instruction.shape))
             operations = max(operations, taps)
             seconds = taps * _TAP_SECONDS
@@ -168,6 +173,20 @@ def _padded(instruction: Instruction, given: list[Shape]) -> int:
         max(0, (max(size, 1) - 1) * each.base_dilation + 1 + each.padding_low + each.padding_high)
         for size, each in zip(_dimensions(given[0]), window.dimensions, strict=False)
     )
+
+
+def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
+    """The most products of a convolution: by its result and by its input, of which holes and padding are no part."""
+    numbers = convolution_dimension_numbers(instruction)
+    if numbers is None or len(given) < 2:
+        return 0
+    kernel = _dimensions(given[1])
+    places = numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension
+    if max(places) >= len(kernel):
+        return 0
+    inputs, outputs = (kernel[at] for at in places)
+    groups = max(1, instruction.integer("feature_group_count") or 1, instruction.integer("batch_group_count") or 1)
+    return taps * min(_elements(instruction.shape) * inputs, _elements(given[0]) * max(1, outputs // groups))
 
 
 def _taps(instruction: Instruction) -> int:

@@ -13,6 +13,10 @@ SLACK: Final = 1 << 30
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, as an exception that nothing on the way takes for an error."""
+
+
 @contextmanager
 def bounded(max_bytes: int) -> Iterator[None]:
     """Ends cleanly on SIGTERM, and limits the memory to twice what a module may take, where the system can.
@@ -31,7 +35,7 @@ def _termination() -> Iterator[None]:
     """Makes SIGTERM an exception, so that files that are not finished are removed; in the main thread alone."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(_TERMINATED)
+        raise _Terminated
 
     try:
         before = signal.signal(signal.SIGTERM, stop)
@@ -40,6 +44,8 @@ def _termination() -> Iterator[None]:
         return
     try:
         yield
+    except _Terminated:
+        raise SystemExit(_TERMINATED) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
