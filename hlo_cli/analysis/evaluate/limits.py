@@ -24,6 +24,7 @@ from hlo_cli.source import HloError
 
 MAX_DEPTH: Final = 100
 """The most computations that may be in each other: Python has a stack of 1,000 calls."""
+_MAX_ELEMENTS: Final = 1 << 56
 _NO_VALUES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BROADCAST, opcodes.COPY))
 """Opcodes whose result has no memory of its own."""
 _RESHAPES: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
@@ -81,8 +82,8 @@ def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> E
     found = Estimate(single.operations * devices, single.live_bytes * devices, single.is_bound)
 
     def error(message: str, place: Instruction | None, hint: str) -> HloError:
-        named = "" if place is None else f", at {place.name}"
         span = None if place is None else place.span
+        named = f", at {place.name}" if place is not None and span is None else ""
         return HloError(f"{message}{named}", span, source=module.source, hint=hint)
 
     if totals[module.entry].depth > MAX_DEPTH:
@@ -262,4 +263,7 @@ def _live_bytes(
 def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:
     for _, leaf in instruction.shape.leaves:
         if isinstance(leaf, ArrayShape):
-            yield prod(leaf.dimensions) * carrier(leaf.element_type, floats).itemsize
+            elements = prod(leaf.dimensions)
+            if not elements and (others := prod(max(1, each) for each in leaf.dimensions)) > _MAX_ELEMENTS:
+                elements = others  # numpy has no such arrays, even without elements
+            yield elements * carrier(leaf.element_type, floats).itemsize
