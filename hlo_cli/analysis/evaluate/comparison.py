@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.compare import ROUNDING, Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.fingerprints import Prints
 from hlo_cli.analysis.evaluate.limits import Limits
-from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
-from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
+from hlo_cli.analysis.evaluate.parting import MIN_SHARE, Parting, first_parting
+from hlo_cli.analysis.evaluate.run import Run, run, runs_on_devices
+from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
+from hlo_cli.analysis.evaluate.trace import Trace
+from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Floats
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import Shape
@@ -85,7 +89,7 @@ def compare_runs(
     found = distances(exact, widened, (shapes[0], shapes[1]), is_rewrite=is_rewrite)
     parting = None
     if verdict_of(found) in ("approximation", "different"):
-        parting = _parting(old, new, found, args, seed, limits, progress)
+        parting = _parting((old, new), found, args, seed, devices, limits, progress)
     return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)))
 
 
@@ -97,21 +101,40 @@ def _result_shape(module: Module) -> Shape:
 
 
 def _parting(
-    old: Module,
-    new: Module,
+    modules: tuple[Module, Module],
     found: Sequence[Distance],
     args: Sequence[Value] | None,
     seed: int,
+    devices: int | None,
     limits: Limits | None,
     progress: Callable[[int], None] | None,
 ) -> Parting | None:
-    """Where the values of the new module begin to differ, from its worst result back; None if that cannot be told."""
-    if runs_on_devices(old) or runs_on_devices(new):
-        return None
-    worst = max(found, key=lambda each: each.widened)
-    known, recorded = Recorder(), Recorder()
-    for module, recorder in ((old, known), (new, recorded)):
-        evaluate(module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress)
-    given = made_up_arguments(old, seed=seed, floats="widen") if args is None else args
-    assert new.entry.root is not None
-    return first_parting(new.entry.root, worst.index, recorded, Known(known, given))
+    """Where the values of the new module begin to differ; None if that cannot be told."""
+    old, new = modules
+    prints = Prints()
+    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in modules]
+    traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
+    for module, trace in zip(modules, traces, strict=True):
+        run(
+            module,
+            args,
+            seed=seed,
+            floats="widen",
+            devices=devices,
+            observe=trace,
+            limits=limits,
+            progress=progress,
+        )
+    worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
+    ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
+    wrong = [node.makers[at] for node in ends for at in worse]
+    pairs = match(old, new).pairs
+    olds, news = (each.nodes for each in pairs.plain)
+    paired = {news[b]: olds[a] for a, b in pairs.found}
+    return first_parting(
+        *traces,
+        wrong,
+        paired,
+        is_one_text=len(paired) >= MIN_SHARE * max(len(olds), len(news)),
+        scalar_parting=scalar_parting,
+    )
