@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from hlo_cli.analysis.evaluate.fingerprints import Print
+from hlo_cli.analysis.evaluate.parting_values import Place
 from hlo_cli.analysis.evaluate.trace import Node, Trace
 from hlo_cli.analysis.evaluate.value_search import ORDERS, ValueSearch
 from hlo_cli.dataclass import dataclass
@@ -27,19 +28,24 @@ ScalarParting: TypeAlias = "Callable[[Computation, Computation], tuple[Instructi
 class Parting:
     """The instruction that computes a value which the other program does not have, though it has all of its operands.
 
-    `execution` counts the runs of the instruction from 0; `callers` are the instructions around it, the outermost
-    first, and `iterations` the iteration of each, from 0. `counterpart` is the instruction of the other program that
-    computes another value from the same operands, if there is one.
+    `place` is its execution, and `callers` are the instructions around it, the outermost first, with the iteration of
+    each, from 0. `counterpart` is the instruction of the other program that computes another value in its place, if one
+    is known. Both are the instructions to show: in a computation of scalars, such as that of a reduce, they are in it,
+    and their places are the executions of what calls it, the last of the callers.
     """
 
     instruction: Instruction
-    execution: int
-    callers: tuple[Instruction, ...]
+    place: Place
+    callers: tuple[Instruction, ...] = ()
     iterations: tuple[int, ...] = ()
-    device: int = 0
     evidence: Evidence = "value"
     counterpart: Instruction | None = None
-    counterpart_execution: int = 0
+    counterpart_place: Place | None = None
+
+    @property
+    def execution(self) -> int:
+        """How often the instruction ran before, or what calls its computation of scalars."""
+        return self.place.execution
 
 
 def first_parting(
@@ -74,16 +80,20 @@ def _parting(
     node = new.nodes[at]
     around = new.callers_of(at)
     callers, iterations = tuple(each for each, _ in around), tuple(times for _, times in around)
-    instruction, other = node.instruction, None if counterpart is None else counterpart.instruction
-    execution, other_execution = node.execution, 0 if counterpart is None else counterpart.execution
-    if other is not None and scalar_parting is not None:
-        called = zip(instruction.called_computations, other.called_computations, strict=False)
+    if counterpart is None:
+        return Parting(node.instruction, _place(node), callers, iterations, evidence)
+    instruction, other = node.instruction, counterpart.instruction
+    if scalar_parting is not None:
+        called = zip(other.called_computations, instruction.called_computations, strict=False)
         inner = next((pair for x, y in called if (pair := scalar_parting(x, y)) is not None), None)
         if inner is not None:
             callers, iterations = (*callers, instruction), (*iterations, 0)
             instruction, other = inner
-            execution = other_execution = 0
-    return Parting(instruction, execution, callers, iterations, node.device, evidence, other, other_execution)
+    return Parting(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
+
+
+def _place(node: Node) -> Place:
+    return Place(node.instruction, node.device, node.execution)
 
 
 def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) -> tuple[int, Node] | None:
