@@ -8,7 +8,7 @@ from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.channels import transfer_problem
 from hlo_cli.analysis.evaluate.devices import IDS
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
-from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.rules import has_rule
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
@@ -57,7 +57,7 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
         or collective_kind(opcode) is not None
     ):
         return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
-    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+    return "" if opcode == opcodes.PARAMETER or has_rule(opcode) else f"{opcode} is not supported"
 
 
 def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:
