@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.channels import transfer_problem
 from hlo_cli.analysis.evaluate.devices import IDS
+from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, is_fused_part
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.rules import rules
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
@@ -43,6 +44,8 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
     if opcode == opcodes.CONSTANT:
         literal = instruction.literal
         return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
+    if opcode == opcodes.CUSTOM_CALL and has_devices and is_fused_part(instruction):
+        return fused_problem(instruction)
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
