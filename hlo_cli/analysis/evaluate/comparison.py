@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
-from hlo_cli.analysis.evaluate.limits import Limits
+from hlo_cli.analysis.evaluate.host import Host, Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
 from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
-from hlo_cli.analysis.semantics.number_types import Floats
+from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.module import Module
@@ -53,13 +54,15 @@ def compare_runs(
     limits: Limits | None = None,
     is_rewrite: bool = False,
     progress: Callable[[int], None] | None = None,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
 ) -> RunComparison:
     """Runs two modules with the same arguments, made-up ones by default, and compares their results.
 
     Each module runs twice: with floats of their types, and with every float as an f64 that is never rounded. Two
     compilations of a program agree in the second run even if they round at different places. With `is_rewrite`, the
-    results are on the same devices, even if the place of a result is unknown. HloError as for `run`, and if the
-    modules have other numbers of parameters or results.
+    results are on the same devices, even if the place of a result is unknown. `stubs` and `feed` are for both modules,
+    as for `run`. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] multiply(p, p)  ROOT r = f32[2] negate(q) }"
@@ -77,15 +80,27 @@ def compare_runs(
     results = [sum(1 for _ in shape.leaves) for shape in shapes]
     if results[0] != results[1]:
         raise HloError(f"the modules have {results[0]} and {results[1]} results")
+    for module in (old, new):
+        check_outfeeds(module)
 
     def run_of(module: Module, floats: Floats) -> Run:
-        return run(module, args, seed=seed, floats=floats, devices=devices, limits=limits, progress=progress)
+        return run(
+            module,
+            args,
+            seed=seed,
+            floats=floats,
+            devices=devices,
+            limits=limits,
+            progress=progress,
+            stubs=stubs,
+            feed=feed,
+        )
 
     exact, widened = ((run_of(old, floats), run_of(new, floats)) for floats in _MODES)
     found = distances(exact, widened, (shapes[0], shapes[1]), is_rewrite=is_rewrite)
     parting = None
     if verdict_of(found) in ("approximation", "different"):
-        parting = _parting(old, new, found, args, seed, limits, progress)
+        parting = _parting(old, new, found, args, seed, limits, progress, lambda: Host(stubs, feed))
     return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)))
 
 
@@ -104,6 +119,7 @@ def _parting(
     seed: int,
     limits: Limits | None,
     progress: Callable[[int], None] | None,
+    host: Callable[[], Host],
 ) -> Parting | None:
     """Where the values of the new module begin to differ, from its worst result back; None if that cannot be told."""
     if runs_on_devices(old) or runs_on_devices(new):
@@ -111,7 +127,9 @@ def _parting(
     worst = max(found, key=lambda each: each.widened)
     known, recorded = Recorder(), Recorder()
     for module, recorder in ((old, known), (new, recorded)):
-        evaluate(module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress)
+        evaluate(
+            module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress, host=host()
+        )
     given = made_up_arguments(old, seed=seed, floats="widen") if args is None else args
     assert new.entry.root is not None
     return first_parting(new.entry.root, worst.index, recorded, Known(known, given))

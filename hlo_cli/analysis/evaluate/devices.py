@@ -178,18 +178,19 @@ class DeviceProgram:
         raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
 
     def _while(self, instruction: Instruction) -> Lockstep:
-        condition = self.function(called(instruction, "condition"))
+        condition = self.program.rounds.counting(self.function(called(instruction, "condition")))
         body = self.function(called(instruction, "body"))
         most = self.program.limits.max_iterations
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             states = [each[0] for each in given]
             rounds = 0
-            while _agreed(instruction, condition([[state] for state in states])):
-                if rounds == most:
-                    raise iterations_error(instruction, most)
-                states = body([[state] for state in states])
-                rounds += 1
+            with self.program.rounds.loop():
+                while _agreed(instruction, condition([[state] for state in states])):
+                    if rounds == most:
+                        raise iterations_error(instruction, most)
+                    states = body([[state] for state in states])
+                    rounds += 1
             return states
 
         return run

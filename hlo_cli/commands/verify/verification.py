@@ -12,7 +12,7 @@ from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.comparison import RunComparison
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.settings import Limits
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
@@ -106,7 +106,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
 
 
 def _limits() -> Limits:
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.settings import Limits
 
     return Limits(_MAX_BYTES, _MAX_OPERATIONS, _MAX_ITERATIONS, _MAX_SECONDS)
 
