@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
@@ -11,6 +12,7 @@ from hlo_cli.analysis.evaluate.host import Host, Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
 from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
 from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.unknown_functions import functions_of, names_of, unknown_functions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
@@ -26,12 +28,14 @@ class RunComparison:
     """The distance of each result, in the order of the results, and the first instruction at which the modules part.
 
     `first_difference` is None if the modules compute the same, and if the instruction is unknown. `executed` counts
-    the instructions of all runs.
+    the instructions of all runs. `assumed` are the targets of unknown meaning that both call, whose results were made
+    up: the same for equal operands.
     """
 
     distances: tuple[Distance, ...]
     first_difference: Parting | None
     executed: int
+    assumed: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -62,7 +66,8 @@ def compare_runs(
     Each module runs twice: with floats of their types, and with every float as an f64 that is never rounded. Two
     compilations of a program agree in the second run even if they round at different places. With `is_rewrite`, the
     results are on the same devices, even if the place of a result is unknown. `stubs` and `feed` are for both modules,
-    as for `run`. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
+    as for `run`. Custom calls of unknown meaning that both modules have return made-up values, the same in both for
+    equal operands. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] multiply(p, p)  ROOT r = f32[2] negate(q) }"
@@ -83,25 +88,24 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
-    def run_of(module: Module, floats: Floats) -> Run:
-        return run(
-            module,
-            args,
-            seed=seed,
-            floats=floats,
-            devices=devices,
-            limits=limits,
-            progress=progress,
-            stubs=stubs,
-            feed=feed,
-        )
+    functions = functions_of(old) & functions_of(new)
+    runner = partial(
+        run, args=args, seed=seed, devices=devices, limits=limits, progress=progress, stubs=stubs, feed=feed
+    )
 
-    exact, widened = ((run_of(old, floats), run_of(new, floats)) for floats in _MODES)
+    def both(floats: Floats) -> tuple[Run, Run]:
+        first, second = unknown_functions(functions)
+        return runner(old, floats=floats, unknown=first), runner(new, floats=floats, unknown=second)
+
+    exact, widened = map(both, _MODES)
     found = distances(exact, widened, (shapes[0], shapes[1]), is_rewrite=is_rewrite)
     parting = None
     if verdict_of(found) in ("approximation", "different"):
-        parting = _parting(old, new, found, args, seed, limits, progress, lambda: Host(stubs, feed))
-    return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)))
+        hosts = [Host(stubs, feed, unknown=each) for each in unknown_functions(functions)]
+        parting = _parting(old, new, found, args, seed, limits, progress, hosts)
+    executed = sum(each.executed for each in (*exact, *widened))
+    assumed = tuple(each for each in names_of(functions) if each not in (stubs or {}))
+    return RunComparison(found, parting, executed, assumed)
 
 
 def _result_shape(module: Module) -> Shape:
@@ -119,17 +123,15 @@ def _parting(
     seed: int,
     limits: Limits | None,
     progress: Callable[[int], None] | None,
-    host: Callable[[], Host],
+    hosts: Sequence[Host],
 ) -> Parting | None:
     """Where the values of the new module begin to differ, from its worst result back; None if that cannot be told."""
     if runs_on_devices(old) or runs_on_devices(new):
         return None
     worst = max(found, key=lambda each: each.widened)
     known, recorded = Recorder(), Recorder()
-    for module, recorder in ((old, known), (new, recorded)):
-        evaluate(
-            module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress, host=host()
-        )
+    for module, recorder, host in zip((old, new), (known, recorded), hosts, strict=True):
+        evaluate(module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress, host=host)
     given = made_up_arguments(old, seed=seed, floats="widen") if args is None else args
     assert new.entry.root is not None
     return first_parting(new.entry.root, worst.index, recorded, Known(known, given))

@@ -139,7 +139,7 @@ class DeviceProgram:
         opcode = instruction.opcode
         if opcode in IDS:
             return self._ids(instruction)
-        if opcode in CHANNEL_OPCODES:
+        if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))

@@ -16,6 +16,7 @@ from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
@@ -70,6 +71,7 @@ def run(
     stubs: Mapping[str, Stub] | None = None,
     feed: Sequence[Array] | None = None,
     rounds: list[int] | None = None,
+    unknown: UnknownFunctions | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
@@ -77,14 +79,14 @@ def run(
     module does not state it. Of several devices, `watch` keeps the values of
     device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
     if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
-    `observe` is called, `rounds` holds the iterations of the loops around the instruction. HloError as for `evaluate`
-    and `evaluate_on_devices`.
+    `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
+    of functions that two programs have in common. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
-    host = Host(stubs, feed, rounds=rounds)
+    host = Host(stubs, feed, rounds=rounds, unknown=unknown)
     if not runs_on_devices(module):
         return evaluate(
             module,
