@@ -7,16 +7,24 @@ from typing import Final, NamedTuple
 
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
 from hlo_cli.analysis.evaluate.fingerprints import Prints
-from hlo_cli.analysis.evaluate.limits import Limits
+from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.parting import MIN_SHARE, Parting, first_parting
 from hlo_cli.analysis.evaluate.parting_values import PartingValues, values_at
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
 from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
 from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.trace import Trace
+from hlo_cli.analysis.evaluate.unknown_functions import (
+    Function,
+    UnknownFunctions,
+    functions_of,
+    names_of,
+    unknown_functions,
+)  # fmt: skip
 from hlo_cli.analysis.matching.matching import match
-from hlo_cli.analysis.semantics.number_types import Floats
+from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.dataclass import dataclass
@@ -35,22 +43,44 @@ _DISCONTINUOUS: Final = frozenset(
 class _Setting(NamedTuple):
     """What all runs of a comparison share."""
 
+    modules: tuple[Module, Module]
     args: Sequence[Value] | None
     seed: int
     devices: int | None
     limits: Limits | None
     progress: Callable[[int], None] | None
+    stubs: Mapping[str, Stub] | None
+    feed: Sequence[Array] | None
+    functions: frozenset[Function]
 
-    def run(self, module: Module, floats: Floats, *, seed: int | None = None, observe: Observer | None = None) -> Run:
+    def run_both(
+        self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
+    ) -> tuple[Run, Run]:
+        first, second = unknown_functions(self.functions)
+        return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
+
+    def observe_old(self, observer: Observer) -> None:
+        self._run(0, "widen", unknown_functions(self.functions)[0], observer)
+
+    def observe_new(self, observer: Observer) -> None:
+        if self.functions:  # what they return in the second program depends on the first
+            self.run_both("widen", observe=(None, observer))
+        else:
+            self._run(1, "widen", None, observer)
+
+    def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
         return run(
-            module,
+            self.modules[at],
             self.args,
-            seed=self.seed if seed is None else seed,
+            seed=self.seed,
             floats=floats,
             devices=self.devices,
             observe=observe,
             limits=self.limits,
             progress=self.progress,
+            stubs=self.stubs,
+            feed=self.feed,
+            unknown=unknown,
         )
 
 
@@ -61,6 +91,8 @@ class RunComparison:
     `first_difference` is None if the modules compute the same, and if the instruction is unknown; `values` are what
     goes into it and comes out. `executed` counts the instructions of all runs. `other_seeds` are the largest widened
     distances with other made-up arguments, where a comparison, a sort, or a conversion to integers may decide.
+    `assumed` are the targets of unknown meaning that both call, whose results were made up: the same for equal
+    operands.
     """
 
     distances: tuple[Distance, ...]
@@ -68,6 +100,7 @@ class RunComparison:
     executed: int
     values: PartingValues | None = None
     other_seeds: Mapping[int, float] | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -96,13 +129,16 @@ def compare_runs(
     limits: Limits | None = None,
     is_rewrite: bool = False,
     progress: Callable[[int], None] | None = None,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
 ) -> RunComparison:
     """Runs two modules with the same arguments, made-up ones by default, and compares their results.
 
     Each module runs twice: with floats of their types, and with every float as an f64 that is never rounded. Two
     compilations of a program agree in the second run even if they round at different places. With `is_rewrite`, the
-    results are on the same devices, even if the place of a result is unknown. HloError as for `run`, and if the
-    modules have other numbers of parameters or results.
+    results are on the same devices, even if the place of a result is unknown. `stubs` and `feed` are for both modules,
+    as for `run`. Custom calls of unknown meaning that both modules have return made-up values, the same in both for
+    equal operands. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
 
     >>> from hlo_cli import parse_module
     >>> text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] multiply(p, p)  ROOT r = f32[2] negate(q) }"
@@ -120,19 +156,24 @@ def compare_runs(
     results = [sum(1 for _ in shape.leaves) for shape in shapes]
     if results[0] != results[1]:
         raise HloError(f"the modules have {results[0]} and {results[1]} results")
+    for module in (old, new):
+        check_outfeeds(module)
 
-    setting = _Setting(args, seed, devices, limits, progress)
-    exact, widened = ((setting.run(old, floats), setting.run(new, floats)) for floats in MODES)
+    functions = functions_of(old) & functions_of(new)
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, functions)
+    exact, widened = map(setting.run_both, MODES)
     both = shapes[0], shapes[1]
     found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
     parting = values = repeated = None
     verdict = verdict_of(found)
     if verdict in ("approximation", "different"):
-        parting = _parting((old, new), found, setting)
-        values = None if parting is None else _values((old, new), parting, setting)
+        parting = _parting(setting, found)
+        values = None if parting is None else _values(setting, parting)
     if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
-        repeated = {seed + more: _widened((old, new), both, setting, seed + more) for more in _OTHER_SEEDS}
-    return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)), values, repeated)
+        repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
+    executed = sum(each.executed for each in (*exact, *widened))
+    assumed = tuple(each for each in names_of(functions) if each not in (stubs or {}))
+    return RunComparison(found, parting, executed, values, repeated, assumed)
 
 
 def _has_discontinuity(module: Module) -> bool:
@@ -153,9 +194,9 @@ def _is_float(shape: Shape) -> bool:
     return isinstance(shape, ArrayShape) and shape.element_type.kind == "float"
 
 
-def _widened(modules: tuple[Module, Module], shapes: tuple[Shape, Shape], setting: _Setting, seed: int) -> float:
+def _widened(setting: _Setting, shapes: tuple[Shape, Shape], seed: int) -> float:
     """The largest widened distance with another seed."""
-    runs = [setting.run(each, "widen", seed=seed) for each in modules]
+    runs = setting._replace(seed=seed).run_both("widen")
     arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
     unknown = runs[0].unknown | runs[1].unknown
     return max((distance(a, b) for (index, a, _), (_, b, _) in arrays if index not in unknown), default=0.0)
@@ -168,14 +209,13 @@ def _result_shape(module: Module) -> Shape:
     return root.shape
 
 
-def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting: _Setting) -> Parting | None:
+def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
     """Where the values of the new module begin to differ; None if that cannot be told."""
-    old, new = modules
+    old, new = setting.modules
     prints = Prints()
-    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in modules]
+    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in setting.modules]
     traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
-    for module, trace in zip(modules, traces, strict=True):
-        setting.run(module, "widen", observe=trace)
+    setting.run_both("widen", observe=traces)
     worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
     ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
     wrong = [node.makers[at] for node in ends for at in worse]
@@ -186,11 +226,10 @@ def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting:
     return first_parting(*traces, wrong, paired, is_one_text=is_one_text, scalar_parting=scalar_parting)
 
 
-def _values(modules: tuple[Module, Module], parting: Parting, setting: _Setting) -> PartingValues:
+def _values(setting: _Setting, parting: Parting) -> PartingValues:
     """What goes into the first instruction that differs and comes out, and the same of its counterpart."""
-    old, new = modules
     old_values = None
     if parting.counterpart_place is not None:
-        old_values = values_at(lambda each: setting.run(old, "widen", observe=each), parting.counterpart_place)
-    new_values = values_at(lambda each: setting.run(new, "widen", observe=each), parting.place)
+        old_values = values_at(setting.observe_old, parting.counterpart_place)
+    new_values = values_at(setting.observe_new, parting.place)
     return PartingValues(old_values, new_values)
