@@ -80,7 +80,7 @@ def test_what_cannot_run_is_a_note(words: tuple[str, ...], tmp_path: Path, capsy
 
 def test_what_is_assumed_of_unknown_functions_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.txt").write_text(UNKNOWN)
-    assert hlo("fuse", str(tmp_path / "m.txt"), "--unfuse", "all", "--verify") == 0
+    assert hlo("fuse", str(tmp_path / "m.txt"), "--unfuse", "all", "--verify", "-o", str(tmp_path / "new.txt")) == 0
     assert "verified: results are identical, with made-up results of my_op" in capsys.readouterr().err
 
 
