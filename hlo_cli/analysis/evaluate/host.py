@@ -11,6 +11,7 @@ import numpy as np
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.boundaries import is_boundary
+from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.custom_calls import target_of_call
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -31,7 +32,8 @@ class Host:
     """What one run exchanges with its host. A host belongs to one run: infeeds consume its data.
 
     `stubs` are functions by custom call target. `feed` are the arrays of infeeds, in the order in which they run: an
-    array with one more dimension than an infeed has the data of several executions. `rounds` counts the iterations of
+    array with one more dimension than an infeed has the data of several executions. `unknown` makes up results of
+    functions that two programs have in common. `rounds` counts the iterations of
     the loops around the instruction that runs, the outermost first, if it is a list.
     """
 
@@ -41,7 +43,9 @@ class Host:
         feed: Sequence[Array] | None = None,
         *,
         rounds: list[int] | None = None,
+        unknown: UnknownFunctions | None = None,
     ) -> None:
+        self.unknown = unknown
         self.stubs = stubs or {}
         self.has_feed = feed is not None
         self.rounds = rounds
@@ -52,16 +56,20 @@ class Host:
 
     def has_meaning(self, instruction: Instruction) -> bool:
         """Whether the host says what an instruction does: a stub, data, or that it takes data."""
-        if instruction.opcode == opcodes.CUSTOM_CALL:
-            return target_of_call(instruction) in self.stubs
+        if instruction.opcode == opcodes.CUSTOM_CALL and target_of_call(instruction) in self.stubs:
+            return True
+        if self.unknown is not None and self.unknown.has_meaning(instruction):
+            return True
         return instruction.opcode in HOST_FEEDS and (self.has_feed or instruction.opcode != INFEED)
 
     def kernel(
         self, instruction: Instruction, floats: Floats, device: Callable[[], int], keep: Callable[[Value], Value]
     ) -> Kernel:
         """The kernel of an instruction to which the host gives a meaning; `keep` returns values that may be kept."""
-        if instruction.opcode == opcodes.CUSTOM_CALL:
-            return _stub_kernel(instruction, self.stubs[target_of_call(instruction)], floats)
+        if instruction.opcode == opcodes.CUSTOM_CALL and (stub := self.stubs.get(target_of_call(instruction))):
+            return _stub_kernel(instruction, stub, floats)
+        if self.unknown is not None and self.unknown.has_meaning(instruction):
+            return self.unknown.kernel(instruction, floats, device)
         if instruction.opcode == INFEED:
             return lambda *tokens: (self._next(instruction, floats, device()), None)
 

@@ -16,11 +16,14 @@ from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
+from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
@@ -70,6 +73,7 @@ def run(
     stubs: Mapping[str, Stub] | None = None,
     feed: Sequence[Array] | None = None,
     rounds: list[int] | None = None,
+    unknown: UnknownFunctions | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
@@ -77,14 +81,14 @@ def run(
     module does not state it. Of several devices, `watch` keeps the values of
     device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
     if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
-    `observe` is called, `rounds` holds the iterations of the loops around the instruction. HloError as for `evaluate`
-    and `evaluate_on_devices`.
+    `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
+    of functions that two programs have in common. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
-    host = Host(stubs, feed, rounds=rounds)
+    host = Host(stubs, feed, rounds=rounds, unknown=unknown)
     if not runs_on_devices(module):
         return evaluate(
             module,
@@ -97,10 +101,7 @@ def run(
             progress=progress,
             host=host,
         )
-    stated = devices_of(module)
-    if devices is not None and stated.is_stated and devices != stated.count:
-        raise HloError(f"the module runs on {stated.count} devices, not {devices}")
-    chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
+    chosen = _devices(module, devices)
     return evaluate_on_devices(
         module,
         args,
@@ -113,6 +114,19 @@ def run(
         progress=progress,
         host=host,
     )
+
+
+def _devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name."""
+    stated = devices_of(module)
+    if stated.is_stated:
+        if wanted not in (None, stated.count):
+            raise HloError(f"the module runs on {stated.count} devices, not {wanted}")
+        return stated
+    meshes = header_meshes(module)
+    count = wanted or max(stated.count, *(mesh.device_count for mesh in meshes), 1)
+    has_partitions = bool(meshes) or any(each.opcode == opcodes.PARTITION_ID for each in module.instructions)
+    return Devices(1, count) if has_partitions else Devices(count, 1)
 
 
 def evaluate(

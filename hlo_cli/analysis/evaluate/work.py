@@ -9,8 +9,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.evaluations import element_count, evaluations
-from hlo_cli.analysis.semantics.ordering import plain_comparison
-from hlo_cli.analysis.semantics.reducing import plain_reducer
+from hlo_cli.analysis.semantics.reducers import plain_reducer
+from hlo_cli.analysis.semantics.sort_keys import sort_keys
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -124,7 +124,7 @@ def _is_plain(instruction: Instruction) -> bool:
     if callee is None:
         return False
     if instruction.opcode == opcodes.SORT:
-        return plain_comparison(callee) is not None
+        return sort_keys(callee) is not None
     return instruction.opcode in (opcodes.REDUCE, opcodes.REDUCE_WINDOW) and plain_reducer(callee) is not None
 
 

@@ -10,7 +10,7 @@ from hlo_cli.analysis.evaluate.comparison import compare_runs
 from hlo_cli.analysis.evaluate.parting import Parting
 from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
-from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_draws
+from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
 from hlo_cli.commands.run.progress import shown_progress
@@ -87,6 +87,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
             *notes_on_arguments(options),
             *notes_on_draws(old.module, new.module),
+            *notes_on_assumed(compared.assumed),
             *program_notes(old),
             *program_notes(new),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.semantics.random_bits import UNSTATED_DRAWS
@@ -39,6 +40,14 @@ def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
     which = "arguments that --args does not have" if options.fills and options.args else "arguments"
     words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
     return (Diagnostic("note", words if options.args else f"{words}; use --args FILE for real ones"),)
+
+
+def notes_on_assumed(targets: Sequence[str]) -> tuple[Diagnostic, ...]:
+    """A note on functions of unknown meaning that two programs have in common."""
+    if not targets:
+        return ()
+    words = f"the meaning of {', '.join(targets)} is unknown: results are made up, the same for equal operands"
+    return (Diagnostic("note", words),)
 
 
 def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:
