@@ -5,13 +5,13 @@ Mirrors xla/hlo/evaluator/hlo_evaluator_typed_visitor.h; where the evaluator and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from hlo_cli.analysis.semantics import integers
+from hlo_cli.analysis.semantics.error_function import error_function
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir import opcodes
@@ -123,11 +123,6 @@ def _complex_atan2(y: Array, x: Array) -> Array:
     return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
-def _erf(x: Array) -> Array:
-    flat = [math.erf(value) for value in x.astype(np.float64).ravel().tolist()]
-    return np.array(flat, np.float64).reshape(x.shape)
-
-
 def _divide_floats(x: Array, y: Array) -> Array:
     return np.divide(x, y)
 
@@ -227,7 +222,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "cosh": unary(np.cosh),
     "count-leading-zeros": unary(np.abs, integers.count_leading_zeros),
     "divide": binary(_divide_floats, integers.divide),
-    "erf": unary(_erf),
+    "erf": unary(error_function),
     "exponential": unary(np.exp),
     "exponential-minus-one": unary(np.expm1),
     "floor": unary(np.floor),
