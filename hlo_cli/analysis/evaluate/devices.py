@@ -14,6 +14,7 @@ import numpy as np
 from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
 from hlo_cli.analysis.evaluate.channels import transfer_of
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
+from hlo_cli.analysis.evaluate.fused_collectives import fused_part, inputs_of
 from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
 from hlo_cli.analysis.semantics.control import called, iterations_error
 from hlo_cli.analysis.semantics.values import Value
@@ -86,7 +87,7 @@ class DeviceProgram:
             single = self.program.function(computation)
             return self._one_by_one(single)
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
-        last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
+        last = {operand: at for at, each in enumerate(computation.instructions) for operand in inputs_of(each)}
         steps, parameters = [], []
         assert computation.root is not None
         root = slots[computation.root]
@@ -94,8 +95,8 @@ class DeviceProgram:
             if (number := instruction.parameter_number) is not None:
                 parameters.append((at, number))
                 continue
-            operands = tuple(slots[operand] for operand in instruction.operands)
-            ended = {slots[each] for each in instruction.operands if last[each] == at} - {root}
+            operands = tuple(slots[operand] for operand in inputs_of(instruction))
+            ended = {slots[each] for each in inputs_of(instruction) if last[each] == at} - {root}
             steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended)))
         size, count = len(slots), self.devices.count
         is_seen = self.program.is_seen(computation)
@@ -138,10 +139,12 @@ class DeviceProgram:
         opcode = instruction.opcode
         if opcode in IDS:
             return self._ids(instruction)
-        if opcode in CHANNEL_OPCODES:
+        if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
+        if (part := fused_part(instruction, self.program)) is not None:
+            return part
         if collective_kind(opcode) is not None:
             return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
         if (start := _start_of(instruction)) is not None:
@@ -175,18 +178,19 @@ class DeviceProgram:
         raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
 
     def _while(self, instruction: Instruction) -> Lockstep:
-        condition = self.function(called(instruction, "condition"))
+        condition = self.program.rounds.counting(self.function(called(instruction, "condition")))
         body = self.function(called(instruction, "body"))
         most = self.program.limits.max_iterations
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             states = [each[0] for each in given]
             rounds = 0
-            while _agreed(instruction, condition([[state] for state in states])):
-                if rounds == most:
-                    raise iterations_error(instruction, most)
-                states = body([[state] for state in states])
-                rounds += 1
+            with self.program.rounds.loop():
+                while _agreed(instruction, condition([[state] for state in states])):
+                    if rounds == most:
+                        raise iterations_error(instruction, most)
+                    states = body([[state] for state in states])
+                    rounds += 1
             return states
 
         return run

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from hlo_cli.analysis.dataflow.executions import executions_of
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluations import evaluations
 from hlo_cli.analysis.semantics.number_types import Floats, carrier
 from hlo_cli.dataclass import dataclass
@@ -15,16 +16,6 @@ from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one evaluation may take: bytes of live values, scalar operations, iterations of a loop, and seconds."""
-
-    max_bytes: int = 8 << 30
-    max_operations: int = 40_000_000_000
-    max_iterations: int = 1_000_000
-    max_seconds: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.limits import Clock, Limits
+from hlo_cli.analysis.evaluate.host import Host
+from hlo_cli.analysis.evaluate.limits import Clock
+from hlo_cli.analysis.evaluate.rounds import Rounds
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -60,6 +63,7 @@ class Program:
         limits: Limits | None = None,
         clock: Clock | None = None,
         progress: Callable[[int], None] | None = None,
+        host: Host | None = None,
     ) -> None:
         self.floats: Floats = floats
         self.limits = limits or Limits()
@@ -68,6 +72,9 @@ class Program:
         self.executed = 0
         self.device = 0
         self.states: dict[str, int] = {}
+        self.host = host or Host()
+        self.rounds = Rounds(self.host.rounds)
+        self._kept_bytes = 0
         self._observe = observe
         self._clock = clock or Clock(self.limits)
         self._progress = progress
@@ -127,6 +134,8 @@ class Program:
             values: list[Value] = [None] * size
             for slot, number in parameters:
                 values[slot] = arguments[number]
+            if not is_plain:
+                self._see_parameters(computation, arguments)
             instruction = last
             try:
                 for slot, kernel, operands, ended, instruction in steps:
@@ -150,9 +159,25 @@ class Program:
     def see(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
         """Shows a value to the observer, and keeps it if it is watched; of several devices, those of device 0 are."""
         if self.device == 0 and instruction in self.watched:
-            self.watched[instruction].append(value)
+            self.watched[instruction].append(self.keep(value))
         if self._observe is not None:
             self._observe(instruction, self.device, value, operands)
+
+    def _see_parameters(self, computation: Computation, arguments: Sequence[Value]) -> None:
+        """Shows parameters that are watched or followed through loops; other observers are shown what is computed."""
+        for each in computation.parameters:
+            if each in self.watched or self.host.rounds is not None:
+                self.see(each, arguments[each.parameter_number or 0], ())
+
+    def keep(self, value: Value) -> Value:
+        """A value that is kept until the end of the run; HloError if all of them together exceed the memory limit."""
+        self._kept_bytes += _bytes_of(value)
+        if self._kept_bytes > self.limits.max_bytes:
+            raise HloError(
+                f"values to keep exceed the memory limit of {self.limits.max_bytes / 2**30:g} GiB",
+                hint="use --watch NAME without -o, or --max-memory SIZE to raise the limit",
+            )
+        return value
 
     def count(self, steps: int, computation: Computation) -> None:
         """Counts executed instructions; checks the time, and shows progress, now and then."""
@@ -173,7 +198,12 @@ class Program:
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
         try:
-            kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+            if self.host.has_meaning(instruction):
+                kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)
+            elif self.rounds.is_counted(instruction):
+                kernel = self.rounds.kernel(instruction, self)
+            else:
+                kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
         except MISFITS as error:
             raise misfit(instruction, error) from error
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
@@ -191,6 +221,10 @@ def constant(literal: Literal, floats: Floats) -> Value:
     if isinstance(literal, ArrayLiteral):
         return literal.array().astype(carrier(literal.shape.element_type, floats), copy=False)
     return tuple(constant(element, floats) for element in literal.elements)
+
+
+def _bytes_of(value: Value) -> int:
+    return sum(map(_bytes_of, value)) if isinstance(value, tuple) else int(np.asarray(value).nbytes)
 
 
 def _selecting(kernel: Kernel, indices: Sequence[ShapeIndex]) -> Kernel:

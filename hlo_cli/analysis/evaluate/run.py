@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_arguments
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
-from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
+from hlo_cli.analysis.evaluate.host import Host, Stub
+from hlo_cli.analysis.evaluate.limits import Clock, Estimate, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
-from hlo_cli.analysis.evaluate.refusals import refusals
+from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
@@ -29,7 +33,8 @@ class Run:
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
     `watched` are values of device 0. `unknown` are the arrays of the result of several devices whose place on them is
-    unknown: the part of device 0.
+    unknown: the part of device 0. `outfed` are the values of outfeeds of device 0, and `unread` is the number of arrays
+    for infeeds that were not used.
     """
 
     result: Value
@@ -38,6 +43,8 @@ class Run:
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
     devices: int = 1
+    outfed: tuple[tuple[Instruction, Value], ...] = ()
+    unread: int = 0
 
 
 def runs_on_devices(module: Module) -> bool:
@@ -61,20 +68,36 @@ def run(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
+    rounds: list[int] | None = None,
+    unknown: UnknownFunctions | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
     `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
     module does not state it. Of several devices, `watch` keeps the values of
-    device 0. HloError as for `evaluate` and `evaluate_on_devices`.
+    device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
+    if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
+    `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
+    of functions that two programs have in common. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
+    host = Host(stubs, feed, rounds=rounds, unknown=unknown)
     if not runs_on_devices(module):
         return evaluate(
-            module, args, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+            module,
+            args,
+            seed=seed,
+            floats=floats,
+            watch=watch,
+            observe=observe,
+            limits=limits,
+            progress=progress,
+            host=host,
         )
     stated = devices_of(module)
     if devices is not None and stated.is_stated and devices != stated.count:
@@ -90,6 +113,7 @@ def run(
         observe=observe,
         limits=limits,
         progress=progress,
+        host=host,
     )
 
 
@@ -103,6 +127,7 @@ def evaluate(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    host: Host | None = None,
 ) -> Run:
     """Runs the entry of a module on arguments, made-up ones by default, on one device.
 
@@ -117,7 +142,7 @@ def evaluate(
     [2.0, 4.0]
     """
     limits = limits or Limits()
-    _check_module(module)
+    _check_module(module, host=host)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     check_count(values, module)
@@ -126,30 +151,46 @@ def evaluate(
         for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
     )
     program = Program(
-        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+        floats,
+        watch=frozenset(watch),
+        observe=observe,
+        clock=Clock(limits),
+        limits=limits,
+        progress=progress,
+        host=host,
     )
-    with _exhaustion():
+    with _exhaustion(module):
         result = program.function(module.entry)(held)
-    return Run(result, _kept(program), program.executed, found)
+    return Run(
+        result, _kept(program), program.executed, found, outfed=tuple(program.host.outfed), unread=program.host.unused
+    )
 
 
-def _check_module(module: Module, *, has_devices: bool = False) -> None:
+def _check_module(module: Module, *, has_devices: bool = False, host: Host | None = None) -> None:
     if module.errors:
         raise HloError.of(module.errors)
     numbers = sorted(parameter.parameter_number or 0 for parameter in module.entry.parameters)
     if numbers != list(range(len(numbers))):
         listed = ", ".join(map(str, numbers))
         raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
-    for instruction, reason in refusals(module, has_devices=has_devices):
-        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    for instruction, reason in refusals(module, has_devices=has_devices, host=host):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: {reason}",
+            instruction.span,
+            source=module.source,
+            hint=hint_of(instruction),
+        )
 
 
 @contextmanager
-def _exhaustion() -> Iterator[None]:
-    """Ignores overflows and the like, and tells what exhausts the stack or the memory."""
+def _exhaustion(module: Module) -> Iterator[None]:
+    """Ignores overflows and the like, tells what exhausts the stack or the memory, and adds places to errors."""
     try:
         with np.errstate(all="ignore"):
             yield
+    except HloError as error:
+        placed = [replace(each, source=each.source or module.source) for each in error.diagnostics]
+        raise HloError.of(placed) from error
     except RecursionError as error:
         raise HloError("computations call each other too deeply to be evaluated") from error
     except MemoryError as error:
@@ -171,6 +212,7 @@ def evaluate_on_devices(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    host: Host | None = None,
 ) -> Run:
     """Runs a partitioned module on simulated devices, on arguments of the whole program.
 
@@ -189,14 +231,20 @@ def evaluate_on_devices(
     """
     limits = limits or Limits()
     devices = devices or devices_of(module)
-    _check_module(module, has_devices=True)
+    _check_module(module, has_devices=True, host=host)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     check_count(whole, module)
     program = Program(
-        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+        floats,
+        watch=frozenset(watch),
+        observe=observe,
+        clock=Clock(limits),
+        limits=limits,
+        progress=progress,
+        host=host,
     )
-    with _exhaustion():
+    with _exhaustion(module):
         given = [
             [
                 checked(value, parameter.shape, f"argument {at}", floats)
@@ -206,7 +254,8 @@ def evaluate_on_devices(
         ]
         results = DeviceProgram(program, devices, module).function(module.entry)(given)
     result, unknown = assembled(module, results)
-    return Run(result, _kept(program), program.executed, found, unknown, devices.count)
+    outfed, unread = tuple(program.host.outfed), program.host.unused
+    return Run(result, _kept(program), program.executed, found, unknown, devices.count, outfed, unread)
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:

@@ -16,6 +16,7 @@ from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.source import HloError
 
 Function = Callable[..., Array]
 
@@ -166,7 +167,10 @@ _COMPARE: Final[dict[str, Function]] = {
 
 def compare(instruction: Instruction, computed: Computed) -> Kernel:
     """A comparison; with `type=TOTALORDER`, by the bits of floats: -NaN is first and +NaN last."""
-    function = _COMPARE[instruction.attribute("direction") or "EQ"]
+    direction = instruction.attribute("direction") or "EQ"
+    function = _COMPARE[direction]
+    if operand_array_shape(instruction, 0).element_type.is_complex and direction not in ("EQ", "NE"):
+        raise HloError(f"cannot evaluate {instruction.name}: complex numbers have no order", instruction.span)
     if instruction.attribute("type") != "TOTALORDER":
         return function
     return lambda x, y: function(ordered(x), ordered(y))

@@ -13,6 +13,7 @@ import numpy as np
 
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.conversions import reinterpreted
+from hlo_cli.analysis.semantics.memory_image import array_in_memory, bytes_in_memory
 from hlo_cli.analysis.semantics.number_types import Array, carrier, settle
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, operand_array_shape
 from hlo_cli.ir import opcodes
@@ -27,6 +28,8 @@ def iota(instruction: Instruction, computed: Computed) -> Kernel:
     shape = array_shape(instruction)
     at = instruction.integer("iota_dimension") or 0
     held = carrier(shape.element_type, computed.floats)
+    if 0 in shape.dimensions:  # another dimension may be huge
+        return lambda: np.zeros(shape.dimensions, held)
     sizes = [1] * len(shape.dimensions)
     sizes[at] = shape.dimensions[at]
     counted = settle(np.arange(shape.dimensions[at]).astype(held), shape.element_type, computed.floats)
@@ -149,6 +152,8 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
         if types[0] is types[1]:
             return view
         return lambda x: reinterpreted(view(x), *types, new.dimensions, computed.floats)
+    if types[0].bits != types[1].bits:
+        return lambda x: array_in_memory(bytes_in_memory(x, old), new, computed.floats)
     read, write = address_map(old).reshape(-1), address_map(new).reshape(-1)
     room = max(int(read.max(initial=-1)), int(write.max(initial=-1))) + 1
 

@@ -8,12 +8,13 @@ from typing import Final
 from hlo_cli.analysis.evaluate.compare import Distance, verdict_of
 from hlo_cli.analysis.evaluate.comparison import compare_runs
 from hlo_cli.analysis.evaluate.parting import Parting
-from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
-from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_draws
+from hlo_cli.commands.run.notes import notes_on_arguments, notes_on_assumed, notes_on_draws
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.parts import parting_facts, parting_numbers
 from hlo_cli.commands.run.progress import shown_progress
+from hlo_cli.commands.run.stubs import checked_stubs, feed_from
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
@@ -36,7 +37,8 @@ _TINY: Final = 1e-4
 
 def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet: bool = False) -> Report:
     """Runs both with the same arguments, as the texts say and with every float as f64, and compares the results."""
-    arguments = arguments_from(options.args, old.module) if options.args else None
+    arguments = arguments_of(options, old.module)
+    stubs, feed = checked_stubs(options.stub, old.module, new.module), feed_from(options.feed)
     with shown_progress([old.module, new.module], runs=2, quiet=quiet) as progress:
         compared = compare_runs(
             old.module,
@@ -46,6 +48,8 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
             devices=options.devices,
             limits=options.limits,
             progress=progress,
+            stubs=stubs,
+            feed=feed,
         )
     found, verdict, parting = compared.distances, compared.verdict, compared.first_difference
     root = new.module.entry.root
@@ -83,6 +87,7 @@ def report_of_comparison(old: Loaded, new: Loaded, options: RunOptions, *, quiet
             Diagnostic("note", "widened: every float is an f64 that is never rounded"),
             *notes_on_arguments(options),
             *notes_on_draws(old.module, new.module),
+            *notes_on_assumed(compared.assumed),
             *program_notes(old),
             *program_notes(new),
         ),

@@ -11,11 +11,20 @@ from hlo_cli.ir.module import Module
 
 
 def archive(run: Run, module: Module, watched: Sequence[Instruction]) -> Iterator[bytes]:
-    """One array for each result, `result_0` and so on, or for each value that was asked for, by its name."""
+    """One array for each result, `result_0` and so on, or for each value that was asked for, by its name.
+
+    With the results are the values of outfeeds, `outfed_0` and so on.
+    """
     root = module.entry.root
     assert root is not None
+    outfed = {
+        _name("outfed", (at, *index)): array
+        for at, (instruction, value) in enumerate(run.outfed)
+        for index, array, _ in arrays_of(value, instruction.operand_shape(0))
+    }
     if not watched:
-        yield npz_bytes({_name("result", index): array for index, array, _ in arrays_of(run.result, root.shape)})
+        results = {_name("result", index): array for index, array, _ in arrays_of(run.result, root.shape)}
+        yield npz_bytes(results | outfed)
         return
     yield npz_bytes(
         {

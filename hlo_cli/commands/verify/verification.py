@@ -12,7 +12,7 @@ from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.comparison import RunComparison
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.settings import Limits
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
@@ -106,7 +106,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
 
 
 def _limits() -> Limits:
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.settings import Limits
 
     return Limits(_MAX_BYTES, _MAX_OPERATIONS, _MAX_ITERATIONS, _MAX_SECONDS)
 
@@ -116,12 +116,13 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
         found = compared()
     except HloError as error:
         return Verification(None, f"not verified: {error.diagnostics[0].message}")
+    assumed = f", with made-up results of {', '.join(found.assumed)}" if found.assumed else ""
     worst = max((each.exact for each in found.distances), default=0.0)
     match found.verdict:
         case "identical":
-            return Verification("identical", "verified: results are identical")
+            return Verification("identical", f"verified: results are identical{assumed}")
         case "rounding":
-            return Verification("rounding", f"verified: results differ by rounding only (at most {worst:.1e})")
+            return Verification("rounding", f"verified: results differ by rounding only (at most {worst:.1e}){assumed}")
         case verdict:
             count = sum(each.verdict == verdict for each in found.distances)
             first = found.first_difference
