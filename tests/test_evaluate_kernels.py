@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from hlo_cli import parse_module
+from hlo_cli.analysis.error_function import error_function
 from hlo_cli.analysis.evaluate.run import evaluate
-from hlo_cli.analysis.semantics.error_function import error_function
 from hlo_cli.analysis.semantics.number_types import rounded, values_of_codes
 from hlo_cli.analysis.semantics.ordering import sorted_order
 from hlo_cli.analysis.semantics.sort_keys import sort_keys

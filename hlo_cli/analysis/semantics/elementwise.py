@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.error_function import error_function
 from hlo_cli.analysis.semantics import integers
-from hlo_cli.analysis.semantics.error_function import error_function
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array, in_blocks
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -124,6 +124,10 @@ def _complex_atan2(y: Array, x: Array) -> Array:
     return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
+def _erf(x: Array) -> Array:
+    return in_blocks(x, error_function) if x.dtype == np.float32 else error_function(x)
+
+
 def _divide_floats(x: Array, y: Array) -> Array:
     return np.divide(x, y)
 
@@ -226,7 +230,7 @@ HANDLERS: Final[dict[str, Rule]] = {
     "cosh": unary(np.cosh),
     "count-leading-zeros": unary(np.abs, integers.count_leading_zeros),
     "divide": binary(_divide_floats, integers.divide),
-    "erf": unary(error_function),
+    "erf": unary(_erf),
     "exponential": unary(np.exp),
     "exponential-minus-one": unary(np.expm1),
     "floor": unary(np.floor),

@@ -1,17 +1,17 @@
 """The error function on arrays, to the last place but one of f64.
 
-The approximations are those of fdlibm's `s_erf.c`: one polynomial or quotient of them for each range of magnitudes.
+XLA has approximations of its own. Those of fdlibm's `s_erf.c` are closer: a polynomial, or a quotient of them, for each
+range of magnitudes.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from hlo_cli.analysis.semantics.number_types import Array, in_blocks
-
+Array = npt.NDArray[Any]
 F64 = npt.NDArray[np.float64]
 
 _P: Final = (1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02,
@@ -40,17 +40,11 @@ _Q3: Final = (1.0, 3.03380607434824582924e+01, 3.25792512996573918826e+02, 1.536
 
 
 def error_function(x: Array) -> Array:
-    """The error function of floats: f32 of f32, else f64.
+    """The error function of floats, in their type.
 
     >>> error_function(np.array([0.0, -1.0, 2.0, np.inf])).round(6).tolist()
     [0.0, -0.842701, 0.995322, 1.0]
     """
-    if x.dtype == np.float32:
-        return in_blocks(x, lambda block: _erf(block).astype(np.float32))
-    return _erf(x)
-
-
-def _erf(x: Array) -> F64:
     wide = x.astype(np.float64, copy=False)
     size = np.abs(wide)
     result = np.where(np.isnan(wide), wide, 1.0)
@@ -63,7 +57,7 @@ def _erf(x: Array) -> F64:
         inside = (size >= low) & (size < high)
         if inside.any():
             result[inside] = function(size[inside])
-    return np.copysign(result, wide)
+    return np.copysign(result, wide).astype(x.dtype, copy=False)
 
 
 def _polynomial(x: F64, factors: tuple[float, ...]) -> F64:
