@@ -160,6 +160,8 @@ def compare_runs(
         check_outfeeds(module)
 
     functions = functions_of(old) & functions_of(new)
+    stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
+    devices = min(stated) if devices is None and len(stated) == 1 else devices
     setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, functions)
     exact, widened = map(setting.run_both, MODES)
     both = shapes[0], shapes[1]
