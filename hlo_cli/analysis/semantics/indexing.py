@@ -66,14 +66,15 @@ def gather(instruction: Instruction, computed: Computed) -> Kernel:
     """Slices of an operand at computed starts."""
     numbers = gather_dimension_numbers(instruction)
     assert numbers is not None
-    sizes = instruction.integers("slice_sizes")
+    slice_sizes = instruction.integers("slice_sizes")
     rank = len(array_shape(instruction).dimensions)
     hidden = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    window = [at for at in range(len(sizes)) if at not in hidden]
+    window = [at for at in range(len(slice_sizes)) if at not in hidden]
     batch = [at for at in range(rank) if at not in numbers.offset_dims]
 
     def kernel(x: Array, indices: Array) -> Array:
         vectors = _index_vectors(indices, numbers.index_vector_dim)
+        sizes = [min(pair) for pair in zip(slice_sizes, x.shape, strict=True)]  # a dynamic size is at most its bound
         places = vectors.shape[:-1]
         starts = np.zeros((*places, x.ndim), np.int64)
         for at, dimension in enumerate(numbers.start_index_map):
@@ -162,7 +163,7 @@ def _targets(
     flat_targets = base.reshape(-1, 1) + offsets.reshape(1, -1)
     numbered = np.arange(int(np.prod(update_sizes, dtype=np.int64))).reshape(update_sizes)
     ordered = numbered.transpose([*scatter_dims, *numbers.update_window_dims])
-    flat_sources = ordered.reshape(base.size, -1)
+    flat_sources = ordered.reshape(base.size, offsets.size)
     kept = inside.reshape(-1)
     return flat_targets[kept].reshape(-1), flat_sources[kept].reshape(-1)
 
