@@ -178,3 +178,29 @@ def test_groups_of_dynamic_dimensions_are_reshaped_apart() -> None:
   ROOT r = s32[1,<=4,2,<=3] reshape(b) }"""
     found = array_of(text, np.arange(24).reshape(4, 6), 3, 4)
     assert np.array_equal(found, np.arange(24).reshape(4, 6)[:3, :4].reshape(1, 3, 2, 2))
+
+
+def test_convolutions_of_sparse_operands_are_those_of_dense_ones() -> None:
+    """Two of each four input features of the left side are stored, with their positions in the block."""
+    numbers = np.random.default_rng(4)
+    packed, w = numbers.integers(-9, 9, (3, 4)), numbers.integers(-9, 9, (8, 5))
+    places = np.array([[0, 2, 1, 3], [1, 2, 0, 1], [0, 3, 2, 3]])
+    dense = np.zeros((3, 8), int)
+    for row, column in product(range(3), range(4)):
+        dense[row, column // 2 * 4 + places[row, column]] = packed[row, column]
+    text = (
+        "r = s32[3,5] convolution(s32[3,4] a, s32[8,5] b, s8[3,4] c), dim_labels=bf_io->bf, "
+        "sparsity_config={lhs={sparsity=2x4 dimension=1 idx=2}}"
+    )
+    assert np.array_equal(array_of(text, packed, w, places), dense @ w)
+
+
+@pytest.mark.parametrize("kind", ["s8", "u16", "s32", "u32", "s64", "u64"])
+def test_upper_halves_of_products(kind: str) -> None:
+    width, low = int(kind[1:]), -(1 << int(kind[1:]) - 1) if kind[0] == "s" else 0
+    random = Random(width)
+    ends = [low, low + 1, low + (1 << width) - 1, 1, 0, 7]
+    x, y = ([*random.choices(ends, k=9), *(random.randrange(low, low + (1 << width)) for _ in range(9))] for _ in "xy")
+    held = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{width // 8}")
+    found = array_of(f"r = {kind}[18] mulhi({kind}[18] a, {kind}[18] b)", np.array(x, held), np.array(y, held))
+    assert found.tolist() == [(a * b) >> width for a, b in zip(x, y, strict=True)]
