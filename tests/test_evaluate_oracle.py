@@ -52,9 +52,9 @@ def _limit(found: Found) -> float:
         case "rounded":
             return 4
         case "complex" if found["opcode"] in ("power", "atan2"):
-            return 73  # both lose digits: terms of a logarithm cancel
+            return 256  # both lose digits: terms of a logarithm cancel
         case "complex" if found["opcode"] in ("tan", "tanh", "sine", "cosine", "logistic"):
-            return 200  # of XLA, which is off by as much near zeros and poles
+            return 256  # of XLA, which is off by as much near zeros and poles
         case "complex":
             return 16
         case "norms":
