@@ -150,8 +150,16 @@ def iota(opcode: str, kind: str, random: Random) -> Program:
 
 def folding(opcode: str, kind: str, random: Random) -> Program:
     """reduce and reduce-window over any dimensions, with the identity of the reducer."""
-    named = ("and", "or", "xor") if kind == "pred" else ("add", "multiply", "maximum", "minimum")
-    named = named[:2] if kind in COMPLEX else named[1:] if kind == "f8e8m0fnu" else named
+    named: tuple[str, ...] = ("add", "multiply", "maximum", "minimum")
+    named = (
+        ("and", "or", "xor")
+        if kind == "pred"
+        else named[:2]
+        if kind in COMPLEX
+        else named[1:]
+        if kind == "f8e8m0fnu"
+        else named
+    )
     name = random.choice(named)
     sizes = sizes_of(random, random.randint(0 if opcode == "reduce" else 1, 5))
     initial = {"and": "true", "or": "false", "xor": "false", "add": "0", "multiply": "1"}.get(name) or _least(
@@ -216,9 +224,9 @@ def sorting(opcode: str, kind: str, random: Random) -> Program:
         f"f {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)\n"
         f"  ROOT l = pred[] compare(a, b), direction={direction}{total} }}\n"
     )
-    result = f"({typed(kind, sizes)}, {typed('s32', sizes)})"
+    pair = f"({typed(kind, sizes)}, {typed('s32', sizes)})"
     call = f"sort(p0, p1), dimensions={{{at}}}, is_stable=true, to_apply=f"
-    text = module_of(result, call, [(kind, sizes), ("s32", sizes)], before)
+    text = module_of(pair, call, [(kind, sizes), ("s32", sizes)], before)
     return Program("exact", "sort", text, (kind, "s32"), (sizes, sizes))
 
 
@@ -399,6 +407,68 @@ def drawing(opcode: str, kind: str, random: Random) -> Program:
     return Program("exact", opcode, text, ("u64",), ((state,),))
 
 
+def sized(opcode: str, kind: str, random: Random) -> Program:
+    """An opcode on a value of dynamic size, whose result is made static: a sum with weights, and its sizes."""
+    rows, columns = random.randint(1, 4), random.randint(1, 6)
+    at = random.randint(0, 1)
+    x = f"<={rows},{columns}" if at == 0 else f"{rows},<={columns}"
+    before = ""
+    match opcode:
+        case "broadcast":
+            shape, call = f"2,{x}", "broadcast(x), dimensions={1,2}"
+        case "reshape":
+            shape, call = random.choice(((f"1,{x}", "reshape(x)"), (f"<={rows * columns}", "reshape(x)")))
+        case "dynamic-reshape":
+            before = f"k = s32[] constant({columns if at == 0 else rows})  n = s32[] multiply(p1, k)"
+            shape, call = f"<={rows * columns}", "dynamic-reshape(x, n)"
+        case "transpose":
+            shape, call = ",".join(reversed(x.split(","))), "transpose(x), dimensions={1,0}"
+        case "pad":
+            before = f"c = {kind}[] constant(7)"
+            shape = f"<={rows + 3},{columns + 1}" if at == 0 else f"{rows + 3},<={columns + 1}"
+            call = "pad(x, c), padding=1_2x0_1"
+        case "concatenate":
+            both = f"<={2 * rows},{columns}" if at == 0 else f"{rows},<={2 * columns}"
+            shape, call = both, f"concatenate(x, {random.choice(('x', 'p0'))}), dimensions={{{at}}}"
+        case "reverse":
+            shape, call = x, f"reverse(x), dimensions={{{random.randint(0, 1)}}}"
+        case "gather":
+            before = f"i = s32[2] constant({{0,{rows - 1}}})"
+            shape = f"2,<={columns}"
+            at, x = 1, f"{rows},<={columns}"
+            call = (
+                "gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+                f"slice_sizes={{1,{columns}}}"
+            )
+        case "sort":
+            shape, call = x, f"sort(x), dimensions={{{at}}}, is_stable=true, to_apply=lt"
+        case "dot":
+            shape, call = f"{columns},{columns}", "dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+            at, x = 0, f"<={rows},{columns}"
+        case _:
+            shape, call = x, f"{opcode}(x, x)"
+    rank = shape.count(",") + 1
+    bounds = shape.replace("<=", "")
+    lines, total = [], "d"
+    for axis in range(rank):
+        lines.append(f"  i{axis} = {kind}[{bounds}] iota(), iota_dimension={axis}")
+        lines.append(f"  m{axis} = {kind}[{shape}] multiply({total}, i{axis})")
+        lines.append(f"  w{axis} = {kind}[{shape}] add({total}, m{axis})")
+        lines.append(f"  g{axis} = s32[] get-dimension-size(d), dimensions={{{axis}}}")
+        total = f"w{axis}"
+    text = "\n".join([
+        "HloModule m", reducer(kind, "add"),
+        f"lt {{ a = {kind}[] parameter(0) b = {kind}[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }}",
+        "ENTRY e {", f"  p0 = {typed(kind, (rows, columns))} parameter(0)", "  p1 = s32[] parameter(1)",
+        f"  x = {kind}[{x}] set-dimension-size(p0, p1), dimensions={{{at}}}", f"  {before}",
+        f"  d = {kind}[{shape}] {call}", *lines, f"  z = {kind}[] constant(0)",
+        f"  s = {kind}[] reduce({total}, z), dimensions={listed(range(rank))}, to_apply=f",
+        f"  ROOT r = ({kind}[]{', s32[]' * rank}) tuple(s{''.join(f', g{axis}' for axis in range(rank))})", "}", "",
+    ])  # fmt: skip
+    size = (rows, columns)[at]
+    return Program("exact", opcode, text, (kind, "s32"), ((rows, columns), ()), (None, (0, size)))
+
+
 Maker = Callable[[str, str, Random], Program]
 
 
@@ -450,7 +520,12 @@ PAIRS = {(opcode, kind): maker for (opcode, kind), maker in _MAKERS.items() if k
 """The maker of programs of each pair of an opcode and a type."""
 
 
+_SIZED = "add broadcast concatenate dot dynamic-reshape gather maximum pad reshape reverse sort transpose".split()
+
+
 def paired(random: Random) -> Program:
-    """A program of any pair."""
+    """A program of any pair, or on a dynamic size."""
+    if random.random() < 0.04:
+        return sized(random.choice(_SIZED), random.choice(("s32", "s64", "u32")), random)
     (opcode, kind), maker = random.choice(list(PAIRS.items()))
     return maker(opcode, kind, random)

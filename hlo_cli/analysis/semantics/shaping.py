@@ -69,6 +69,10 @@ def dynamic_reshape(instruction: Instruction, computed: Computed) -> Kernel:
 def _sizes_at_run_time(bounds: tuple[int, ...], sizes: tuple[int, ...], shape: ArrayShape) -> list[int]:
     """The sizes of a dynamic reshape: of each run of dimensions with as many elements, the dynamic one follows."""
     result = list(shape.dimensions)
+    if sum(shape.dynamic_dimensions) == 1:
+        at = shape.dynamic_dimensions.index(True)
+        result[at] = prod(sizes) // max(1, prod(result[:at] + result[at + 1 :]))
+        return result
     begins, ends = [0, 0], [0, 0]
     while ends[0] < len(bounds) and ends[1] < shape.rank:
         ends = [ends[0] + 1, ends[1] + 1]
