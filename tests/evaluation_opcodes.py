@@ -409,7 +409,7 @@ def drawing(opcode: str, kind: str, random: Random) -> Program:
 
 def sized(opcode: str, kind: str, random: Random) -> Program:
     """An opcode on a value of dynamic size, whose result is made static: a sum with weights, and its sizes."""
-    rows, columns = random.randint(1, 4), random.randint(1, 6)
+    rows, columns = random.randint(2, 4), random.randint(2, 6)  # XLA takes a bound of 1 for a static size
     at = random.randint(0, 1)
     x = f"<={rows},{columns}" if at == 0 else f"{rows},<={columns}"
     before = ""

@@ -143,6 +143,17 @@ def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
     assert np.array_equal(np.asarray(widened), [1.001, 1.005, 3.0])
 
 
+def test_copies_to_a_narrower_float_round() -> None:
+    assert array_of("r = bf16[2] copy(f32[2] a)", [1.001, 3.0]).tolist() == [1.0, 3.0]
+
+
+def test_factors_are_numbers_until_a_pivot_is_not_positive() -> None:
+    matrix = [[4.0, 2, 6, 0], [2, 5, 1, 0], [6, 1, 3, 0], [0, 0, 0, 9]]
+    found = array_of("r = f64[4,4] cholesky(f64[4,4] a), lower=true", matrix)
+    assert found[:, :2].tolist() == [[2, 0], [1, 2], [3, -1], [0, 0]]  # the third pivot is 3 - 9 - 1
+    assert np.isnan(found[2:, 2]).all()
+
+
 def test_scatter_of_nothing() -> None:
     text = """f { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
 ENTRY e { x = s32[3,2] parameter(0)  i = s32[0,1] parameter(1)  u = s32[0,0] parameter(2)
