@@ -143,6 +143,11 @@ def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
     assert np.array_equal(np.asarray(widened), [1.001, 1.005, 3.0])
 
 
+def test_an_empty_computation_is_an_error() -> None:
+    with pytest.raises(HloError, match="computation f: it has no instructions"):
+        result_of("f { }\nENTRY e { x = s32[2] parameter(0)  ROOT r = s32[2] call(x), to_apply=f }", [1, 2])
+
+
 def test_copies_to_a_narrower_float_round() -> None:
     assert array_of("r = bf16[2] copy(f32[2] a)", [1.001, 3.0]).tolist() == [1.0, 3.0]
 
