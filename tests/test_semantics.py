@@ -144,8 +144,8 @@ def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
 
 
 def test_an_empty_computation_is_an_error() -> None:
-    with pytest.raises(HloError, match="computation f: it has no instructions"):
-        result_of("f { }\nENTRY e { x = s32[2] parameter(0)  ROOT r = s32[2] call(x), to_apply=f }", [1, 2])
+    with pytest.raises(HloError, match="computation e: it has no instructions"):
+        result_of("f { ROOT x = s32[2] parameter(0) }\nENTRY e { }")
 
 
 def test_copies_to_a_narrower_float_round() -> None:
