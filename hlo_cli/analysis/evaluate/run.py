@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_arguments
+from hlo_cli.analysis.evaluate.clock import start
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
 from hlo_cli.analysis.evaluate.host import Host, Stub
-from hlo_cli.analysis.evaluate.limits import Clock, Estimate, check
+from hlo_cli.analysis.evaluate.limits import Estimate, check
 from hlo_cli.analysis.evaluate.program import Observer, Program
 from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
 from hlo_cli.analysis.evaluate.settings import Limits
@@ -156,7 +157,11 @@ def evaluate(
     limits = limits or Limits()
     _check_module(module, host=host)
     found = check(module, floats, limits)
-    values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    clock = start(module, limits, makes_arguments=arguments is None)
+    with _exhaustion(module):
+        values = (
+            made_up_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
+        )
     check_count(values, module)
     held = tuple(
         checked(value, parameter.shape, f"argument {at}", floats)
@@ -166,7 +171,7 @@ def evaluate(
         floats,
         watch=frozenset(watch),
         observe=observe,
-        clock=Clock(limits),
+        clock=clock,
         limits=limits,
         progress=progress,
         host=host,
@@ -245,13 +250,15 @@ def evaluate_on_devices(
     devices = devices or devices_of(module)
     _check_module(module, has_devices=True, host=host)
     found = check(module, floats, limits, devices.count)
-    whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
+    clock = start(module, limits, devices.count, makes_arguments=arguments is None)
+    with _exhaustion(module):
+        whole = whole_arguments(module, seed=seed, floats=floats, before_each=clock) if arguments is None else arguments
     check_count(whole, module)
     program = Program(
         floats,
         watch=frozenset(watch),
         observe=observe,
-        clock=Clock(limits),
+        clock=clock,
         limits=limits,
         progress=progress,
         host=host,
