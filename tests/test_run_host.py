@@ -227,13 +227,22 @@ def test_a_value_is_followed_through_nested_loops(folder: Path, capsys: pytest.C
 def test_parameters_and_tuples_are_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "m.hlo").write_text(loops(2, "add"))
     (folder / "a.json").write_text("[[1, 2]]")
-    (name,) = {each.name for each in parse_module(loops(2, "add")).computation("cond").parameters}
-    assert name == "s"
-    rows = watched("--watch", "t", capsys=capsys)["iterations"]["rows"]
-    assert {row["index"] for row in rows} == {"{0}", "{1}"}
-    assert run("m.hlo", "--args", "a.json", "--watch", "x", "-o", "x.npz", "-q") == 0
+    name = "carried"
+    text = loops(2, "add").replace("body { s = ", f"body {{ {name} = ")
+    before, rest = text.split("body {", 1)
+    inside, after = rest.split("ENTRY", 1)
+    (folder / "m.hlo").write_text(f"{before}body {{{inside.replace('(s)', f'({name})')}ENTRY{after}")
+    rows = watched("--watch", name, capsys=capsys)["iterations"]["rows"]
+    assert [(row["index"], row["iteration"], row["most"]) for row in rows] == [
+        ("{0}", "0", 0),
+        ("{0}", "1", 1),
+        ("{1}", "0", 2),
+        ("{1}", "1", 8),
+    ]
+    assert run("m.hlo", "--args", "a.json", "--watch", name, "-o", "x.npz", "-q") == 0
     with np.load(folder / "x.npz") as found:
-        assert found["x_rounds"].shape[0] == found["x"].shape[0]
+        assert sorted(found) == [f"{name}_0", f"{name}_1", f"{name}_rounds"]
+        assert found[f"{name}_1"].tolist() == [[1, 2], [4, 8]]
 
 
 def test_long_loops_show_ends_and_events(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,6 +257,18 @@ def test_long_loops_show_ends_and_events(folder: Path, capsys: pytest.CaptureFix
     assert len(shown) == 11
     assert run("m.hlo", "--args", "a.json", "--watch", "y", "--format", "screen", "-q") == 0
     assert "129 iterations not shown" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--at", "--watch"])
+def test_a_value_inside_a_reducer_is_missing(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "HloModule m\nf { a = f32[] parameter(0)  b = f32[] parameter(1)  c = f32[] sine(a)  ROOT d = f32[] atan2(c, b) }\n"
+        "ENTRY e { p = f32[8] parameter(0)  z = f32[] constant(0)\n"
+        "  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=f }\n"
+    )
+    (folder / "m.hlo").write_text(text)
+    assert run("m.hlo", option, "c") == 0
+    assert "c has no value: it does not run, or runs on whole arrays" in capsys.readouterr().err
 
 
 def test_watched_values_are_saved(folder: Path) -> None:
