@@ -12,7 +12,7 @@ from hlo_cli.analysis.evaluate.host import Host, Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
 from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.unknown_functions import functions_of, names_of, unknown_functions
+from hlo_cli.analysis.evaluate.unknown_functions import unknown_functions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
@@ -88,24 +88,23 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
-    functions = functions_of(old) & functions_of(new)
+    unknowns = unknown_functions(old, new)
     runner = partial(
         run, args=args, seed=seed, devices=devices, limits=limits, progress=progress, stubs=stubs, feed=feed
     )
 
     def both(floats: Floats) -> tuple[Run, Run]:
-        first, second = unknown_functions(functions)
+        first, second = unknowns()
         return runner(old, floats=floats, unknown=first), runner(new, floats=floats, unknown=second)
 
     exact, widened = map(both, _MODES)
     found = distances(exact, widened, (shapes[0], shapes[1]), is_rewrite=is_rewrite)
     parting = None
     if verdict_of(found) in ("approximation", "different"):
-        hosts = [Host(stubs, feed, unknown=each) for each in unknown_functions(functions)]
+        hosts = [Host(stubs, feed, unknown=each) for each in unknowns()]
         parting = _parting(old, new, found, args, seed, limits, progress, hosts)
-    executed = sum(each.executed for each in (*exact, *widened))
-    assumed = tuple(each for each in names_of(functions) if each not in (stubs or {}))
-    return RunComparison(found, parting, executed, assumed)
+    assumed = tuple(each for each in unknowns()[0].targets if each not in (stubs or {}))
+    return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)), assumed)
 
 
 def _result_shape(module: Module) -> Shape:

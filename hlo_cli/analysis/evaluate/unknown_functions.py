@@ -18,6 +18,7 @@ from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.arguments import made_up
 from hlo_cli.analysis.evaluate.boundaries import is_boundary
 from hlo_cli.analysis.evaluate.fused_collectives import is_fused_part
+from hlo_cli.analysis.evaluate.omitted_constants import Constants, omitted_constants
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -79,14 +80,25 @@ def _configuration(instruction: Instruction) -> str:
 
 
 class UnknownFunctions:
-    """The calls of one run. Those of the second program take the results of the first, which is `first`."""
+    """The calls of one run. Those of the second program take the results of the first, which is `first`.
 
-    def __init__(self, functions: frozenset[Function], first: UnknownFunctions | None = None) -> None:
+    `constants` are the values of constants that the text of the program omits.
+    """
+
+    def __init__(
+        self, functions: frozenset[Function], constants: Constants | None = None, first: UnknownFunctions | None = None
+    ) -> None:
+        self.constants = constants
         self._functions = functions
         self._first = first
         self._calls: dict[Function, list[Array]] = {}
         self._numbers: dict[tuple[Function, bytes], int] = {}
         self._times: dict[tuple[Function, int, int], int] = {}
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets and opcodes of functions."""
+        return tuple(sorted({each[0] for each in self._functions}))
 
     def has_meaning(self, instruction: Instruction) -> bool:
         """Whether a call is of one of the functions, or takes part in an exchange with the host."""
@@ -148,10 +160,16 @@ class UnknownFunctions:
         return self._numbers[function, calls[best].tobytes()] if is_same else None
 
 
-def unknown_functions(functions: frozenset[Function]) -> tuple[UnknownFunctions, UnknownFunctions]:
-    """The calls of two programs that are compared, in one mode of arithmetic."""
-    first = UnknownFunctions(functions)
-    return first, UnknownFunctions(functions, first)
+def unknown_functions(old: Module, new: Module) -> Callable[[], tuple[UnknownFunctions, UnknownFunctions]]:
+    """Makes what two programs that are compared have in common, or one knows of the other, anew for each comparison."""
+    functions = functions_of(old) & functions_of(new)
+    constants = omitted_constants(old, new), omitted_constants(new, old)
+
+    def made() -> tuple[UnknownFunctions, UnknownFunctions]:
+        first = UnknownFunctions(functions, constants[0])
+        return first, UnknownFunctions(functions, constants[1], first)
+
+    return made
 
 
 def _sample(operands: Sequence[Value]) -> Array:
@@ -174,8 +192,3 @@ def _numbers_of(array: Array) -> tuple[float, float, float]:
     wide = np.where(finite, wide, 0)
     weights = np.cos(0.7 * np.arange(wide.size) + 0.3)
     return float(wide @ weights), float(np.abs(wide).sum()), float((~finite).sum())
-
-
-def names_of(functions: frozenset[Function]) -> tuple[str, ...]:
-    """The targets and opcodes of functions."""
-    return tuple(sorted({each[0] for each in functions}))
