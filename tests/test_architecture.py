@@ -62,7 +62,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "cost": {"dataflow", "hardware"},
         "memory": {"dataflow", "hardware", "layout", "placing"},
         "semantics": {"layout"},
-        "evaluate": {"dataflow", "semantics", "shapes", "sharding"},
+        "evaluate": {"dataflow", "matching", "semantics", "shapes", "sharding"},
         "peak_advice": {"dataflow", "hardware", "layout", "memory"},
         "out_of_memory": {"hardware", "layout", "memory"},
         "schedule": {"cost", "dataflow", "hardware", "shapes", "sharding"},

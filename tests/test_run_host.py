@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,14 +89,14 @@ def run(*arguments: str) -> int:
 
 
 def test_stub_takes_the_place_of_a_custom_call() -> None:
-    seen = []
+    seen: list[tuple[object, str]] = []
 
     def double(x: np.ndarray, *, shape: object) -> tuple[np.ndarray, int]:
         seen.append((x.dtype, str(shape)))
         return 2 * x, 7
 
     module = parse_module(CALL)
-    found = run_module(module, [np.float32([1, 2, 3])], stubs={"my_op": double})
+    found = run_module(module, [np.array([1, 2, 3], np.float32)], stubs={"my_op": double})
     assert np.asarray(found.result).tolist() == [2, 4, 6]
     assert seen == [(np.float32, "(f32[3]{0}, s8[])")]
     assert compare_runs(module, module, stubs={"my_op": double}).verdict == "identical"
@@ -168,9 +169,9 @@ def test_infeeds_read_and_outfeeds_write(form: str, folder: Path, capsys: pytest
     (folder / "m.hlo").write_text(FEED)
     rows = [[1, 2], [3, 4], [5, 6]]
     if form == "stacked":
-        np.savez(folder / "feed.npz", a=np.int32(rows), b=np.float32([1, 2, 3]))
+        np.savez(folder / "feed.npz", a=np.array(rows, np.int32), b=np.array([1, 2, 3], np.float32))
     else:
-        np.savez(folder / "feed.npz", *(part for row in rows for part in (np.int32(row), np.float32(0))))
+        np.savez(folder / "feed.npz", *(part for row in rows for part in (np.array(row, np.int32), np.float32(0))))
     assert run("m.hlo", "--feed", "feed.npz", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert [row["most"] for row in answer["tables"]["outfed"]["rows"]] == [4, 16, 36]
@@ -198,7 +199,7 @@ def test_data_for_infeeds_is_checked(folder: Path, capsys: pytest.CaptureFixture
     assert "cannot compare o: values of outfeed are not results" in capsys.readouterr().err
 
 
-def watched(*arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+def watched(*arguments: str, capsys: pytest.CaptureFixture[str]) -> Any:
     assert run("m.hlo", *arguments, "--args", "a.json", "--json") == 0
     return json.loads(capsys.readouterr().out)["tables"]
 

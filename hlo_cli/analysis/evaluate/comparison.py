@@ -3,44 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
-from hlo_cli.analysis.evaluate.host import Host, Stub, check_outfeeds
-from hlo_cli.analysis.evaluate.parting import Known, Parting, Recorder, first_parting
-from hlo_cli.analysis.evaluate.run import Run, evaluate, run, runs_on_devices
+from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
+from hlo_cli.analysis.evaluate.fingerprints import Prints
+from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
+from hlo_cli.analysis.evaluate.parting import MIN_SHARE, Parting, first_parting
+from hlo_cli.analysis.evaluate.parting_values import PartingValues, values_at
+from hlo_cli.analysis.evaluate.program import Observer
+from hlo_cli.analysis.evaluate.rounding import rounding_of
+from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
+from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
 from hlo_cli.analysis.evaluate.settings import Limits
-from hlo_cli.analysis.evaluate.unknown_functions import unknown_functions
+from hlo_cli.analysis.evaluate.trace import Trace
+from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
+from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.shape import Shape
+from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
 
-_MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
+_OTHER_SEEDS: Final = (1, 2)
+"""Added to the seed to repeat a comparison with other arguments."""
+_DISCONTINUOUS: Final = frozenset(
+    (opcodes.COMPARE, opcodes.SORT, opcodes.TOPK, "ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign")
+)
+
+
+class _Setting(NamedTuple):
+    """What all runs of a comparison share."""
+
+    modules: tuple[Module, Module]
+    args: Sequence[Value] | None
+    seed: int
+    devices: int | None
+    limits: Limits | None
+    progress: Callable[[int], None] | None
+    stubs: Mapping[str, Stub] | None
+    feed: Sequence[Array] | None
+    shared: Shared
+
+    def run_both(
+        self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
+    ) -> tuple[Run, Run]:
+        first, second = self.shared.pair()
+        return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
+
+    def observe_old(self, observer: Observer) -> None:
+        self._run(0, "widen", self.shared.pair()[0], observer)
+
+    def observe_new(self, observer: Observer) -> None:
+        if self.shared.functions:  # what they return in the second program depends on the first
+            self.run_both("widen", observe=(None, observer))
+        else:
+            self._run(1, "widen", self.shared.pair()[1], observer)
+
+    def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
+        return run(
+            self.modules[at],
+            self.args,
+            seed=self.seed,
+            floats=floats,
+            devices=self.devices,
+            observe=observe,
+            limits=self.limits,
+            progress=self.progress,
+            stubs=self.stubs,
+            feed=self.feed,
+            unknown=unknown,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
     """The distance of each result, in the order of the results, and the first instruction at which the modules part.
 
-    `first_difference` is None if the modules compute the same, and if the instruction is unknown. `executed` counts
-    the instructions of all runs. `assumed` are the targets of unknown meaning that both call, whose results were made
-    up: the same for equal operands.
+    `first_difference` is None if the modules compute the same, and if the instruction is unknown; `values` are what
+    goes into it and comes out. `executed` counts the instructions of all runs. `other_seeds` are the largest widened
+    distances with other made-up arguments, where a comparison, a sort, or a conversion to integers may decide.
+    `assumed` are the targets of unknown meaning that both call, whose results were made up: the same for equal
+    operands.
     """
 
     distances: tuple[Distance, ...]
     first_difference: Parting | None
     executed: int
+    values: PartingValues | None = None
+    other_seeds: Mapping[int, float] | None = None
     assumed: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on all results: that of the worst."""
-        return verdict_of(self.distances)
+        """The verdict on all results: that of the worst.
+
+        If the results agree with all other seeds, a discontinuity may make them differ.
+        """
+        found = verdict_of(self.distances)
+        if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
+            return "discontinuity"
+        return found
 
     @property
     def is_same(self) -> bool:
@@ -88,23 +153,49 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
-    unknowns = unknown_functions(old, new)
-    runner = partial(
-        run, args=args, seed=seed, devices=devices, limits=limits, progress=progress, stubs=stubs, feed=feed
+    shared = shared_by(old, new)
+    stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
+    devices = min(stated) if devices is None and len(stated) == 1 else devices
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
+    exact, widened = map(setting.run_both, MODES)
+    both = shapes[0], shapes[1]
+    found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
+    parting = values = repeated = None
+    verdict = verdict_of(found)
+    if verdict in ("approximation", "different"):
+        parting = _parting(setting, found)
+        values = None if parting is None else _values(setting, parting)
+    if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
+        repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
+    executed = sum(each.executed for each in (*exact, *widened))
+    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
+    return RunComparison(found, parting, executed, values, repeated, assumed)
+
+
+def _has_discontinuity(module: Module) -> bool:
+    """Whether rounding may decide between values that are far apart: a comparison of floats, or a conversion."""
+    return any(
+        _is_float(instruction.operand_shape(0))
+        and (
+            instruction.opcode in _DISCONTINUOUS
+            or (instruction.opcode == opcodes.CONVERT and not _is_float(instruction.shape))
+        )
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.operands
     )
 
-    def both(floats: Floats) -> tuple[Run, Run]:
-        first, second = unknowns()
-        return runner(old, floats=floats, unknown=first), runner(new, floats=floats, unknown=second)
 
-    exact, widened = map(both, _MODES)
-    found = distances(exact, widened, (shapes[0], shapes[1]), is_rewrite=is_rewrite)
-    parting = None
-    if verdict_of(found) in ("approximation", "different"):
-        hosts = [Host(stubs, feed, unknown=each) for each in unknowns()]
-        parting = _parting(old, new, found, args, seed, limits, progress, hosts)
-    assumed = tuple(each for each in unknowns()[0].targets if each not in (stubs or {}))
-    return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)), assumed)
+def _is_float(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and shape.element_type.kind == "float"
+
+
+def _widened(setting: _Setting, shapes: tuple[Shape, Shape], seed: int) -> float:
+    """The largest widened distance with another seed."""
+    runs = setting._replace(seed=seed).run_both("widen")
+    arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
+    unknown = runs[0].unknown | runs[1].unknown
+    return max((distance(a, b) for (index, a, _), (_, b, _) in arrays if index not in unknown), default=0.0)
 
 
 def _result_shape(module: Module) -> Shape:
@@ -114,23 +205,27 @@ def _result_shape(module: Module) -> Shape:
     return root.shape
 
 
-def _parting(
-    old: Module,
-    new: Module,
-    found: Sequence[Distance],
-    args: Sequence[Value] | None,
-    seed: int,
-    limits: Limits | None,
-    progress: Callable[[int], None] | None,
-    hosts: Sequence[Host],
-) -> Parting | None:
-    """Where the values of the new module begin to differ, from its worst result back; None if that cannot be told."""
-    if runs_on_devices(old) or runs_on_devices(new):
-        return None
-    worst = max(found, key=lambda each: each.widened)
-    known, recorded = Recorder(), Recorder()
-    for module, recorder, host in zip((old, new), (known, recorded), hosts, strict=True):
-        evaluate(module, args, seed=seed, floats="widen", observe=recorder, limits=limits, progress=progress, host=host)
-    given = made_up_arguments(old, seed=seed, floats="widen") if args is None else args
-    assert new.entry.root is not None
-    return first_parting(new.entry.root, worst.index, recorded, Known(known, given))
+def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
+    """Where the values of the new module begin to differ; None if that cannot be told."""
+    old, new = setting.modules
+    prints = Prints()
+    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in setting.modules]
+    traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
+    setting.run_both("widen", observe=traces)
+    worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
+    ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
+    wrong = [node.makers[at] for node in ends for at in worse]
+    pairs = match(old, new).pairs
+    olds, news = (each.nodes for each in pairs.plain)
+    paired = {news[b]: olds[a] for a, b in pairs.found}
+    is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
+    return first_parting(*traces, wrong, paired, is_one_text=is_one_text, scalar_parting=scalar_parting)
+
+
+def _values(setting: _Setting, parting: Parting) -> PartingValues:
+    """What goes into the first instruction that differs and comes out, and the same of its counterpart."""
+    old_values = None
+    if parting.counterpart_place is not None:
+        old_values = values_at(setting.observe_old, parting.counterpart_place)
+    new_values = values_at(setting.observe_new, parting.place)
+    return PartingValues(old_values, new_values)

@@ -156,7 +156,7 @@ class DeviceProgram:
 
     def _ids(self, instruction: Instruction) -> Lockstep:
         partitions = self.devices.partitions
-        is_partition = instruction.opcode == "partition-id"
+        is_partition = instruction.opcode == opcodes.PARTITION_ID
         ids: list[Value] = [
             np.array(device % partitions if is_partition else device // partitions, np.uint32)
             for device in range(self.devices.count)

@@ -1,190 +1,125 @@
 """The first instruction at which two programs part, found by the values that they compute.
 
-Names do not survive compilers, values do: with floats widened, each array has a fingerprint that layouts, reshapes, and
-transposes leave alone. A value of the new program is explained if the old one has a value with its fingerprint.
+If the texts are nearly the same, instructions are paired as `hlo diff` pairs them, and the first one with equal
+operands and another result is the answer. Else values are compared by fingerprints, as names do not survive compilers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
-import numpy as np
-
-from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.evaluate.fingerprints import Print
+from hlo_cli.analysis.evaluate.parting_values import Place
+from hlo_cli.analysis.evaluate.trace import Node, Trace
+from hlo_cli.analysis.evaluate.value_search import ORDERS, ValueSearch
 from hlo_cli.dataclass import dataclass
-from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
-from hlo_cli.ir.shape import ShapeIndex
 
-Fingerprint = tuple[float, ...]
+Evidence: TypeAlias = Literal["operands", "counterpart", "value"]
+"""Why an instruction is named: the other program computes something else from the same operands; its counterpart has
+another value; or the other program does not have its value at all."""
 
-_TOLERANCE: Final = 1e-6
-_OF_SCALARS: Final = frozenset(
-    ("all-reduce", "map", opcodes.REDUCE, "reduce-scatter", "reduce-window", opcodes.SCATTER, "sort")
-)
-_MAX_ROUNDS: Final = 10_000
-"""The largest number of executions of one instruction whose fingerprints are kept."""
+ScalarParting: TypeAlias = "Callable[[Computation, Computation], tuple[Instruction, Instruction] | None]"
+"""The first instruction of two computations of scalars that computes something else, with its counterpart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
     """The instruction that computes a value which the other program does not have, though it has all of its operands.
 
-    `execution` counts the runs of the instruction from 0; `callers` are the instructions around it, the outermost
-    first.
+    `place` is its execution, and `callers` are the instructions around it, the outermost first, with the iteration of
+    each, from 0. `counterpart` is the instruction of the other program that computes another value in its place, if one
+    is known. Both are the instructions to show: in a computation of scalars, such as that of a reduce, they are in it,
+    and their places are the executions of what calls it, the last of the callers.
     """
 
     instruction: Instruction
-    execution: int
-    callers: tuple[Instruction, ...]
+    place: Place
+    callers: tuple[Instruction, ...] = ()
+    iterations: tuple[int, ...] = ()
+    evidence: Evidence = "value"
+    counterpart: Instruction | None = None
+    counterpart_place: Place | None = None
+
+    @property
+    def execution(self) -> int:
+        """How often the instruction ran before, or what calls its computation of scalars."""
+        return self.place.execution
 
 
-def fingerprint(array: Array) -> Fingerprint:
-    """Numbers of an array that do not depend on the order of its elements.
+def first_parting(
+    old: Trace,
+    new: Trace,
+    wrong: Sequence[int],
+    pairs: Mapping[Instruction, Instruction],
+    *,
+    is_one_text: bool,
+    scalar_parting: ScalarParting | None = None,
+) -> Parting | None:
+    """Where the values of a new program begin to differ from those of an old one.
 
-    >>> fingerprint(np.array([[1.0, 2.0]])) == fingerprint(np.array([2.0, 1.0]))
-    True
+    `wrong` are the places in the new trace that made the results that differ, `pairs` the instructions of the new
+    module with those of the old one that `hlo diff` pairs them with; `is_one_text` tells that nearly all are paired.
+    None if every value is explained.
     """
-    values = np.asarray(array)
-    parts = [np.real(values), np.imag(values)] if values.dtype.kind == "c" else [values]
-    wide = np.concatenate([part.astype(np.float64).reshape(-1) for part in parts])
-    finite = wide[np.isfinite(wide)]
-    other = float(np.isnan(wide).sum()) + 0.25 * float(np.isposinf(wide).sum()) + 0.375 * float(np.isneginf(wide).sum())
-    if not finite.size:
-        return (float(wide.size), other, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    magnitudes = np.abs(finite)
-    sums = finite.sum(), magnitudes.sum(), (finite * finite).sum(), finite.max(), finite.min(), np.sin(magnitudes).sum()
-    return (float(wide.size), other, *map(float, sums))
+    if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:
+        return _parting(new, exact[0], exact[1], "operands", scalar_parting)
+    for order in ORDERS:
+        suspect = ValueSearch(old, new, wrong, pairs, order).first()
+        if suspect is not None:
+            other = suspect.counterpart
+            evidence: Evidence = "operands" if suspect.is_proven else "value" if other is None else "counterpart"
+            return _parting(new, suspect.at, other, evidence, scalar_parting)
+    return None
 
 
-class Recorder:
-    """Keeps the fingerprints of all values of a program, in the order in which they were computed."""
-
-    def __init__(self) -> None:
-        self.runs: dict[Instruction, list[tuple[Fingerprint, ...]]] = {}
-
-    def __call__(self, instruction: Instruction, device: int, value: Value, operands: Sequence[Value]) -> None:
-        """Looks at a value that was just computed."""
-        kept = self.runs.setdefault(instruction, [])
-        if len(kept) < _MAX_ROUNDS:
-            kept.append(tuple(map(fingerprint, _arrays(value))))
-
-
-def _arrays(value: Value) -> Iterator[Array]:
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _arrays(part)
-    elif value is not None:
-        yield np.asarray(value)
+def _parting(
+    new: Trace, at: int, counterpart: Node | None, evidence: Evidence, scalar_parting: ScalarParting | None
+) -> Parting:
+    node = new.nodes[at]
+    around = new.callers_of(at)
+    callers, iterations = tuple(each for each, _ in around), tuple(times for _, times in around)
+    if counterpart is None:
+        return Parting(node.instruction, _place(node), callers, iterations, evidence)
+    instruction, other = node.instruction, counterpart.instruction
+    if scalar_parting is not None:
+        called = zip(other.called_computations, instruction.called_computations, strict=False)
+        inner = next((pair for x, y in called if (pair := scalar_parting(x, y)) is not None), None)
+        if inner is not None:
+            callers, iterations = (*callers, instruction), (*iterations, 0)
+            instruction, other = inner
+    return Parting(instruction, _place(node), callers, iterations, evidence, other, _place(counterpart))
 
 
-class Known:
-    """The fingerprints of a program, for looking up."""
-
-    def __init__(self, recorded: Recorder, arguments: Sequence[Value]) -> None:
-        found = {each for runs in recorded.runs.values() for run in runs for each in run}
-        found |= {fingerprint(array) for value in arguments for array in _arrays(value)}
-        self._by_squares = sorted(found, key=_key)
-        self._keys = list(map(_key, self._by_squares))
-
-    def explains(self, wanted: Fingerprint) -> bool:
-        """Whether the program has a value with this fingerprint, within rounding."""
-        size, other, squares = wanted[0], wanted[1], wanted[4]
-        slack = _TOLERANCE * 4 * max(abs(squares), 1e-300)
-        at = bisect_left(self._keys, (size, other, squares - slack))
-        while at < len(self._keys) and self._keys[at] <= (size, other, squares + slack):
-            if _is_close(self._by_squares[at], wanted):
-                return True
-            at += 1
-        return False
+def _place(node: Node) -> Place:
+    return Place(node.instruction, node.device, node.execution)
 
 
-def _key(each: Fingerprint) -> tuple[float, float, float]:
-    """The number of elements, of those that are not finite, and the sum of squares."""
-    return each[0], each[1], each[4]
+def _by_pairs(old: Trace, new: Trace, pairs: Mapping[Instruction, Instruction]) -> tuple[int, Node] | None:
+    """The first execution with the operands of its counterpart, and another result."""
+    olds = {(node.instruction, node.device, node.execution): node for node in old.nodes}
+    small: tuple[int, Node] | None = None
+    for at, node in enumerate(new.nodes):
+        other = pairs.get(node.instruction)
+        counterpart = None if other is None else olds.get((other, node.device, node.execution))
+        if counterpart is None:
+            continue
+        if _fine(node.results) == _fine(counterpart.results) or _given(node) != _given(counterpart):
+            continue
+        if [each.ordered for each in node.results] != [each.ordered for each in counterpart.results]:
+            return at, counterpart
+        small = small or (at, counterpart)
+    return small
 
 
-def _is_close(a: Fingerprint, b: Fingerprint) -> bool:
-    scale = max(a[3], b[3], 1e-300)
-    largest = max(abs(a[5]), abs(a[6]), abs(b[5]), abs(b[6]), 1e-300)
-    return (
-        abs(a[2] - b[2]) <= _TOLERANCE * scale
-        and abs(a[3] - b[3]) <= _TOLERANCE * scale
-        and abs(a[5] - b[5]) <= _TOLERANCE * largest
-        and abs(a[6] - b[6]) <= _TOLERANCE * largest
-        and abs(a[7] - b[7]) <= _TOLERANCE * max(scale, 1.0)
-    )
+def _fine(prints: Sequence[Print]) -> list[int]:
+    return [each.fine for each in prints]
 
 
-def first_parting(root: Instruction, index: ShapeIndex, recorded: Recorder, known: Known) -> Parting | None:
-    """From a result that differs, back to the earliest value that the other program does not explain.
-
-    None if every value on the way is explained. Inside a call, a fusion, or a loop, the search goes on in its body, in
-    the first execution with an unexplained value.
-    """
-    start = root
-    if root.opcode == opcodes.TUPLE and index and index[0] < len(root.operands):
-        start = root.operands[index[0]]
-    callers: list[Instruction] = []
-    found = _earliest(start, recorded, known)
-    while found is not None and found.called_computations:
-        inner = _inside(found.called_computations, recorded, known)
-        if inner is None:
-            break
-        callers.append(found)
-        found = inner
-    if found is not None and (reducer := _reducer_root(found)) is not None:
-        callers.append(found)
-        return Parting(reducer, 0, tuple(callers))
-    return None if found is None else Parting(found, _first_execution(found, recorded, known), tuple(callers))
+def _given(node: Node) -> list[int]:
+    return sorted(leaf.print.fine for leaf in node.leaves)
 
 
-def _reducer_root(instruction: Instruction) -> Instruction | None:
-    """The operation of a computation of scalars, such as the sum of a reduce, whose values are not recorded."""
-    if instruction.opcode not in _OF_SCALARS or not instruction.called_computations:
-        return None
-    return instruction.called_computations[-1].root
-
-
-def _first_execution(instruction: Instruction, recorded: Recorder, known: Known) -> int:
-    for at, run in enumerate(recorded.runs.get(instruction, ())):
-        if not all(map(known.explains, run)):
-            return at
-    return 0
-
-
-def _is_explained(instruction: Instruction, recorded: Recorder, known: Known) -> bool:
-    runs = recorded.runs.get(instruction)
-    return runs is None or all(known.explains(each) for run in runs for each in run)
-
-
-def _earliest(start: Instruction, recorded: Recorder, known: Known) -> Instruction | None:
-    """The unexplained value before `start`, or itself, whose operands are all explained."""
-    if _is_explained(start, recorded, known):
-        return None
-    seen = {start}
-    at = start
-    while True:
-        for operand in at.operands:
-            if operand not in seen and not _is_explained(operand, recorded, known):
-                seen.add(operand)
-                at = operand
-                break
-        else:
-            return at
-
-
-def _inside(computations: Sequence[Computation], recorded: Recorder, known: Known) -> Instruction | None:
-    """The unexplained instruction of called computations that runs first, in the first execution that has one."""
-    best: tuple[int, int, Instruction] | None = None
-    for computation in computations:
-        for place, instruction in enumerate(computation.instructions):
-            for at, run in enumerate(recorded.runs.get(instruction, ())):
-                if not all(map(known.explains, run)):
-                    if best is None or (at, place) < best[:2]:
-                        best = at, place, instruction
-                    break
-    return None if best is None else best[2]
+MIN_SHARE: Final = 0.9
+"""The share of paired instructions from which two texts are nearly the same."""

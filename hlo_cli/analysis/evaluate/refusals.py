@@ -10,7 +10,7 @@ from hlo_cli.analysis.evaluate.devices import IDS
 from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, is_fused_part
 from hlo_cli.analysis.evaluate.host import INFEED, Host
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
-from hlo_cli.analysis.semantics.rules import rules
+from hlo_cli.analysis.semantics.rules import has_rule
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
 from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
@@ -67,7 +67,7 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
         or collective_kind(opcode) is not None
     ):
         return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
-    return "" if opcode == opcodes.PARAMETER or opcode in rules() else f"{opcode} is not supported"
+    return "" if opcode == opcodes.PARAMETER or has_rule(opcode) else f"{opcode} is not supported"
 
 
 def hint_of(instruction: Instruction) -> str | None:

@@ -87,3 +87,7 @@ class _Counting:
     def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
         """Runs a computation of scalars on whole arrays, element by element."""
         return self._computed.vectorized(computation)
+
+    def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
+        """The kernel of an instruction."""
+        return self._computed.kernel(instruction, on_arrays=on_arrays)

@@ -21,8 +21,10 @@ from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
+from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
@@ -91,13 +93,17 @@ def run(
     host = Host(stubs, feed, rounds=rounds, unknown=unknown)
     if not runs_on_devices(module):
         return evaluate(
-            module, args, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress,
+            module,
+            args,
+            seed=seed,
+            floats=floats,
+            watch=watch,
+            observe=observe,
+            limits=limits,
+            progress=progress,
             host=host,
-        )  # fmt: skip
-    stated = devices_of(module)
-    if devices is not None and stated.is_stated and devices != stated.count:
-        raise HloError(f"the module runs on {stated.count} devices, not {devices}")
-    chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
+        )
+    chosen = _devices(module, devices)
     return evaluate_on_devices(
         module,
         args,
@@ -110,6 +116,19 @@ def run(
         progress=progress,
         host=host,
     )
+
+
+def _devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name."""
+    stated = devices_of(module)
+    if stated.is_stated:
+        if wanted not in (None, stated.count):
+            raise HloError(f"the module runs on {stated.count} devices, not {wanted}")
+        return stated
+    meshes = header_meshes(module)
+    count = wanted or max(stated.count, *(mesh.device_count for mesh in meshes), 1)
+    has_partitions = bool(meshes) or any(each.opcode == opcodes.PARTITION_ID for each in module.instructions)
+    return Devices(1, count) if has_partitions else Devices(count, 1)
 
 
 def evaluate(

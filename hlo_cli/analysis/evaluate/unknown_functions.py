@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -95,11 +95,6 @@ class UnknownFunctions:
         self._numbers: dict[tuple[Function, bytes], int] = {}
         self._times: dict[tuple[Function, int, int], int] = {}
 
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The targets and opcodes of functions."""
-        return tuple(sorted({each[0] for each in self._functions}))
-
     def has_meaning(self, instruction: Instruction) -> bool:
         """Whether a call is of one of the functions, or takes part in an exchange with the host."""
         if instruction.opcode in CHANNEL_OPCODES and instruction.opcode != opcodes.RECV_DONE:
@@ -160,16 +155,36 @@ class UnknownFunctions:
         return self._numbers[function, calls[best].tobytes()] if is_same else None
 
 
-def unknown_functions(old: Module, new: Module) -> Callable[[], tuple[UnknownFunctions, UnknownFunctions]]:
-    """Makes what two programs that are compared have in common, or one knows of the other, anew for each comparison."""
-    functions = functions_of(old) & functions_of(new)
+class Shared(NamedTuple):
+    """What two programs that are compared have in common, and what one knows of the other.
+
+    `functions` are those of unknown meaning that both call, `constants` the values that each text omits.
+    """
+
+    functions: frozenset[Function]
+    constants: tuple[Constants, Constants]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets and opcodes of the functions."""
+        return tuple(sorted({each[0] for each in self.functions}))
+
+    def pair(self) -> tuple[UnknownFunctions, UnknownFunctions]:
+        """The calls of both programs, in one mode of arithmetic."""
+        first = UnknownFunctions(self.functions, self.constants[0])
+        return first, UnknownFunctions(self.functions, self.constants[1], first)
+
+
+def shared_by(old: Module, new: Module) -> Shared:
+    """What two programs have in common.
+
+    >>> from hlo_cli import parse_module
+    >>> module = parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"')
+    >>> shared_by(module, module).targets
+    ('my_op',)
+    """
     constants = omitted_constants(old, new), omitted_constants(new, old)
-
-    def made() -> tuple[UnknownFunctions, UnknownFunctions]:
-        first = UnknownFunctions(functions, constants[0])
-        return first, UnknownFunctions(functions, constants[1], first)
-
-    return made
+    return Shared(functions_of(old) & functions_of(new), constants)
 
 
 def _sample(operands: Sequence[Value]) -> Array:

@@ -1,6 +1,6 @@
 """Dots: sums of products, made in f64 and rounded once.
 
-Mirrors `HandleDot` and `HandleRaggedDot` of the evaluator.
+Mirrors `HandleDot` and `HandleScaledDot` of the evaluator.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, settled
 from hlo_cli.ir.attributes.dimension_numbers import (
     DotDimensionNumbers,
     dot_dimension_numbers,
-    ragged_dot_dimension_numbers,
 )
 from hlo_cli.ir.instruction import Instruction
 
@@ -79,62 +78,6 @@ def magnitude(x: Array) -> int:
     return max(abs(int(x.max())), abs(int(x.min()))) if x.size else 0
 
 
-def ragged_dot(instruction: Instruction, computed: Computed) -> Kernel:
-    """A dot in groups: the ragged dimension of the left side is cut into groups of given sizes."""
-    ragged = ragged_dot_dimension_numbers(instruction)
-    assert ragged is not None
-    numbers, shape = ragged.dot_dimension_numbers, array_shape(instruction)
-    [place] = ragged.lhs_ragged_dimensions
-    kind = shape.element_type
-
-    def kernel(x: Array, y: Array, sizes: Array) -> Array:
-        groups = sizes.reshape(-1, sizes.shape[-1])[0] if sizes.ndim > 1 else sizes
-        ends = np.minimum(np.cumsum(groups.astype(np.int64)), x.shape[place])
-        begins = np.concatenate(([0], ends[:-1]))
-        if place in numbers.lhs_contracting_dimensions:
-            other = numbers.rhs_contracting_dimensions[numbers.lhs_contracting_dimensions.index(place)]
-            parts = [
-                contracted(_range(x, place, begin, end), _range(y, other, begin, end), numbers)
-                for begin, end in zip(begins, ends, strict=True)
-            ]
-            return settle(np.stack(parts), kind, computed.floats)
-        [group] = ragged.rhs_group_dimensions
-        inner = _without(numbers, group)
-        result = np.zeros(shape.dimensions, np.float64)
-        at = _place_in_result(numbers, place, x.ndim)
-        for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            part = contracted(_range(x, place, begin, end), np.take(y, number, group), inner)
-            result[tuple(slice(begin, end) if axis == at else slice(None) for axis in range(result.ndim))] = part
-        return settle(result, kind, computed.floats)
-
-    return kernel
-
-
-def _range(x: Array, dimension: int, begin: int, end: int) -> Array:
-    return x[tuple(slice(begin, end) if at == dimension else slice(None) for at in range(x.ndim))]
-
-
-def _without(numbers: DotDimensionNumbers, group: int) -> DotDimensionNumbers:
-    """The numbers once the group dimension of the right side is gone."""
-    return DotDimensionNumbers(
-        numbers.lhs_contracting_dimensions,
-        tuple(at - (at > group) for at in numbers.rhs_contracting_dimensions),
-        numbers.lhs_batch_dimensions,
-        tuple(at - (at > group) for at in numbers.rhs_batch_dimensions),
-    )
-
-
-def _place_in_result(numbers: DotDimensionNumbers, dimension: int, rank: int) -> int:
-    """Where a free or batch dimension of the left side is in the result."""
-    if dimension in numbers.lhs_batch_dimensions:
-        return numbers.lhs_batch_dimensions.index(dimension)
-    free = [
-        at for at in range(rank) if at not in numbers.lhs_batch_dimensions
-        and at not in numbers.lhs_contracting_dimensions
-    ]  # fmt: skip
-    return len(numbers.lhs_batch_dimensions) + free.index(dimension)
-
-
 def scaled_dot(instruction: Instruction, computed: Computed) -> Kernel:
     """A dot of operands that are multiplied with their scales first, each scale repeated over a block."""
     numbers = dot_dimension_numbers(instruction)
@@ -158,7 +101,6 @@ def _scaled(x: Array, scale: Array) -> Array:
 
 HANDLERS: Final[dict[str, Rule]] = {
     "dot": dot,
-    "ragged-dot": ragged_dot,
     "scaled-dot": scaled_dot,
 }
 """The rule of each dot."""

@@ -1,11 +1,10 @@
 """Opcodes that call computations, and those of tuples and tokens.
 
-Mirrors xla/hlo/evaluator/hlo_evaluator.cc; asynchronous operations run at their start, and their done unpacks.
+Mirrors xla/hlo/evaluator/hlo_evaluator.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -146,46 +145,6 @@ def copy_done(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda started: started[0]
 
 
-def async_start(instruction: Instruction, computed: Computed) -> Kernel:
-    """Runs the wrapped computation, if all of its operands are there."""
-    computation = instruction.called_computations[0]
-    function = computed.function(computation)
-    count = len(computation.parameters)
-
-    def kernel(*operands: Value) -> Value:
-        if len(operands) < count:
-            return (operands, None)
-        return (operands, function(operands))
-
-    return kernel
-
-
-def async_update(instruction: Instruction, computed: Computed) -> Kernel:
-    """Runs the wrapped computation with operands that come late; else passes on."""
-    start = instruction
-    while start.opcode == "async-update":
-        start = start.operands[0]
-    computation = start.called_computations[0]
-    function = computed.function(computation)
-    count = len(computation.parameters)
-
-    def kernel(started: Value, *more: Value) -> Value:
-        assert isinstance(started, tuple)
-        given = started[0]
-        assert isinstance(given, tuple)
-        if not more:
-            return started
-        operands: Sequence[Value] = (*given, *more)
-        return (tuple(operands), function(operands) if len(operands) >= count else None)
-
-    return kernel
-
-
-def async_done(instruction: Instruction, computed: Computed) -> Kernel:
-    """The result."""
-    return lambda started: started[1]
-
-
 def scalar(value: Value) -> int:
     """The number in a scalar."""
     return int(array_of(value))
@@ -194,9 +153,6 @@ def scalar(value: Value) -> int:
 HANDLERS: Final[dict[str, Rule]] = {
     "add-dependency": identity,
     "after-all": token,
-    "async-done": async_done,
-    "async-start": async_start,
-    "async-update": async_update,
     "call": call,
     "conditional": conditional,
     "copy": identity,

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final
 
 from hlo_cli.analysis.semantics import (
+    asynchronous,
     contracting,
     control,
     conversions,
@@ -15,14 +16,18 @@ from hlo_cli.analysis.semantics import (
     indexing,
     normalizing,
     ordering,
+    ragged,
     random_bits,
     reducing,
     shaping,
     solving,
 )  # fmt: skip
-from hlo_cli.analysis.semantics.values import Rule
+from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.operations import ELEMENTWISE, wrapped_opcode
+from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.RESHAPE, opcodes.TRANSPOSE))
@@ -30,8 +35,8 @@ NEUTRAL: Final = frozenset((opcodes.BITCAST, opcodes.BROADCAST, "copy", opcodes.
 
 
 _FAMILIES: Final = (
-    contracting, control, conversions, convolving, custom_calls, elementwise, indexing, normalizing,
-    ordering, random_bits, reducing, shaping, solving,
+    asynchronous, contracting, control, conversions, convolving, custom_calls, elementwise, indexing,
+    normalizing, ordering, ragged, random_bits, reducing, shaping, solving,
 )  # fmt: skip
 
 
@@ -53,5 +58,44 @@ def rule_of(instruction: Instruction, *, on_arrays: bool = False) -> Rule:
         return conversions.elementwise_bitcast
     found = rules().get(instruction.opcode)
     if found is None:
-        raise HloError(f"cannot evaluate {instruction.opcode} ({instruction.name})", instruction.span)
+        wrapped = rules().get(wrapped_opcode(instruction.opcode) or "")
+        if wrapped is None:
+            raise HloError(f"cannot evaluate {instruction.opcode} ({instruction.name})", instruction.span)
+        return asynchronous.sugared(instruction, wrapped)
+    if _mixes_sizes(instruction):
+        return _of_common_size(found)
     return found
+
+
+def has_rule(opcode: str) -> bool:
+    """Whether instructions of an opcode can be evaluated on one device.
+
+    >>> has_rule("slice-start"), has_rule("all-reduce")
+    (True, False)
+    """
+    return opcode in rules() or wrapped_opcode(opcode) in rules()
+
+
+def _mixes_sizes(instruction: Instruction) -> bool:
+    """Whether operands of an elementwise opcode may have the bound of a dynamic size, or the size at run time."""
+    if instruction.opcode not in ELEMENTWISE or len(instruction.operands) < 2:
+        return False
+    return isinstance(instruction.shape, ArrayShape) and instruction.shape.is_dynamic
+
+
+def _of_common_size(rule: Rule) -> Rule:
+    """The rule on the elements that all operands have at run time; scalars are operands of any size."""
+
+    def made(instruction: Instruction, computed: Computed) -> Kernel:
+        kernel = rule(instruction, computed)
+
+        def run(*operands: Array) -> Value:
+            shapes = [each.shape for each in operands if each.ndim]
+            if len(set(shapes)) < 2:
+                return kernel(*operands)
+            common = tuple(slice(0, min(sizes)) for sizes in zip(*shapes, strict=True))
+            return kernel(*(each[common] if each.ndim else each for each in operands))
+
+        return run
+
+    return made

@@ -28,6 +28,8 @@ def iota(instruction: Instruction, computed: Computed) -> Kernel:
     shape = array_shape(instruction)
     at = instruction.integer("iota_dimension") or 0
     held = carrier(shape.element_type, computed.floats)
+    if 0 in shape.dimensions:  # another dimension may be huge
+        return lambda: np.zeros(shape.dimensions, held)
     sizes = [1] * len(shape.dimensions)
     sizes[at] = shape.dimensions[at]
     counted = settle(np.arange(shape.dimensions[at]).astype(held), shape.element_type, computed.floats)
