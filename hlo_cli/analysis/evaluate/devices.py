@@ -23,14 +23,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, DEVICE_IDS
 from hlo_cli.source import HloError
 
 Lockstep = Callable[[Sequence[Sequence[Value]]], list[Value]]
 """From the arguments of each device to the result of each."""
-
-IDS = frozenset(("partition-id", "replica-id"))
-"""Opcodes whose value is another one on each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ def needs_devices(computation: Computation) -> bool:
 def _meets(computation: Computation) -> bool:
     return any(
         collective_kind(each.opcode) is not None
-        or each.opcode in IDS
+        or each.opcode in DEVICE_IDS
         or (each.opcode in CHANNEL_OPCODES and not each.flag("is_host_transfer"))
         or is_boundary(each)
         for each in computation.instructions
@@ -137,7 +134,7 @@ class DeviceProgram:
 
     def _step(self, instruction: Instruction) -> Lockstep:
         opcode = instruction.opcode
-        if opcode in IDS:
+        if opcode in DEVICE_IDS:
             return self._ids(instruction)
         if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from hlo_cli.analysis.evaluate.host import Host
-from hlo_cli.analysis.evaluate.limits import Clock
+from hlo_cli.analysis.evaluate.limits import Clock, operations_error
 from hlo_cli.analysis.evaluate.rounds import Rounds
 from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -22,6 +23,8 @@ from hlo_cli.source import HloError
 
 _CHECKED: Final = 256
 """After how many instructions the time is checked, and progress shown."""
+_LONG: Final = 1e-3
+"""Seconds from which on the time is checked before each kernel."""
 
 
 Observer: TypeAlias = "Callable[[Instruction, int, Value, Sequence[Value]], None]"
@@ -75,6 +78,8 @@ class Program:
         self.host = host or Host()
         self.rounds = Rounds(self.host.rounds)
         self._kept_bytes = 0
+        self._operations = 0
+        self._works: dict[Instruction, Work] = {}
         self._observe = observe
         self._clock = clock or Clock(self.limits)
         self._progress = progress
@@ -129,6 +134,7 @@ class Program:
         size = len(slots)
 
         is_plain = on_arrays or not self.is_seen(computation)
+        operations = sum(self._work(each.instruction).operations for each in steps)
 
         def run(arguments: Sequence[Value]) -> Value:
             values: list[Value] = [None] * size
@@ -147,7 +153,7 @@ class Program:
                         values[each] = None
             except MISFITS as error:
                 raise misfit(instruction, error) from error
-            self.count(len(steps), computation)
+            self.count(len(steps), computation, operations)
             return values[root]
 
         return run
@@ -179,13 +185,38 @@ class Program:
             )
         return value
 
-    def count(self, steps: int, computation: Computation) -> None:
-        """Counts executed instructions; checks the time, and shows progress, now and then."""
+    def count(self, steps: int, computation: Computation, operations: int = 0) -> None:
+        """Counts executed instructions and their operations; checks the time, and shows progress, now and then."""
         before, self.executed = self.executed, self.executed + steps
+        self._operations += operations
+        if self._operations > self.limits.max_operations:
+            raise operations_error(self.limits, computation.root)
         if before // _CHECKED != self.executed // _CHECKED:
             self._clock(computation.instructions[0])
             if self._progress is not None:
                 self._progress(self.executed)
+
+    def _guarded(self, kernel: Kernel, instruction: Instruction) -> Kernel:
+        """The kernel; a long one begins only if there is time for it."""
+        if instruction.opcode in FREE or (instruction.called_computations and callee_of(instruction) is None):
+            return kernel
+        seconds = self._work(instruction).seconds
+        if seconds < _LONG:
+            return kernel
+        check = self._clock
+
+        def run(*operands: Value) -> Value:
+            check(instruction, seconds)
+            return kernel(*operands)
+
+        return run
+
+    def _work(self, instruction: Instruction) -> Work:
+        """The work of an instruction, which is computed once."""
+        if (known := self._works.get(instruction)) is None:
+            callee = callee_of(instruction)
+            known = self._works[instruction] = work_of(instruction, 1 if callee is None else len(callee.instructions))
+        return known
 
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
@@ -206,6 +237,7 @@ class Program:
                 kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
         except MISFITS as error:
             raise misfit(instruction, error) from error
+        kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
 

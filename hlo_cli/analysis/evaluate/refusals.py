@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.channels import transfer_problem
-from hlo_cli.analysis.evaluate.devices import IDS
 from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, is_fused_part
 from hlo_cli.analysis.evaluate.host import INFEED, Host
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
@@ -16,7 +15,7 @@ from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
+from hlo_cli.ir.operations import CHANNEL_OPCODES, DEVICE_IDS, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
@@ -61,7 +60,7 @@ def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> s
     if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
         return problem
     if (
-        opcode in IDS
+        opcode in DEVICE_IDS
         or opcode in CHANNEL_OPCODES
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None

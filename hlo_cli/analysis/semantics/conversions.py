@@ -122,6 +122,10 @@ def reduce_precision(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda x: settle(_reduced(x, exponent, mantissa), kind)
 
 
+_EXPONENT_BITS = 16
+"""More than any float has; more bits change nothing."""
+
+
 def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     stored = 52 if x.dtype.itemsize == 8 else 23
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
@@ -133,7 +137,7 @@ def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
         kept = ~((one << unsigned.type(dropped)) - one)
         bits = np.asarray((bits + half + last) & kept)
     result = bits.view(x.dtype)
-    largest = (1 << (exponent_bits - 1)) - 1
+    largest = (1 << (min(exponent_bits, _EXPONENT_BITS) - 1)) - 1
     _, exponents = np.frexp(result)
     exponents = exponents - 1
     result = np.where(exponents > largest, np.copysign(np.inf, x), result)

@@ -5,14 +5,14 @@ Mirrors xla/hlo/evaluator/hlo_evaluator_typed_visitor.h; where the evaluator and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.error_function import error_function
 from hlo_cli.analysis.semantics import integers
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array, in_blocks
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -125,8 +125,7 @@ def _complex_atan2(y: Array, x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    flat = [math.erf(value) for value in x.astype(np.float64).ravel().tolist()]
-    return np.array(flat, np.float64).reshape(x.shape)
+    return in_blocks(x, error_function) if x.dtype == np.float32 else error_function(x)
 
 
 def _divide_floats(x: Array, y: Array) -> Array:

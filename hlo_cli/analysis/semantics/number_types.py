@@ -6,8 +6,9 @@ represents. Mirrors `primitive_util::NativeTypeOf` and the conversions of xla/ty
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +91,8 @@ def rounded(values: Array, name: str) -> Array:
         if name == "f16":
             return values.astype(np.float16).astype(np.float32)
         if name == "bf16":
-            return _bfloat16(values.astype(np.float32, copy=False))
-    return _narrow(values, name)
+            return in_blocks(values.astype(np.float32, copy=False), _bfloat16)
+        return in_blocks(values, lambda block: _narrow(block, name))
 
 
 def to_bits(values: Array, element_type: PrimitiveType) -> Array:
@@ -163,18 +164,35 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
 
 def _codes(values: Array, name: str) -> Array:
     """The codes of values that the type represents."""
+    upper = values.astype(np.float32, copy=False).view(np.uint32) >> np.uint32(16)
+    return np.asarray(_codes_of_upper_bits(name)[upper])
+
+
+@cache
+def _codes_of_upper_bits(name: str) -> npt.NDArray[np.uint8]:
+    """The code of every value of the type, at the upper 16 bits of the value as an f32."""
+    with np.errstate(all="ignore"):
+        return _searched_codes(_upper_bits(), name)
+
+
+@cache
+def _upper_bits() -> npt.NDArray[np.float32]:
+    """The f32 of all upper 16 bits, whose lower ones are zero."""
+    return (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _searched_codes(values: Array, name: str) -> Array:
     form = FLOAT_FORMATS[name]
     finite, _ = _grid(name)
     given = values.astype(np.float64)
-    codes = np.searchsorted(finite, np.abs(given))
+    codes = np.minimum(np.searchsorted(finite, np.abs(given)), len(finite) - 1)
     codes = np.where(np.signbit(given) & (form.sign > 0), codes | form.sign, codes)
     not_finite = ~np.isfinite(given)
-    if not_finite.any():
-        infinite = form.nan(0) if form.special == "ieee" else 0
-        nan = _nan_code(name)
-        signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
-        codes = np.where(np.isinf(given), infinite | signs, np.where(np.isnan(given), nan | signs, codes))
-    return codes.astype(np.uint8)
+    infinite = form.nan(0) if form.special == "ieee" else 0
+    nan = _nan_code(name)
+    signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
+    other = np.where(np.isinf(given), infinite | signs, nan | signs)
+    return np.where(not_finite, other, codes).astype(np.uint8)
 
 
 def _nan_code(name: str) -> int:
@@ -190,18 +208,66 @@ def _nan_code(name: str) -> int:
             return (form.sign or 1 << form.bits) - 1
 
 
+_BLOCK: Final = 1 << 15
+"""The elements that are rounded at once, so that what lies between is in the cache."""
+
+
+def in_blocks(values: Array, function: Callable[[Array], Array]) -> Array:
+    """A function of floats applied to each element, to a block of a large array at a time; f32 in row-major order.
+
+    >>> in_blocks(np.float32([[1.5, -2.5]]), np.negative).tolist()
+    [[-1.5, 2.5]]
+    """
+    if values.size <= _BLOCK:
+        return function(values)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    result = np.empty(flat.shape, np.float32)
+    for at in range(0, flat.size, _BLOCK):
+        result[at : at + _BLOCK] = function(flat[at : at + _BLOCK])
+    return result.reshape(values.shape)
+
+
 def _bfloat16(values: Array) -> Array:
     bits = values.view(np.uint32)
-    up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    result = np.asarray((bits + up) & np.uint32(0xFFFF0000)).view(np.float32)
+    result = bits >> np.uint32(16)
+    result &= np.uint32(1)
+    result += np.uint32(0x7FFF)
+    result += bits
+    result &= np.uint32(0xFFFF0000)
     is_nan = np.isnan(values)
     if is_nan.any():
-        kept = ((bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000)).view(np.float32)
-        return np.where(is_nan, kept, result)
-    return result
+        result = np.where(is_nan, (bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000), result)
+    return np.asarray(result).view(np.float32)
 
 
 def _narrow(values: Array, name: str) -> Array:
+    """Floats of 8 bits or less: read from a table, by the upper 16 bits as an f32 and whether there are others.
+
+    All halfway cases of these types have fewer bits, so that one bit for all others tells on which side a value is.
+    """
+    if values.dtype == np.float64:
+        if name == "f8e8m0fnu":  # has halfway cases among the denormals of f32
+            return _searched(values, name)
+        bits = values.view(np.uint64)
+        others = ((bits & _LOWER) != 0).astype(np.uint64) << np.uint64(29)
+        values = np.asarray((bits | others) & ~_LOWER).view(np.float64).astype(np.float32)
+    held = values.view(np.uint32)
+    index = held >> np.uint32(16)
+    index |= (held & np.uint32(0xFFFF)) != 0
+    return np.asarray(_rounded_upper_bits(name)[index])
+
+
+_LOWER: Final = np.uint64((1 << 29) - 1)
+"""The bits of an f64 that an f32 lacks."""
+
+
+@cache
+def _rounded_upper_bits(name: str) -> npt.NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        return _searched(_upper_bits(), name)
+
+
+def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
     form = FLOAT_FORMATS[name]
     finite, midpoints = _grid(name)
     given = values.astype(np.float64)

@@ -16,10 +16,18 @@ import numpy as np
 from hlo_cli.analysis.semantics.elementwise import has_negative_zero
 from hlo_cli.analysis.semantics.indexing import rounds_of
 from hlo_cli.analysis.semantics.number_types import Array, settle
-from hlo_cli.analysis.semantics.reducers import OF_PREDICATES, SUMS, identity_of, plain_reducer
+from hlo_cli.analysis.semantics.reducers import (
+    OF_PREDICATES,
+    SUMS,
+    Merge,
+    combined_windows,
+    identity_of,
+    merged_windows,
+    paddings,
+    plain_reducer,
+)
 from hlo_cli.analysis.semantics.shaping import padded
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, first_array
-from hlo_cli.analysis.semantics.windows import Merge, combined_windows, merged_windows, paddings
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Instruction

@@ -173,6 +173,8 @@ def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
     at = instruction.integers("dimensions")[0]
 
     def kernel(x: Array, size: Array) -> Array:
+        if int(size) < 0:
+            raise ValueError(f"the size of dimension {at} is {int(size)}")
         return x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
 
     return kernel

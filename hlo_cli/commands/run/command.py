@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
 from hlo_cli.source import joined_by_or
+
+if TYPE_CHECKING:
+    from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
 
 HELP = """\
 Evaluate a module without XLA, or compare what two modules compute.
@@ -200,6 +203,17 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
     seed = given.pop("seed")
     options = RunOptions(**given, seed=seed or 0, fills=seed is not None and bool(given["args"]))
     options.check()
+    from hlo_cli.commands.run.bounds import bounded
+    from hlo_cli.commands.run.running import check_writable
+
+    for path in (output.path, options.save_raw):
+        check_writable(path)
+    with bounded(options.limits.max_bytes):
+        return _run(inputs, options, reading, output)
+
+
+def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
+    from hlo_cli.commands.run.running import compare, run_module, watch_values
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
     if options.passes:
@@ -207,8 +221,6 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
 
         report = report_of_passes(inputs, reading, options, quiet=output.quiet)
         return write_report(report, output) or int(not report.numbers["same"])
-    from hlo_cli.commands.run.running import compare, run_module, watch_values
-
     first, is_range, second = (reading.stage or "").partition("..")
     if options.against is not None or is_range:
         return compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
@@ -236,7 +248,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.run.archive import archive
         from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
 
-        write_bytes(archive(run, module, watched), output.path)
+        write_bytes(archive(run, module, watched, options.limits.max_bytes), output.path)
         notes = (*notes_on_devices(run, options), *notes_on_run(module, options))
         return print_diagnostics(notes, module.errors, output, read=read)
     from hlo_cli.commands.run.report import report_of_run

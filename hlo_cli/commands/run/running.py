@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
+from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.program import Observer
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
+
+
+def check_writable(path: str | None) -> None:
+    """HloError, before anything runs, for a file in a folder that does not exist or cannot be written to."""
+    if path is None or os.path.exists(path):
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise HloError(f"cannot write {path}: the directory {os.path.dirname(path)} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise HloError(f"cannot write {path}: the directory is read-only")
 
 
 def run_module(
