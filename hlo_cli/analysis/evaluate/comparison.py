@@ -16,13 +16,7 @@ from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
 from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.trace import Trace
-from hlo_cli.analysis.evaluate.unknown_functions import (
-    Function,
-    UnknownFunctions,
-    functions_of,
-    names_of,
-    unknown_functions,
-)  # fmt: skip
+from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
@@ -51,22 +45,22 @@ class _Setting(NamedTuple):
     progress: Callable[[int], None] | None
     stubs: Mapping[str, Stub] | None
     feed: Sequence[Array] | None
-    functions: frozenset[Function]
+    shared: Shared
 
     def run_both(
         self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
     ) -> tuple[Run, Run]:
-        first, second = unknown_functions(self.functions)
+        first, second = self.shared.pair()
         return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
 
     def observe_old(self, observer: Observer) -> None:
-        self._run(0, "widen", unknown_functions(self.functions)[0], observer)
+        self._run(0, "widen", self.shared.pair()[0], observer)
 
     def observe_new(self, observer: Observer) -> None:
-        if self.functions:  # what they return in the second program depends on the first
+        if self.shared.functions:  # what they return in the second program depends on the first
             self.run_both("widen", observe=(None, observer))
         else:
-            self._run(1, "widen", None, observer)
+            self._run(1, "widen", self.shared.pair()[1], observer)
 
     def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
         return run(
@@ -159,10 +153,10 @@ def compare_runs(
     for module in (old, new):
         check_outfeeds(module)
 
-    functions = functions_of(old) & functions_of(new)
+    shared = shared_by(old, new)
     stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
     devices = min(stated) if devices is None and len(stated) == 1 else devices
-    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, functions)
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
     exact, widened = map(setting.run_both, MODES)
     both = shapes[0], shapes[1]
     found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
@@ -174,7 +168,7 @@ def compare_runs(
     if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
         repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
     executed = sum(each.executed for each in (*exact, *widened))
-    assumed = tuple(each for each in names_of(functions) if each not in (stubs or {}))
+    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
     return RunComparison(found, parting, executed, values, repeated, assumed)
 
 
