@@ -12,7 +12,7 @@ from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
 from hlo_cli.commands.shared.option_conflicts import conflict_error
-from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
+from hlo_cli.commands.shared.writing import print_diagnostics, print_quoted, write_bytes, write_report
 from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
@@ -262,6 +262,9 @@ def _compare(
     other = [options.against] if options.against is not None else inputs
     old = load_one(inputs, replace(reading, stage=first))
     new = load_one(other, replace(reading, stage=second))
-    report = report_of_comparison(old, new, options, quiet=output.quiet)
+    report, mark = report_of_comparison(old, new, options, quiet=output.quiet)
     errors = (*old.module.errors, *new.module.errors)
-    return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])
+    code = write_report(report, output, errors, read=what_was_read(old.module))
+    if mark is not None:
+        print_quoted(mark, output)
+    return code or int(not report.numbers["same"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Verification:
     @property
     def exit_code(self) -> int:
         """1 if the rewritten module computes something else."""
-        return int(self.verdict in ("approximation", "different"))
+        return int(self.verdict in ("approximation", "discontinuity", "different"))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
@@ -123,9 +123,8 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
         case "rounding":
             return Verification("rounding", f"verified: results differ by rounding only (at most {worst:.1e})")
         case verdict:
-            count = sum(each.verdict == verdict for each in found.distances)
+            count = sum(each.verdict in ("approximation", "different") for each in found.distances)
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"
             of = format_count(len(found.distances), "results")
-            differ = "differs" if count == 1 else "differ"
-            return Verification(verdict, f"verified: {count:,} of {of} {differ}{where}")
+            return Verification(verdict, f"verified: {count:,} of {of} {verb(count, 'differs', 'differ')}{where}")
