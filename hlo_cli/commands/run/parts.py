@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hlo_cli.analysis.evaluate.parting import Parting
-from hlo_cli.analysis.evaluate.parting_values import ExecutionValues, PartingValues
+from hlo_cli.analysis.comparison.parting import Parting
+from hlo_cli.analysis.comparison.parting_values import ExecutionValues, PartingValues
 from hlo_cli.analysis.evaluate.run import arrays_of
 from hlo_cli.analysis.evaluate.summary import summary_of
 from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
@@ -60,6 +61,8 @@ def evidence_of(parting: Parting) -> str:
     match parting.evidence:
         case "operands":
             return "the first module computes another value from the same operands"
+        case "repair":
+            return f"with {parting.repair} in its place, all results agree"
         case "counterpart":
             return "the operands are right, and the value of its counterpart is missing; one of its users may be wrong"
         case _:
@@ -87,6 +90,7 @@ def parting_numbers(parting: Parting | None, new: Module) -> dict[str, Cell]:
             "callers": tuple(each.name for each in parting.callers),
             "iterations": parting.iterations,
             "evidence": parting.evidence,
+            "repair": parting.repair or None,
             "counterpart": None if other is None else other.name,
             "counterpart_opcode": None if other is None else other.opcode,
             "op_name": instruction.metadata.op_name or None,
@@ -145,7 +149,7 @@ def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) ->
 
 def _line(instruction: Instruction) -> str:
     operands = ", ".join(each.name for each in instruction.operands)
-    literal = "…" if instruction.opcode == "constant" and not operands else ""
+    literal = "…" if instruction.opcode == opcodes.CONSTANT and not operands else ""
     return f"{instruction.name} = {instruction.shape} {instruction.opcode}({operands}{literal})"
 
 
@@ -160,5 +164,5 @@ def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fa
 def _callers(parting: Parting) -> str:
     words = []
     for caller, iteration in zip(parting.callers, parting.iterations, strict=True):
-        words.append(f"{caller.name} (iteration {iteration:,})" if caller.opcode == "while" else caller.name)
+        words.append(f"{caller.name} (iteration {iteration:,})" if caller.opcode == opcodes.WHILE else caller.name)
     return " > ".join(words)

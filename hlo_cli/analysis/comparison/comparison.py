@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from hlo_cli.analysis.comparison.fingerprints import Prints
+from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
+from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
+from hlo_cli.analysis.comparison.repairs import constants_of, find_repair
+from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
-from hlo_cli.analysis.evaluate.fingerprints import Prints
 from hlo_cli.analysis.evaluate.limits import Limits
-from hlo_cli.analysis.evaluate.parting import MIN_SHARE, Parting, first_parting
-from hlo_cli.analysis.evaluate.parting_values import PartingValues, values_at
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
 from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
-from hlo_cli.analysis.evaluate.scalar_computations import scalar_parting
-from hlo_cli.analysis.evaluate.trace import Trace
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape
 from hlo_cli.source import HloError
@@ -182,8 +185,25 @@ def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting:
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
+    on_devices = max(counts) > 1
+
+    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, str] | None:
+        given = made_up_arguments(old, seed=setting.seed, floats="widen") if setting.args is None else setting.args
+        root = old.entry.root
+        assert root is not None
+        expected = [each for _, each, _ in arrays_of(setting.run(old, "widen").result, root.shape)]
+        executions = max((node.execution for node in traces[1].nodes), default=0)
+        return find_repair(new, given, expected, suspects, constants_of(old), executions=executions)
+
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
-    return first_parting(*traces, wrong, paired, is_one_text=is_one_text, scalar_parting=scalar_parting)
+    return first_parting(
+        *traces,
+        wrong,
+        paired,
+        is_one_text=is_one_text,
+        scalar_parting=scalar_parting,
+        repair=None if on_devices else repair,
+    )
 
 
 def _values(modules: tuple[Module, Module], parting: Parting, setting: _Setting) -> PartingValues:
