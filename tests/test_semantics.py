@@ -112,6 +112,8 @@ def test_complex_numbers_have_no_order() -> None:
         # all exponents of the type stay, those of denormal numbers too
         ("r = f16[2] reduce-precision(f16[2] a), exponent_bits=5, mantissa_bits=10", [2.0**-20, 1.0], [2.0**-20, 1.0]),
         ("r = f16[2] reduce-precision(f16[2] a), exponent_bits=4, mantissa_bits=10", [2.0**-20, 1.0], [0.0, 1.0]),
+        # floats of 8 bits are computed as f16, of which 4 bits of the exponent are not all
+        ("r = f8e4m3fn[2] reduce-precision(f8e4m3fn[2] a), exponent_bits=4, mantissa_bits=3", [2.0**-8, 1.0], [0.0, 1.0]),
         ("r = s2[4] popcnt(s2[4] a)", [0, 1, -2, -1], [0, 1, 1, -2]),
     ],
 )  # fmt: skip

@@ -119,7 +119,7 @@ def reduce_precision(instruction: Instruction, computed: Computed) -> Kernel:
     kind = element_type(instruction)
     if computed.floats == "widen":
         return lambda x: x
-    form = FLOAT_FORMATS[kind.name]
+    form = FLOAT_FORMATS["f16" if kind.bits <= 8 and kind.name != "f8e8m0fnu" else kind.name]  # as XLA:CPU computes
     own = form.bits - form.mantissa_bits - bool(form.sign)
     return lambda x: settle(_reduced(x, own, exponent, mantissa), kind)
 
