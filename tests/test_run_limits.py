@@ -301,6 +301,19 @@ def test_files_that_cannot_be_written(path: str, words: str, tmp_path: Path, cap
     assert os.listdir(tmp_path) == ["m.hlo"]
 
 
+@pytest.mark.slow
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text("r = f32[100000] negate(f32[100000] a)")
+    given = ["run", "m.hlo", "-q", "-o", "r.npz"]
+    script = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (9999, 9999))\n"
+        f"from hlo_cli import cli\nprint(cli.main({given!r}, standalone=False))"
+    )
+    done = hlo_process("-c", script, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("2\n", "error: cannot write r.npz: File too large\n")
+    assert os.listdir(tmp_path) == ["m.hlo"]
+
+
 def test_limits_of_memory_are_put_back() -> None:
     from hlo_cli.commands.run.bounds import bounded
 
