@@ -281,7 +281,7 @@ def test_watched_values_are_saved(folder: Path) -> None:
 
 
 def test_what_is_kept_has_a_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "m.hlo").write_text(loops(1000, "add"))
+    (folder / "m.hlo").write_text(loops(90, "add"))
     limits = ("--max-memory", "1KiB", "-q")
     assert run("m.hlo", "--watch", "y", *limits) == 0
     for given in (("--at", "y"), ("--watch", "y", "-o", "y.npz")):
