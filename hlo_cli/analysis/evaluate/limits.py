@@ -28,9 +28,9 @@ _MAPPED: Final = 1 << 16
 _NO_VALUES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BROADCAST, opcodes.COPY))
 """Opcodes whose result has no memory of its own."""
 _RESHAPES: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
-"""The same, unless the elements of the operand are not one after another."""
+"""The same, unless the elements of the operand are not one after another, so that they are copied."""
 _SCATTERED: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA, opcodes.SLICE, opcodes.TRANSPOSE))
-_PASSING: Final = frozenset((*_RESHAPES, opcodes.COPY, opcodes.GET_TUPLE_ELEMENT))
+_PASSING: Final = frozenset((*_RESHAPES, opcodes.COPY, opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,19 +213,23 @@ def _live_bytes(
     """The bytes that are live at once at most, those of values alone, and the instruction at which they are."""
     last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
-    scattered: set[Instruction] = set()
+    scattered: dict[Instruction, int] = {}
     now = most = held = 0
     place = None
     for at, instruction in enumerate(computation.instructions):
         opcode = instruction.opcode
-        is_scattered = opcode in _PASSING and instruction.operands[:1] and instruction.operands[0] in scattered
-        if opcode in _SCATTERED or is_scattered or opcode == opcodes.PARAMETER:
-            scattered.add(instruction)
+        given = sum(scattered.get(each, 0) for each in instruction.operands) if scattered else 0
+        if opcode in _SCATTERED:
+            scattered[instruction] = sum(_sizes(instruction, floats))
+        elif given and opcode in _PASSING:
+            scattered[instruction] = given if opcode == opcodes.TUPLE else min(given, sum(_sizes(instruction, floats)))
         own = 0
-        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or is_scattered):
+        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or given):
             own = sum(_sizes(instruction, floats))
         called = [totals.get(each, _NONE) for each in instruction.called_computations]
         inner = max((each.live_bytes for each in called), default=0)
+        if called and callee_of(instruction) is None:
+            inner += given  # what is called may reshape it
         now += own
         held = max(held, now + max((each.held_bytes for each in called), default=0))
         if now + inner + scratch.get(instruction, 0) > most:
