@@ -309,6 +309,35 @@ def test_device_0_is_watched(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "values of --watch are those of device 0 of 2" in printed.err
 
 
+def test_every_device_calls_a_stub_and_reads_the_feed() -> None:
+    text = """HloModule m, num_partitions=2
+f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  p = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  k = token[] after-all()
+  i = (f32[2], token[]) infeed(k)
+  d = f32[2] get-tuple-element(i), index=0
+  t = token[] get-tuple-element(i), index=1
+  c = f32[2] custom-call(p, d), custom_call_target="my_op"
+  o = token[] outfeed(c, t), outfeed_shape=f32[2]
+  ROOT r = f32[2] all-reduce(c), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=f
+}
+"""
+    seen = []
+
+    def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.append(x.tolist())
+        return x * y
+
+    found = run_module(
+        parse_module(text), [np.float32([1, 2, 3, 4])], stubs={"my_op": product}, feed=[np.float32([10, 100])]
+    )
+    assert seen == [[1, 2], [3, 4]]
+    assert np.asarray(found.result).tolist() == [40, 600]
+    assert [(each.name, np.asarray(value).tolist()) for each, value in found.outfed] == [("o", [10, 200])]
+    assert (found.devices, found.unread) == (2, 0)
+
+
 def test_a_seed_makes_up_the_arguments_that_are_not_given(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] parameter(1)  ROOT r = f32[2] subtract(p, q) }"
     (folder / "m.hlo").write_text(text)
