@@ -9,8 +9,12 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.evaluations import element_count, evaluations
+from hlo_cli.analysis.semantics.custom_calls import target_of_call
+from hlo_cli.analysis.semantics.lapack_calls import LAPACK_CALLS
+from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS
 from hlo_cli.analysis.semantics.reducers import plain_reducer
 from hlo_cli.analysis.semantics.sort_keys import sort_keys
+from hlo_cli.analysis.semantics.tpu_factorizations import TPU_FACTORIZATIONS
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -35,6 +39,8 @@ _NANOSECONDS: Final[dict[str, float]] = {
     opcodes.SORT: 1.0,
     opcodes.SELECT_AND_SCATTER: 2.0,
 }
+_OF_MATRICES: Final = frozenset((*LAPACK_CALLS, *LIBRARY_CALLS, *TPU_FACTORIZATIONS))
+"""Custom calls that are products or factorizations; all others look at each element once."""
 _TAP_SECONDS: Final = 4e-6
 """For each element of a window: some calls of numpy, even if the arrays are small."""
 _ROW_SECONDS: Final = 2e-6
@@ -72,6 +78,9 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     opcode = instruction.opcode
     if opcode in FREE:
         return _NONE
+    if opcode == opcodes.DYNAMIC_UPDATE_SLICE:  # in place where that matters, in loops
+        operations = _elements(instruction.operand_shape(1))
+        return Work(operations, operations * NANOSECONDS * 1e-9, 0)
     if opcode not in _SPECIAL and not instruction.called_computations:
         operations = evaluations(instruction) or 0
         return Work(operations, operations * NANOSECONDS * 1e-9, _rounding_bytes(instruction))
@@ -99,6 +108,9 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             if opcode == opcodes.CONVOLUTION:
                 operations = _products(instruction, given, taps)
                 taps = min(taps, _elements(instruction.shape))
+            if opcode == opcodes.REDUCE_WINDOW and _is_plain(instruction):
+                taps = _calls(instruction)
+                operations = max(_elements(instruction.shape), _padded(instruction, given)) * taps
             operations = max(operations, taps)
             seconds = taps * _TAP_SECONDS
             if opcode == opcodes.SELECT_AND_SCATTER:
@@ -107,7 +119,7 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             rows = _size(given[0], (-1,))
             operations = rows * max(inputs)
             seconds = rows * _ROW_SECONDS if opcode == opcodes.TRIANGULAR_SOLVE else 0.0
-        case opcodes.CUSTOM_CALL:
+        case opcodes.CUSTOM_CALL if target_of_call(instruction) in _OF_MATRICES:
             operations *= max((max(_dimensions(shape), default=1) for shape in given), default=1)
     return Work(operations, seconds + operations * _NANOSECONDS.get(opcode, NANOSECONDS) * 1e-9, scratch)
 
@@ -192,6 +204,12 @@ def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
 def _taps(instruction: Instruction) -> int:
     window = instruction.window
     return 1 if window is None else prod(each.size for each in window.dimensions)
+
+
+def _calls(instruction: Instruction) -> int:
+    """How often a function of numpy runs on windows that are combined one dimension after another."""
+    window = instruction.window
+    return 1 if window is None else sum(min(each.size, 2 * each.size.bit_length()) for each in window.dimensions)
 
 
 def _dimensions(shape: Shape) -> tuple[int, ...]:
