@@ -87,6 +87,9 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     opcode = instruction.opcode
     if opcode in FREE:
         return _NONE
+    if opcode == opcodes.DYNAMIC_UPDATE_SLICE:  # in place where that matters, in loops
+        operations = _elements(instruction.operand_shape(1))
+        return Work(operations, operations * NANOSECONDS * 1e-9, 0)
     if opcode not in _SPECIAL and not instruction.called_computations:
         operations = evaluations(instruction) or 0
         rounding = _rounding_bytes(instruction)
