@@ -161,6 +161,19 @@ def test_factors_are_numbers_until_a_pivot_is_not_positive() -> None:
     assert np.isnan(found[2:, 2]).all()
 
 
+def test_empty_matrices_have_empty_factors() -> None:
+    assert array_of("r = f32[0,0] cholesky(f32[0,0] a), lower=true", np.zeros((0, 0))).shape == (0, 0)
+
+
+def test_the_mean_of_no_elements_is_not_a_number() -> None:
+    text = """ENTRY e { x = f32[0,2] parameter(0)  s = f32[2] parameter(1)
+  ROOT r = (f32[0,2], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.5, feature_index=1 }"""
+    found = result_of(text, np.zeros((0, 2)), [1, 2])
+    assert isinstance(found, tuple)
+    assert np.asarray(found[0]).shape == (0, 2)
+    assert all(np.isnan(np.asarray(each)).all() for each in found[1:])
+
+
 def test_scatter_of_nothing() -> None:
     text = """f { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT c = s32[] add(a, b) }
 ENTRY e { x = s32[3,2] parameter(0)  i = s32[0,1] parameter(1)  u = s32[0,0] parameter(2)
