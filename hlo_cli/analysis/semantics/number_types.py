@@ -143,9 +143,9 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     """
     form = FLOAT_FORMATS[name]
-    codes = np.arange(1 << form.bits)
+    codes, one = np.arange(1 << form.bits), np.float32(1)
     values = np.array([form.value(code) for code in codes.tolist()], np.float32)
-    return np.where(np.isnan(values), np.copysign(values, np.where(codes & form.sign, -1, 1)), values)
+    return np.where(np.isnan(values), np.copysign(values, np.where(codes & form.sign, -one, one)), values)
 
 
 @cache
