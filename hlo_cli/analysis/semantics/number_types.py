@@ -132,7 +132,8 @@ def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact"
         return bits.view(f"f{element_type.byte_width}").astype(kept, copy=False)
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(kept, copy=False)
-    return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(kept, copy=False)
+    found = np.asarray(values_of_codes(name)[bits.astype(np.intp)])
+    return found if found.dtype == kept else _widened(found)
 
 
 @cache
@@ -143,9 +144,14 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     """
     form = FLOAT_FORMATS[name]
-    codes, one = np.arange(1 << form.bits), np.float32(1)
+    codes = np.arange(1 << form.bits, dtype=np.uint32)
     values = np.array([form.value(code) for code in codes.tolist()], np.float32)
-    return np.where(np.isnan(values), np.copysign(values, np.where(codes & form.sign, -one, one)), values)
+    payloads = np.full(codes.shape, 0x400000, np.uint32)
+    if form.special == "ieee":
+        payloads = (codes & np.uint32((1 << form.mantissa_bits) - 1)) << np.uint32(23 - form.mantissa_bits)
+    signs = ((codes & np.uint32(form.sign)) != 0).astype(np.uint32) << np.uint32(31)
+    bits = signs | np.uint32(0x7F800000) | payloads
+    return np.where(np.isnan(values), bits.view(np.float32), values)
 
 
 @cache
@@ -155,7 +161,7 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     The last midpoint is that to the value which the type would have next, from which on a value overflows.
     """
     form = FLOAT_FORMATS[name]
-    table = values_of_codes(name).astype(np.float64)
+    table = _widened(values_of_codes(name))
     positive = table[: form.sign] if form.sign else table
     finite = positive[np.isfinite(positive)]
     beyond = finite[-1] + (finite[-1] - finite[-2])
@@ -163,27 +169,36 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     return finite, (finite + following) / 2
 
 
+def _widened(values: Array) -> npt.NDArray[np.float64]:
+    """As f64, which changes signaling NaN to quiet ones without a warning."""
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.float64)
+
+
 def _codes(values: Array, name: str) -> Array:
     """The codes of values that the type represents."""
     form = FLOAT_FORMATS[name]
     finite, _ = _grid(name)
-    given = values.astype(np.float64)
+    given = _widened(values)
     codes = np.searchsorted(finite, np.abs(given))
     codes = np.where(np.signbit(given) & (form.sign > 0), codes | form.sign, codes)
     not_finite = ~np.isfinite(given)
     if not_finite.any():
         infinite = form.nan(0) if form.special == "ieee" else 0
-        nan = _nan_code(name)
+        nan = _nan_codes(values, name)
         signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
         codes = np.where(np.isinf(given), infinite | signs, np.where(np.isnan(given), nan | signs, codes))
     return codes.astype(np.uint8)
 
 
-def _nan_code(name: str) -> int:
+def _nan_codes(values: Array, name: str) -> Array | int:
+    """The codes of NaN without signs; types with payloads take the upper bits of those of f32."""
     form = FLOAT_FORMATS[name]
     match form.special:
         case "ieee":
-            return form.nan(1 << (form.mantissa_bits - 1))
+            bits = np.asarray(values, np.float32).view(np.uint32).astype(np.int64)
+            payloads = (bits >> (23 - form.mantissa_bits)) & ((1 << form.mantissa_bits) - 1)
+            return form.nan(0) | np.where(payloads == 0, 1 << (form.mantissa_bits - 1), payloads)
         case "fnuz":
             return form.sign
         case "finite":
@@ -206,7 +221,7 @@ def _bfloat16(values: Array) -> Array:
 def _narrow(values: Array, name: str) -> Array:
     form = FLOAT_FORMATS[name]
     finite, midpoints = _grid(name)
-    given = values.astype(np.float64)
+    given = _widened(values)
     magnitudes = np.abs(given)
     places = np.searchsorted(midpoints, magnitudes, side="right" if form.special == "scale" else "left")
     if form.special != "scale":
