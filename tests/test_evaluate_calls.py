@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
+from hlo_cli.analysis.comparison.comparison import compare_runs
 from hlo_cli.analysis.evaluate.refusals import refusals
-from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices
+from hlo_cli.analysis.evaluate.run import evaluate, evaluate_on_devices, run
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.convolving import convolved, filter_gradient, input_gradient
 from hlo_cli.analysis.semantics.values import Value
@@ -349,3 +350,36 @@ def test_bitcasts_keep_the_place_in_memory(old: str, new: str) -> None:
     places = address_map(before)
     found = evaluate(module, [places.astype(np.float32)]).result
     assert np.array_equal(np.asarray(found), address_map(after))
+
+
+MANUAL = """HloModule m{header}
+ENTRY e {{
+  p = f32[4] parameter(0), sharding={{devices=[2]<=[2]}}
+  l = f32[2] custom-call(p), custom_call_target="SPMDFullToShardShape", sharding={{manual}}
+  i = u32[] partition-id()
+  f = f32[] convert(i)
+  b = f32[2] broadcast(f), dimensions={{}}
+  s = f32[2] add(l, b)
+  ROOT r = f32[4] custom-call(s), custom_call_target="SPMDShardToFullShape", sharding={{devices=[2]<=[2]}}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "devices"),
+    [
+        (", num_partitions=2", None),
+        (', frontend_attributes={xla.sdy.meshes={m = #sdy.mesh<["x"=2]>}}', None),
+        ("", 2),
+    ],
+)
+def test_devices_are_those_of_the_header_the_mesh_or_the_option(header: str, devices: int | None) -> None:
+    module = parse_module(MANUAL.format(header=header))
+    found = run(module, [np.array([1, 2, 3, 4], np.float32)], devices=devices)
+    assert np.asarray(found.result).tolist() == [1, 2, 4, 5]
+
+
+def test_modules_that_are_compared_run_on_the_devices_that_one_states() -> None:
+    stated, unstated = parse_module(MANUAL.format(header=", num_partitions=2")), parse_module(MANUAL.format(header=""))
+    assert compare_runs(unstated, stated).verdict == "identical"
+    assert compare_runs(stated, unstated).verdict == "identical"

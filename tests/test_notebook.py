@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 NOTEBOOK = ROOT / "fixtures/notebooks/tour.ipynb"
 SECONDS = 60
-"""What a cell may take on a busy machine; the whole notebook takes about ten seconds."""
+"""What a cell may take on a busy machine; the whole notebook takes 7 to 12 seconds on one."""
 MAX_BYTES = 200_000
 
 DISPLAYED = {

@@ -181,10 +181,8 @@ def test_many_rows_show_the_first(page: Page) -> None:
     """Only rows in sight are drawn; the rest is asked for; the selection can be brought into sight."""
     made = "globalThis.many = Array.from({length: 4000}, (_, at) => ({name: `k.${at}`, bytes: at, seconds: at, op: 'add'}))"
     page.evaluate(made)
-    spent = page.evaluate(
-        "(() => { const t = performance.now(); show('m', {rows: many, sort: 'bytes'}); return performance.now() - t; })()"
-    )
-    assert spent < 1000
+    page.evaluate("show('m', {rows: many, sort: 'bytes'})")
+    assert page.locator("#m tbody tr").count() < 20
     assert texts(page, 0, "m") == [f"k.{3999 - at}" for at in range(10)]
     more = page.locator("#m .more button")
     assert more.inner_text() == "show 200 of 3,990 more"

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 import in_process
-from hlo_cli.commands.report.dump_facts import chip_of_dump
+from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.commands.report.subject import title_of
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.commands.shared.load import load_one
+from hlo_cli.inputs.target_files import target_texts
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HOSTILE = "../../<img src=x onerror=alert(1)>\N{RIGHT-TO-LEFT OVERRIDE}"
@@ -178,4 +179,4 @@ def test_chip_is_that_of_the_dump(name: str, text: str, title: str, tmp_path: Pa
     assert title_of(loaded, None) == title
     assert title_of(loaded, "v6e") == "jit_f on TPU v6e"
     if name.startswith("gpu"):
-        assert chip_of_dump(loaded) == "h100"
+        assert chip_in(target_texts(loaded.input)) == "h100"

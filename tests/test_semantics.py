@@ -143,6 +143,9 @@ def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:
     assert array_of(text, [1.001, 1.005, 3.0]).tolist() == [1.0, 1.0078125, 3.0]
     widened = evaluate(parse_module(text), [np.array([1.001, 1.005, 3.0])], floats="widen").result
     assert np.array_equal(np.asarray(widened), [1.001, 1.005, 3.0])
+    narrow = "r = f8e4m3fn[3] copy(f8e4m3fn[3] a)"
+    for kind in (np.int64, np.float16, np.float32, np.float64):
+        assert array_of(narrow, np.array([1, 17, -100], kind)).tolist() == [1.0, 16.0, -96.0]
 
 
 def test_an_empty_computation_is_an_error() -> None:

@@ -190,12 +190,28 @@ def siblings_of(folder: str, file_name: str) -> Mapping[str, str]:
     stem, _ = split_extension(file_name)
     # TPU compilers dump the module that the buffers are assigned a second time, without such files.
     stem = stem.removesuffix("_after_buffer_assignment")
-    found: dict[str, str] = {}
-    for kind in SIBLING_KINDS:
-        names = (os.path.join(folder, f"{stem}-{kind}.txt{ending}") for ending in _ENDINGS)
-        if path := next(filter(os.path.isfile, names), None):
-            found[kind] = path
-    return MappingProxyType(found)
+    paths = {kind: present_file(os.path.join(folder, f"{stem}-{kind}.txt")) for kind in SIBLING_KINDS}
+    return MappingProxyType({kind: path for kind, path in paths.items() if path is not None})
+
+
+def present_file(path: str) -> str | None:
+    """The path of a file, or of its compressed form; None if there is neither.
+
+    >>> present_file("/nowhere/dump.txt")
+    """
+    return next(filter(os.path.isfile, (path + ending for ending in _ENDINGS)), None)
+
+
+def proto_of(path: str) -> str | None:
+    """The path of the proto that XLA wrote next to the text of a module; None if there is none.
+
+    >>> proto_of("/no/such/after_optimizations.txt") is None
+    True
+    """
+    stem, extension = split_extension(path)
+    if extension == "pb":
+        return None
+    return next(filter(os.path.isfile, (f"{stem}.hlo.pb{ending}" for ending in _ENDINGS)), None)
 
 
 def matching_stages(wanted: str, names: Sequence[Sequence[str]]) -> list[int]:

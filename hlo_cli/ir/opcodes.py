@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+ADD: Final = "add"
 ADD_DEPENDENCY: Final = "add-dependency"
 AFTER_ALL: Final = "after-all"
 ALL_GATHER: Final = "all-gather"
@@ -56,6 +57,7 @@ OPT_BARRIER: Final = "opt-barrier"
 OUTFEED: Final = "outfeed"
 PAD: Final = "pad"
 PARAMETER: Final = "parameter"
+PARTITION_ID: Final = "partition-id"
 RAGGED_ALL_TO_ALL: Final = "ragged-all-to-all"
 RAGGED_DOT: Final = "ragged-dot"
 RECV: Final = "recv"

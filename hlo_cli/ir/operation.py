@@ -8,11 +8,13 @@ ANY: Final = 1 << 30
 """Any number of operands."""
 
 Trait: TypeAlias = Literal[
+    "applies",  # applies the computation that it calls to scalars, element by element
     "argument",  # a literal or a number is between its parentheses, where others have operands
     "asynchronous",  # starts, updates, or ends a computation of its own, whose operation is not in the opcode
     "block",  # copies a block of an array, which a DMA engine can do between memories of a device
     "collective",  # devices work together; its asynchronous form ends in -start and -done
     "control flow",  # runs the computations it calls as they are (`GetInstructionCallContext` of call_graph.cc)
+    "device id",  # its value is another one on each device
     "done",  # ends the operation of a start
     "elementwise",  # `HloInstruction::IsOpElementwise`: each element depends on the operands' elements at its place
     "first dimension",  # has one dimension: of a list XLA reads the first

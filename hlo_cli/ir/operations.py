@@ -62,11 +62,13 @@ def taking(*attributes: str) -> frozenset[str]:
     return frozenset(opcode for opcode, operation in OPERATIONS.items() if not names.isdisjoint(operation.attributes))
 
 
+APPLIERS: Final = having("applies")
 ARGUMENT_OPCODES: Final = having("argument")
 ASYNCHRONOUS: Final = having("asynchronous")
 BLOCK_MOVES: Final = having("block")
 COLLECTIVES: Final = having("collective")
 CONTROL_FLOW: Final = having("control flow")
+DEVICE_IDS: Final = having("device id")
 ELEMENTWISE: Final = having("elementwise")
 FIRST_DIMENSION: Final = having("first dimension")
 FORWARDING: Final = having("forwards")

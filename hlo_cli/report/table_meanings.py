@@ -205,8 +205,12 @@ TABLE_MEANINGS: Final = MappingProxyType(
         "run": {
             "results": "arrays of the result with their extremes, and what is not finite",
             "values": "values of the instructions of --at, one row for each time they run",
+            "iterations": "values of the instructions of --watch, one row for each time they run",
+            "highlights": "first and last rows of long loops, and those with an event",
+            "outfed": "values of outfeeds, in the order in which they run",
             "distances": "results of both modules, those that are furthest apart first",
             "first_difference": "facts on the first instruction that differs",
+            "first_difference_values": "operands and results of the first instruction that differs, in both modules",
             "sightings": "instructions with the elements of --probe, the first that makes them first",
             "passes": "compiler passes after which the results differ",
         },

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from evaluate import evaluate_rows
 from pages import page_rows
 from synthetic import FIXTURES, overwriting, synthetic, text_of
 
@@ -298,6 +299,11 @@ def pages(rounds: int) -> Iterator[Measured]:
     return (Measured(*row) for row in page_rows(_hlo()))
 
 
+def evaluate(rounds: int) -> Iterator[Measured]:
+    """The evaluator on one thread against XLA:CPU or numpy, in processor time; some rows have budgets in seconds."""
+    return (Measured(*row) for row in evaluate_rows(rounds))
+
+
 SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "parse": parse,
     "protos": protos,
@@ -313,6 +319,7 @@ SECTIONS: dict[str, Callable[[int], Iterator[Measured]]] = {
     "commands": commands,
     "addresses": addresses,
     "pages": pages,
+    "evaluate": evaluate,
 }
 
 # Both read the text and a small module first, so that what is loaded once is not counted.

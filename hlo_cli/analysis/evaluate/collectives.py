@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, settle
-from hlo_cli.analysis.semantics.reducing import plain_reducer
+from hlo_cli.analysis.semantics.reducers import plain_reducer
 from hlo_cli.analysis.semantics.values import Computed, Value, array_of
 from hlo_cli.analysis.sharding.device_groups import Devices, collective_kind, device_groups, device_pairs
 from hlo_cli.ir import opcodes

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.rounding import Rounding
 from hlo_cli.analysis.evaluate.run import Run, arrays_of
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir.primitive import FLOAT_FORMATS, PrimitiveType
 from hlo_cli.ir.shape import Shape, ShapeIndex
 
 ROUNDING: Final = 1e-6
-"""The widened distance up to which only rounding differs."""
+"""The widened distance up to which only rounding differs: compilers fold constants in f32, by 16 units in the last
+place at most."""
 APPROXIMATION: Final = 1e-3
 """The widened distance up to which a constant was rounded, or an approximation replaced."""
+MODES: Final[tuple[Floats, Floats]] = ("exact", "widen")
+"""How floats are held in the two runs of a comparison."""
 
-Verdict: TypeAlias = Literal["identical", "rounding", "unknown", "approximation", "different"]
+Verdict: TypeAlias = Literal["identical", "rounding", "unknown", "approximation", "discontinuity", "different"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,19 @@ class Distance:
     """How far one result is apart: exactly, and with every float as f64.
 
     A distance is the largest difference over the largest finite magnitude; infinite where only one value is finite.
-    Not known if the place of the result on devices is unknown.
+    `ulp` is the largest exact difference in units in the last place of the element type; where terms cancel it says
+    little. `nan` and `inf` count such elements of the exact results, before and after. `expected` is the exact distance
+    that rounding explains. Not known if the place of the result on devices is unknown.
     """
 
     index: ShapeIndex
     exact: float
     widened: float
     is_known: bool = True
+    ulp: float = 0.0
+    nan: tuple[int, int] = (0, 0)
+    inf: tuple[int, int] = (0, 0)
+    expected: Rounding | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -48,8 +59,15 @@ class Distance:
             return "rounding"
         return "approximation" if self.widened <= APPROXIMATION else "different"
 
+    @property
+    def is_amplified(self) -> bool:
+        """Whether the program enlarges rounding: the exact distance is above what rounding alone explains."""
+        return self.expected is not None and self.verdict == "rounding" and self.exact > self.expected.bound
 
-_ORDER: Final[tuple[Verdict, ...]] = ("identical", "rounding", "unknown", "approximation", "different")
+
+_ORDER: Final[tuple[Verdict, ...]] = (
+    "identical", "rounding", "unknown", "approximation", "discontinuity", "different",
+)  # fmt: skip
 
 
 def verdict_of(distances: Sequence[Distance]) -> Verdict:
@@ -58,7 +76,12 @@ def verdict_of(distances: Sequence[Distance]) -> Verdict:
 
 
 def distances(
-    exact: tuple[Run, Run], widened: tuple[Run, Run], shapes: tuple[Shape, Shape], *, is_rewrite: bool = False
+    exact: tuple[Run, Run],
+    widened: tuple[Run, Run],
+    shapes: tuple[Shape, Shape],
+    *,
+    is_rewrite: bool = False,
+    expected: Mapping[ShapeIndex, Rounding] | None = None,
 ) -> tuple[Distance, ...]:
     """The distance of each array of the results of two programs, which have to have the same arrays.
 
@@ -68,12 +91,59 @@ def distances(
     pairs = zip(*(arrays_of(run.result, shape) for run, shape in zip(exact, shapes, strict=True)), strict=True)
     wide = zip(*(arrays_of(run.result, shape) for run, shape in zip(widened, shapes, strict=True)), strict=True)
     unknown = frozenset() if is_rewrite else exact[0].unknown | exact[1].unknown
-    for (old, new), (old_wide, new_wide) in zip(pairs, wide, strict=True):
-        if old[0] in unknown:
-            rows.append(Distance(old[0], 0.0, 0.0, is_known=False))
+    for ((index, old, leaf), (_, new, _)), (old_wide, new_wide) in zip(pairs, wide, strict=True):
+        if index in unknown:
+            rows.append(Distance(index, 0.0, 0.0, is_known=False))
             continue
-        rows.append(Distance(old[0], distance(old[1], new[1]), distance(old_wide[1], new_wide[1])))
+        rows.append(
+            Distance(
+                index,
+                distance(old, new),
+                distance(old_wide[1], new_wide[1]),
+                ulp=ulps(old, new, leaf.element_type),
+                nan=(_count(np.isnan, old), _count(np.isnan, new)),
+                inf=(_count(np.isinf, old), _count(np.isinf, new)),
+                expected=(expected or {}).get(index),
+            )
+        )
     return tuple(rows)
+
+
+def _count(test: np.ufunc, array: Array) -> int:
+    return int(test(array.astype(np.complex128)).sum()) if array.dtype.kind not in "biu" else 0
+
+
+def ulps(old: Array, new: Array, kind: PrimitiveType) -> float:
+    """The largest difference in units in the last place of the larger magnitude; infinite where only one is finite.
+
+    >>> from hlo_cli.syntax.scanning.shapes import parse_shape
+    >>> ulps(np.float32([1, 2]), np.float32([1, 2 + 2**-22]), parse_shape("f32[2]").element_type)
+    1.0
+    """
+    if old.shape != new.shape:
+        return float("inf")
+    form = FLOAT_FORMATS.get({"c64": "f32", "c128": "f64"}.get(kind.name, kind.name))
+    if form is None or not old.size or old.dtype.kind in "biu":
+        return 0.0 if not old.size else _largest_difference(old, new)
+    parts = ((np.real(old), np.real(new)), (np.imag(old), np.imag(new))) if kind.is_complex else ((old, new),)
+    most = 0.0
+    for one, two in parts:
+        a, b = one.astype(np.float64), two.astype(np.float64)
+        finite = np.isfinite(a) & np.isfinite(b)
+        if not (finite | (a == b) | (np.isnan(a) & np.isnan(b))).all():
+            return float("inf")
+        a, b = a[finite], b[finite]
+        exponents = np.maximum(np.frexp(np.maximum(np.abs(a), np.abs(b)))[1] - 1, 1 - form.bias)
+        units = np.ldexp(1.0, np.maximum(exponents - form.mantissa_bits, -1074))
+        most = max(most, float((np.abs(a - b) / units).max(initial=0.0)))
+    return most
+
+
+def _largest_difference(old: Array, new: Array) -> float:
+    differs = old != new
+    return float(
+        max((abs(int(a) - int(b)) for a, b in zip(old[differs].flat, new[differs].flat, strict=True)), default=0)
+    )
 
 
 def distance(old: Array, new: Array) -> float:
@@ -90,8 +160,7 @@ def distance(old: Array, new: Array) -> float:
         differs = old != new
         if not differs.any():
             return 0.0
-        apart = max(abs(int(a) - int(b)) for a, b in zip(old[differs].flat, new[differs].flat, strict=True))
-        return apart / max(1, max(abs(int(old.max())), abs(int(old.min()))))
+        return _largest_difference(old, new) / max(1, max(abs(int(old.max())), abs(int(old.min()))))
     a, b = old.astype(np.complex128), new.astype(np.complex128)
     finite = np.isfinite(a) & np.isfinite(b)
     same = finite | (a == b) | (np.isnan(a) & np.isnan(b))

@@ -14,6 +14,7 @@ import numpy as np
 from hlo_cli.analysis.evaluate.boundaries import crossing, is_boundary
 from hlo_cli.analysis.evaluate.channels import transfer_of
 from hlo_cli.analysis.evaluate.collectives import done_value, exchange_of
+from hlo_cli.analysis.evaluate.fused_collectives import fused_part, inputs_of
 from hlo_cli.analysis.evaluate.program import MISFITS, Program, misfit
 from hlo_cli.analysis.semantics.control import called, iterations_error
 from hlo_cli.analysis.semantics.values import Value
@@ -22,14 +23,11 @@ from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES
+from hlo_cli.ir.operations import CHANNEL_OPCODES, COLLECTIVES, DEVICE_IDS
 from hlo_cli.source import HloError
 
 Lockstep = Callable[[Sequence[Sequence[Value]]], list[Value]]
 """From the arguments of each device to the result of each."""
-
-IDS = frozenset(("partition-id", "replica-id"))
-"""Opcodes whose value is another one on each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def needs_devices(computation: Computation) -> bool:
 def _meets(computation: Computation) -> bool:
     return any(
         collective_kind(each.opcode) is not None
-        or each.opcode in IDS
+        or each.opcode in DEVICE_IDS
         or (each.opcode in CHANNEL_OPCODES and not each.flag("is_host_transfer"))
         or is_boundary(each)
         for each in computation.instructions
@@ -86,7 +84,7 @@ class DeviceProgram:
             single = self.program.function(computation)
             return self._one_by_one(single)
         slots = {instruction: at for at, instruction in enumerate(computation.instructions)}
-        last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
+        last = {operand: at for at, each in enumerate(computation.instructions) for operand in inputs_of(each)}
         steps, parameters = [], []
         assert computation.root is not None
         root = slots[computation.root]
@@ -94,8 +92,8 @@ class DeviceProgram:
             if (number := instruction.parameter_number) is not None:
                 parameters.append((at, number))
                 continue
-            operands = tuple(slots[operand] for operand in instruction.operands)
-            ended = {slots[each] for each in instruction.operands if last[each] == at} - {root}
+            operands = tuple(slots[operand] for operand in inputs_of(instruction))
+            ended = {slots[each] for each in inputs_of(instruction) if last[each] == at} - {root}
             steps.append(_Step(instruction, at, self._step(instruction), operands, tuple(ended)))
         size, count = len(slots), self.devices.count
         is_seen = self.program.is_seen(computation)
@@ -136,12 +134,14 @@ class DeviceProgram:
 
     def _step(self, instruction: Instruction) -> Lockstep:
         opcode = instruction.opcode
-        if opcode in IDS:
+        if opcode in DEVICE_IDS:
             return self._ids(instruction)
-        if opcode in CHANNEL_OPCODES:
+        if opcode in CHANNEL_OPCODES and not self.program.host.has_meaning(instruction):
             return _selecting(instruction, transfer_of(instruction, self.program, self._sent, self.devices.count))
         if is_boundary(instruction):
             return _selecting(instruction, crossing(instruction, self.module, self.devices.count))
+        if (part := fused_part(instruction, self.program)) is not None:
+            return part
         if collective_kind(opcode) is not None:
             return _selecting(instruction, exchange_of(instruction, self.program, self.devices))
         if (start := _start_of(instruction)) is not None:
@@ -153,7 +153,7 @@ class DeviceProgram:
 
     def _ids(self, instruction: Instruction) -> Lockstep:
         partitions = self.devices.partitions
-        is_partition = instruction.opcode == "partition-id"
+        is_partition = instruction.opcode == opcodes.PARTITION_ID
         ids: list[Value] = [
             np.array(device % partitions if is_partition else device // partitions, np.uint32)
             for device in range(self.devices.count)
@@ -175,18 +175,19 @@ class DeviceProgram:
         raise HloError(f"cannot run {instruction.opcode} {instruction.name} on several devices", instruction.span)
 
     def _while(self, instruction: Instruction) -> Lockstep:
-        condition = self.function(called(instruction, "condition"))
+        condition = self.program.rounds.counting(self.function(called(instruction, "condition")))
         body = self.function(called(instruction, "body"))
         most = self.program.limits.max_iterations
 
         def run(given: Sequence[Sequence[Value]]) -> list[Value]:
             states = [each[0] for each in given]
             rounds = 0
-            while _agreed(instruction, condition([[state] for state in states])):
-                if rounds == most:
-                    raise iterations_error(instruction, most)
-                states = body([[state] for state in states])
-                rounds += 1
+            with self.program.rounds.loop():
+                while _agreed(instruction, condition([[state] for state in states])):
+                    if rounds == most:
+                        raise iterations_error(instruction, most)
+                    states = body([[state] for state in states])
+                    rounds += 1
             return states
 
         return run

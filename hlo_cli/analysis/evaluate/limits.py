@@ -5,26 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from math import prod
+from typing import Final, NamedTuple
 
-from hlo_cli.analysis.dataflow.executions import executions_of
-from hlo_cli.analysis.evaluations import evaluations
+import numpy as np
+
+from hlo_cli.analysis.dataflow.executions import executions_of, loop_runs
+from hlo_cli.analysis.dataflow.post_order import depth_first
+from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.work import callee_of, work_of
 from hlo_cli.analysis.semantics.number_types import Floats, carrier
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.module import Module
+from hlo_cli.ir.operations import ASYNC_CONTINUATIONS
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one evaluation may take: bytes of live values, scalar operations, iterations of a loop, and seconds."""
-
-    max_bytes: int = 8 << 30
-    max_operations: int = 40_000_000_000
-    max_iterations: int = 1_000_000
-    max_seconds: float = 600.0
+MAX_DEPTH: Final = 100
+"""The most computations that may be in each other: Python has a stack of 1,000 calls."""
+_MAX_ELEMENTS: Final = 1 << 56
+_NO_VALUES: Final = frozenset((opcodes.GET_TUPLE_ELEMENT, opcodes.TUPLE, opcodes.BROADCAST, opcodes.COPY))
+"""Opcodes whose result has no memory of its own."""
+_RESHAPES: Final = frozenset((opcodes.BITCAST, opcodes.RESHAPE))
+"""The same, unless the elements of the operand are not one after another."""
+_SCATTERED: Final = frozenset((opcodes.BROADCAST, opcodes.IOTA, opcodes.SLICE, opcodes.TRANSPOSE))
+_PASSING: Final = frozenset((*_RESHAPES, opcodes.COPY, opcodes.GET_TUPLE_ELEMENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,24 @@ class Estimate:
     is_bound: bool
 
 
+class _Total(NamedTuple):
+    """The same for one run of a computation, with the instructions that take most, and how deep its calls are.
+
+    `held_bytes` are those of values alone, without what kernels allocate besides.
+    """
+
+    operations: int
+    live_bytes: int
+    held_bytes: int
+    depth: int
+    heaviest: Instruction | None
+    largest: Instruction | None
+    deepest: Instruction | None
+
+
+_NONE: Final = _Total(0, 0, 0, 0, None, None, None)
+
+
 def estimate(module: Module, floats: Floats = "exact") -> Estimate:
     """What an evaluation of a module takes, from shapes and trip counts.
 
@@ -46,94 +70,207 @@ def estimate(module: Module, floats: Floats = "exact") -> Estimate:
     >>> estimate(parse_module("r = f32[8] add(f32[8] a, f32[8] b)"))
     Estimate(operations=8, live_bytes=96, is_bound=False)
     """
-    executions = executions_of(module)
-    operations = sum(
-        (evaluations(instruction) or 0) * found.count
-        for computation, found in executions.items()
-        for instruction in computation.instructions
-        if instruction.opcode not in _FREE and (not instruction.called_computations or instruction.opcode in _SELF)
-    )
-    live = dict[Computation, int]()
-    for computation in reversed(list(executions)):
-        live[computation] = _live_bytes(computation, live, floats)
-    is_bound = any(not found.is_known for found in executions.values())
-    return Estimate(operations, live.get(module.entry, 0), is_bound)
+    return _estimate(module, _totals(module, floats))
 
 
-_FREE = frozenset((opcodes.PARAMETER, opcodes.CONSTANT, opcodes.TUPLE, "get-tuple-element", opcodes.BITCAST))
-_SELF = frozenset((opcodes.REDUCE, "reduce-window", "select-and-scatter", opcodes.SCATTER, "sort", "map"))
+def _estimate(module: Module, totals: Mapping[Computation, _Total]) -> Estimate:
+    found = totals.get(module.entry, _NONE)
+    is_bound = any(not each.is_known for each in executions_of(module).values())
+    return Estimate(found.operations, found.live_bytes, is_bound)
 
 
 def check(module: Module, floats: Floats, limits: Limits, devices: int = 1) -> Estimate:
-    """The estimate for all devices; HloError if it is beyond a limit."""
-    single = estimate(module, floats)
-    found = Estimate(single.operations * devices, single.live_bytes * devices, single.is_bound)
-    if found.live_bytes > limits.max_bytes:
+    """The estimate for all devices; HloError with the place if it is beyond a limit."""
+    totals = _totals(module, floats)
+    single = _estimate(module, totals)
+    others = totals[module.entry].held_bytes * (devices - 1)  # kernels run on one device after another
+    found = Estimate(single.operations * devices, single.live_bytes + others, single.is_bound)
+
+    def error(message: str, place: Instruction | None, hint: str) -> HloError:
+        span = None if place is None else place.span
+        named = f", at {place.name}" if place is not None and span is None else ""
+        return HloError(f"{message}{named}", span, source=module.source, hint=hint)
+
+    if totals[module.entry].depth > MAX_DEPTH:
+        place = _deep(module.entry, totals)
         raise HloError(
-            f"evaluation needs {found.live_bytes / 2**30:,.1f} GiB of memory, above the limit of "
-            f"{limits.max_bytes / 2**30:g} GiB",
-            hint="use --max-memory SIZE to raise the limit",
+            f"computations call each other too deeply: {place.name} is the call number {MAX_DEPTH}",
+            place.span,
+            source=module.source,
+        )
+    if found.live_bytes > limits.max_bytes:
+        raise error(
+            f"evaluation needs {_gibibytes(found.live_bytes)} GiB of memory, above the limit of "
+            f"{_gibibytes(limits.max_bytes)} GiB",
+            _innermost(module.entry, totals, "largest"),
+            "use --max-memory SIZE to raise the limit",
         )
     if found.operations > limits.max_operations:
-        raise HloError(
+        raise error(
             f"evaluation needs {_count(found.operations)} scalar operations, "
             f"above the limit of {_count(limits.max_operations)}",
-            hint="use --max-operations N to raise the limit",
+            _innermost(module.entry, totals, "heaviest"),
+            "use --max-operations N to raise the limit",
         )
     return found
+
+
+def reserve_for_products() -> None:
+    """Lets the library of matrix products allocate its buffers, which it has to have before memory is limited."""
+    square = np.ones((256, 256))
+    np.matmul(square, square)
+
+
+def operations_error(limits: Limits, place: Instruction | None) -> HloError:
+    """The error for a loop of unknown trip count whose iterations take more operations than the limit."""
+    where = "" if place is None else f", in the computation {place.computation.name}"
+    return HloError(
+        f"evaluation exceeds the limit of {_count(limits.max_operations)} scalar operations{where}",
+        None if place is None else place.span,
+        hint="use --max-operations N to raise the limit",
+    )
+
+
+def _innermost(computation: Computation, totals: Mapping[Computation, _Total], what: str) -> Instruction | None:
+    """The instruction that takes most, through those that call others."""
+    place: Instruction | None = getattr(totals[computation], what)
+    while place is not None and callee_of(place) is None:
+        inner = [each for each in place.called_computations if getattr(totals.get(each, _NONE), what) is not None]
+        if not inner:
+            break
+        size = "live_bytes" if what == "largest" else "operations"
+        place = getattr(totals[max(inner, key=lambda each: int(getattr(totals[each], size)))], what)
+    return place
+
+
+def _deep(computation: Computation, totals: Mapping[Computation, _Total]) -> Instruction:
+    """The call at which computations are too deep in each other."""
+    place = totals[computation].deepest
+    assert place is not None
+    for _ in range(MAX_DEPTH - 1):
+        below = max(place.called_computations, key=lambda each: totals[each].depth if each in totals else 0)
+        if (deeper := totals[below].deepest) is None:
+            break
+        place = deeper
+    return place
+
+
+def _gibibytes(size: int) -> str:
+    """A size in GiB.
+
+    >>> _gibibytes(8 << 30), _gibibytes(1 << 20), _gibibytes(5 << 40)
+    ('8', '0.000977', '5,120')
+    """
+    return f"{size / 2**30:,.0f}" if size >= 100 << 30 else f"{size / 2**30:.3g}"
 
 
 def _count(operations: int) -> str:
     """A number of operations, short if it is long.
 
-    >>> _count(16), _count(40_000_000_000)
-    ('16', '4e+10')
+    >>> _count(16), _count(40_000_000_000), _count(10**400)
+    ('16', '4e+10', '1e+400')
     """
-    return f"{operations:,}" if operations < 1_000_000 else f"{operations:.3g}"
+    if operations < 1_000_000:
+        return f"{operations:,}"
+    return f"{operations:.3g}" if operations < 10**300 else f"1e+{len(str(operations >> 900)) + 270}"
 
 
 class Clock:
-    """Raises HloError, with the instruction, once the time is over."""
+    """Raises HloError, with the instruction, once the time is over, or for a kernel that would end after it."""
 
     def __init__(self, limits: Limits) -> None:
         self._end = time.monotonic() + limits.max_seconds
         self._seconds = limits.max_seconds
 
-    def __call__(self, instruction: Instruction) -> None:
-        """Checks the time before an instruction runs."""
-        if time.monotonic() > self._end:
-            raise HloError(
-                f"evaluation exceeds the limit of {self._seconds:g} seconds",
-                instruction.span,
-                hint="use --max-seconds N to raise the limit",
-            )
+    def __call__(self, instruction: Instruction, seconds: float = 0.0) -> None:
+        """Checks the time before an instruction runs that takes so many seconds at least."""
+        if time.monotonic() + seconds <= self._end:
+            return
+        needs = f": {instruction.name} takes {seconds:,.0f} seconds or more" if seconds > 1 else ""
+        raise HloError(
+            f"evaluation exceeds the limit of {self._seconds:g} seconds{needs}",
+            instruction.span,
+            hint="use --max-seconds N to raise the limit",
+        )
 
 
-def _live_bytes(computation: Computation, live: Mapping[Computation, int], floats: Floats) -> int:
+def _totals(module: Module, floats: Floats) -> dict[Computation, _Total]:
+    """The total of every computation that the entry reaches, callees first."""
+    found: dict[Computation, _Total] = {}
+    order = depth_first((module.entry,), lambda c: [called for i in c.instructions for called in i.called_computations])
+    for computation in order:
+        found[computation] = _total(computation, found, floats)
+    return found
+
+
+def _total(computation: Computation, totals: Mapping[Computation, _Total], floats: Floats) -> _Total:
+    operations = 0
+    heaviest: tuple[int, Instruction | None] = (0, None)
+    deepest: tuple[int, Instruction | None] = (0, None)
+    scratch: dict[Instruction, int] = {}
+    for instruction in computation.instructions:
+        callee = callee_of(instruction)
+        inner = _NONE if callee is None else totals.get(callee, _NONE)
+        work = work_of(instruction, inner.operations, inner.live_bytes)
+        own = work.operations + _called_operations(instruction, totals)
+        if work.scratch:
+            scratch[instruction] = work.scratch
+        operations += own
+        if own > heaviest[0]:
+            heaviest = own, instruction
+        for each in instruction.called_computations:
+            depth = totals.get(each, _NONE).depth + 1
+            if depth > deepest[0]:
+                deepest = depth, instruction
+    live, held, largest = _live_bytes(computation, totals, scratch, floats)
+    return _Total(operations, live, held, deepest[0], heaviest[1], largest, deepest[1])
+
+
+def _called_operations(instruction: Instruction, totals: Mapping[Computation, _Total]) -> int:
+    """The operations of the computations that an instruction runs as they are."""
+    called = [totals.get(each, _NONE).operations for each in instruction.called_computations]
+    if not called or callee_of(instruction) is not None or instruction.opcode in ASYNC_CONTINUATIONS:
+        return 0
+    if instruction.opcode == opcodes.CONDITIONAL:
+        return max(called)
+    if instruction.opcode == opcodes.WHILE and (runs := loop_runs(instruction)) is not None:
+        return sum(each * runs[at == 0] for at, each in enumerate(reversed(called)))
+    return sum(called)
+
+
+def _live_bytes(
+    computation: Computation, totals: Mapping[Computation, _Total], scratch: Mapping[Instruction, int], floats: Floats
+) -> tuple[int, int, Instruction | None]:
+    """The bytes that are live at once at most, those of values alone, and the instruction at which they are."""
     last = {operand: at for at, each in enumerate(computation.instructions) for operand in each.operands}
     ends: dict[int, int] = {}
-    now = most = 0
+    scattered: set[Instruction] = set()
+    now = most = held = 0
+    place = None
     for at, instruction in enumerate(computation.instructions):
-        own = sum(_sizes(instruction, floats))
-        inner = max((live.get(called, 0) for called in instruction.called_computations), default=0)
+        opcode = instruction.opcode
+        is_scattered = opcode in _PASSING and instruction.operands[:1] and instruction.operands[0] in scattered
+        if opcode in _SCATTERED or is_scattered or opcode == opcodes.PARAMETER:
+            scattered.add(instruction)
+        own = 0
+        if opcode not in _NO_VALUES and (opcode not in _RESHAPES or is_scattered):
+            own = sum(_sizes(instruction, floats))
+        called = [totals.get(each, _NONE) for each in instruction.called_computations]
+        inner = max((each.live_bytes for each in called), default=0)
         now += own
-        most = max(most, now + inner)
+        held = max(held, now + max((each.held_bytes for each in called), default=0))
+        if now + inner + scratch.get(instruction, 0) > most:
+            most, place = now + inner + scratch.get(instruction, 0), instruction
         if (end := last.get(instruction)) is not None:
             ends[end] = ends.get(end, 0) + own
         now -= ends.pop(at, 0)
-    return most
+    return most, held, place
 
 
 def _sizes(instruction: Instruction, floats: Floats) -> Iterator[int]:
-    if instruction.opcode in (
-        "get-tuple-element",
-        opcodes.TUPLE,
-        opcodes.BITCAST,
-        opcodes.RESHAPE,
-        opcodes.BROADCAST,
-        "copy",
-    ):
-        return
     for _, leaf in instruction.shape.leaves:
         if isinstance(leaf, ArrayShape):
-            yield prod(leaf.dimensions) * carrier(leaf.element_type, floats).itemsize
+            elements = prod(leaf.dimensions)
+            if not elements and (others := prod(max(1, each) for each in leaf.dimensions)) > _MAX_ELEMENTS:
+                elements = others  # numpy has no such arrays, even without elements
+            yield elements * carrier(leaf.element_type, floats).itemsize

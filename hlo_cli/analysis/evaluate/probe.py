@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.settings import Wanted
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.primitive import FLOAT_FORMATS
 from hlo_cli.ir.shape import ArrayShape
-
-Wanted: TypeAlias = Literal["nan", "inf", "overflow", "denormal"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hlo_cli.analysis.evaluate.limits import Clock, Limits
+from hlo_cli.analysis.evaluate.host import Host
+from hlo_cli.analysis.evaluate.limits import Clock, operations_error
+from hlo_cli.analysis.evaluate.rounds import Rounds
+from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
 from hlo_cli.analysis.semantics.values import Kernel, Value
@@ -19,6 +23,8 @@ from hlo_cli.source import HloError
 
 _CHECKED: Final = 256
 """After how many instructions the time is checked, and progress shown."""
+_LONG: Final = 1e-3
+"""Seconds from which on the time is checked before each kernel."""
 
 
 Observer: TypeAlias = "Callable[[Instruction, int, Value, Sequence[Value]], None]"
@@ -60,6 +66,7 @@ class Program:
         limits: Limits | None = None,
         clock: Clock | None = None,
         progress: Callable[[int], None] | None = None,
+        host: Host | None = None,
     ) -> None:
         self.floats: Floats = floats
         self.limits = limits or Limits()
@@ -68,6 +75,11 @@ class Program:
         self.executed = 0
         self.device = 0
         self.states: dict[str, int] = {}
+        self.host = host or Host()
+        self.rounds = Rounds(self.host.rounds)
+        self._kept_bytes = 0
+        self._operations = 0
+        self._works: dict[Instruction, Work] = {}
         self._observe = observe
         self._clock = clock or Clock(self.limits)
         self._progress = progress
@@ -123,11 +135,14 @@ class Program:
         size = len(slots)
 
         is_plain = on_arrays or not self.is_seen(computation)
+        operations = sum(self._work(each.instruction).operations for each in steps)
 
         def run(arguments: Sequence[Value]) -> Value:
             values: list[Value] = [None] * size
             for slot, number in parameters:
                 values[slot] = arguments[number]
+            if not is_plain:
+                self._see_parameters(computation, arguments)
             instruction = last
             try:
                 for slot, kernel, operands, ended, instruction in steps:
@@ -139,7 +154,7 @@ class Program:
                         values[each] = None
             except MISFITS as error:
                 raise misfit(instruction, error) from error
-            self.count(len(steps), computation)
+            self.count(len(steps), computation, operations)
             return values[root]
 
         return run
@@ -151,22 +166,63 @@ class Program:
     def see(self, instruction: Instruction, value: Value, operands: Sequence[Value]) -> None:
         """Shows a value to the observer, and keeps it if it is watched; of several devices, those of device 0 are."""
         if self.device == 0 and instruction in self.watched:
-            self.watched[instruction].append(value)
+            self.watched[instruction].append(self.keep(value))
         if self._observe is not None:
             self._observe(instruction, self.device, value, operands)
 
-    def count(self, steps: int, computation: Computation) -> None:
-        """Counts executed instructions; checks the time, and shows progress, now and then."""
+    def _see_parameters(self, computation: Computation, arguments: Sequence[Value]) -> None:
+        """Shows parameters that are watched or followed through loops; other observers are shown what is computed."""
+        for each in computation.parameters:
+            if each in self.watched or self.host.rounds is not None:
+                self.see(each, arguments[each.parameter_number or 0], ())
+
+    def keep(self, value: Value) -> Value:
+        """A value that is kept until the end of the run; HloError if all of them together exceed the memory limit."""
+        self._kept_bytes += _bytes_of(value)
+        if self._kept_bytes > self.limits.max_bytes:
+            raise HloError(
+                f"values to keep exceed the memory limit of {self.limits.max_bytes / 2**30:g} GiB",
+                hint="use --watch NAME without -o, or --max-memory SIZE to raise the limit",
+            )
+        return value
+
+    def count(self, steps: int, computation: Computation, operations: int = 0) -> None:
+        """Counts executed instructions and their operations; checks the time, and shows progress, now and then."""
         before, self.executed = self.executed, self.executed + steps
+        self._operations += operations
+        if self._operations > self.limits.max_operations:
+            raise operations_error(self.limits, computation.root)
         if before // _CHECKED != self.executed // _CHECKED:
             self._clock(computation.instructions[0])
             if self._progress is not None:
                 self._progress(self.executed)
 
+    def _guarded(self, kernel: Kernel, instruction: Instruction) -> Kernel:
+        """The kernel; a long one begins only if there is time for it."""
+        if instruction.opcode in FREE or (instruction.called_computations and callee_of(instruction) is None):
+            return kernel
+        seconds = self._work(instruction).seconds
+        if seconds < _LONG:
+            return kernel
+        check = self._clock
+
+        def run(*operands: Value) -> Value:
+            check(instruction, seconds)
+            return kernel(*operands)
+
+        return run
+
+    def _work(self, instruction: Instruction) -> Work:
+        """The work of an instruction, which is computed once."""
+        if (known := self._works.get(instruction)) is None:
+            callee = callee_of(instruction)
+            known = self._works[instruction] = work_of(instruction, 1 if callee is None else len(callee.instructions))
+        return known
+
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
         if instruction.opcode == opcodes.CONSTANT:
-            literal = instruction.literal
+            literal = (self.host.constants or {}).get(instruction) or instruction.literal
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
             value = constant(literal, self.floats)
@@ -174,9 +230,15 @@ class Program:
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
         try:
-            kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
+            if self.host.has_meaning(instruction):
+                kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)
+            elif self.rounds.is_counted(instruction):
+                kernel = self.rounds.kernel(instruction, self)
+            else:
+                kernel = rule_of(instruction, on_arrays=on_arrays)(instruction, self)
         except MISFITS as error:
             raise misfit(instruction, error) from error
+        kernel = self._guarded(kernel, instruction)
         indices = [instruction.operand_index(at) for at in range(len(instruction.operands))]
         return _selecting(kernel, indices) if any(indices) else kernel
 
@@ -192,6 +254,10 @@ def constant(literal: Literal, floats: Floats) -> Value:
     if isinstance(literal, ArrayLiteral):
         return literal.array().astype(carrier(literal.shape.element_type, floats), copy=False)
     return tuple(constant(element, floats) for element in literal.elements)
+
+
+def _bytes_of(value: Value) -> int:
+    return sum(map(_bytes_of, value)) if isinstance(value, tuple) else int(np.asarray(value).nbytes)
 
 
 def _selecting(kernel: Kernel, indices: Sequence[ShapeIndex]) -> Kernel:

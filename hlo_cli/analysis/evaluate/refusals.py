@@ -6,7 +6,8 @@ from collections.abc import Hashable
 
 from hlo_cli.analysis.dataflow.executions import executions_of
 from hlo_cli.analysis.evaluate.channels import transfer_problem
-from hlo_cli.analysis.evaluate.devices import IDS
+from hlo_cli.analysis.evaluate.fused_collectives import fused_problem, is_fused_part
+from hlo_cli.analysis.evaluate.host import INFEED, Host
 from hlo_cli.analysis.semantics.custom_calls import rule_of_target, target_of_call
 from hlo_cli.analysis.semantics.rules import has_rule
 from hlo_cli.analysis.shapes.comparison import shape_difference, shape_difference_key
@@ -14,13 +15,17 @@ from hlo_cli.analysis.sharding.device_groups import collective_kind
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import CHANNEL_OPCODES, HOST_FEEDS
+from hlo_cli.ir.operations import CHANNEL_OPCODES, DEVICE_IDS, HOST_FEEDS
 from hlo_cli.ir.shape import ArrayShape
 from hlo_cli.source import HloError
 
 
-def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instruction, str], ...]:
+def refusals(
+    module: Module, *, has_devices: bool = False, host: Host | None = None
+) -> tuple[tuple[Instruction, str], ...]:
     """The instructions that cannot be evaluated, in the order of the text, each with the reason.
+
+    `host` may give custom calls, infeeds, and outfeeds a meaning.
 
     >>> from hlo_cli import parse_module
     >>> [(instruction, reason)] = refusals(parse_module('r = f32[8] custom-call(f32[8] a), custom_call_target="my_op"'))
@@ -34,15 +39,19 @@ def refusals(module: Module, *, has_devices: bool = False) -> tuple[tuple[Instru
         for computation in module.computations
         if computation in reached
         for instruction in computation.instructions
-        if (reason := _reason(instruction, has_devices) or _misfit(instruction, module, valid))
+        if (reason := _reason(instruction, has_devices, host) or _misfit(instruction, module, valid))
     )
 
 
-def _reason(instruction: Instruction, has_devices: bool) -> str:
+def _reason(instruction: Instruction, has_devices: bool, host: Host | None) -> str:
     opcode = instruction.opcode
+    if host is not None and host.has_meaning(instruction):
+        return ""
     if opcode == opcodes.CONSTANT:
         literal = instruction.literal
         return "the dump omits the values of the constant" if literal is None or literal.is_elided else ""
+    if opcode == opcodes.CUSTOM_CALL and has_devices and is_fused_part(instruction):
+        return fused_problem(instruction)
     if opcode == opcodes.CUSTOM_CALL:
         known = rule_of_target(instruction) is not None
         return "" if known else f"the meaning of the custom call target {target_of_call(instruction)} is unknown"
@@ -51,13 +60,20 @@ def _reason(instruction: Instruction, has_devices: bool) -> str:
     if opcode in CHANNEL_OPCODES and (problem := transfer_problem(instruction)):
         return problem
     if (
-        opcode in IDS
+        opcode in DEVICE_IDS
         or opcode in CHANNEL_OPCODES
         or collective_kind(opcode.removesuffix("-done")) is not None
         or collective_kind(opcode) is not None
     ):
         return "" if has_devices else f"{opcode} requires several devices; pass the whole module"
     return "" if opcode == opcodes.PARAMETER or has_rule(opcode) else f"{opcode} is not supported"
+
+
+def hint_of(instruction: Instruction) -> str | None:
+    """The option of `hlo run` that gives an instruction a meaning."""
+    if instruction.opcode == opcodes.CUSTOM_CALL:
+        return f"use --stub {target_of_call(instruction)}=FILE.py to define it in Python"
+    return "use --feed FILE to give its data" if instruction.opcode == INFEED else None
 
 
 def _misfit(instruction: Instruction, module: Module, valid: set[Hashable]) -> str:

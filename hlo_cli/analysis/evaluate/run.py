@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from hlo_cli.analysis.evaluate.arguments import check_count, checked, made_up_arguments
 from hlo_cli.analysis.evaluate.devices import DeviceProgram, needs_devices
-from hlo_cli.analysis.evaluate.limits import Clock, Estimate, Limits, check
+from hlo_cli.analysis.evaluate.host import Host, Stub
+from hlo_cli.analysis.evaluate.limits import Clock, Estimate, check
+from hlo_cli.analysis.evaluate.omitted_constants import omitted_constants
 from hlo_cli.analysis.evaluate.program import Observer, Program
-from hlo_cli.analysis.evaluate.refusals import refusals
+from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
+from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
+from hlo_cli.analysis.sharding.meshes import header_meshes
 from hlo_cli.analysis.sharding.stages import is_partitioned
 from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
 from hlo_cli.ir.shape import ArrayShape, Shape, ShapeIndex, TupleShape
@@ -29,7 +36,8 @@ class Run:
     """The result of a run, the values of the instructions that were asked for, and what it took.
 
     `watched` are values of device 0. `unknown` are the arrays of the result of several devices whose place on them is
-    unknown: the part of device 0.
+    unknown: the part of device 0. `outfed` are the values of outfeeds of device 0, and `unread` is the number of arrays
+    for infeeds that were not used.
     """
 
     result: Value
@@ -38,6 +46,8 @@ class Run:
     estimate: Estimate
     unknown: frozenset[ShapeIndex] = frozenset()
     devices: int = 1
+    outfed: tuple[tuple[Instruction, Value], ...] = ()
+    unread: int = 0
 
 
 def runs_on_devices(module: Module) -> bool:
@@ -61,25 +71,39 @@ def run(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
+    rounds: list[int] | None = None,
+    unknown: UnknownFunctions | None = None,
 ) -> Run:
     """Runs a module: on one device, or on simulated ones if it is partitioned or its devices exchange data.
 
     `args` are those of the whole program, made-up ones by default; `devices` is the number of devices if the
     module does not state it. Of several devices, `watch` keeps the values of
-    device 0. HloError as for `evaluate` and `evaluate_on_devices`.
+    device 0. `stubs` are functions for custom calls by target, called with arrays, and with `shape` and `instruction`
+    if they have parameters of these names. `feed` are the arrays for infeeds, in the order in which they run. While
+    `observe` is called, `rounds` holds the iterations of the loops around the instruction. `unknown` makes up results
+    of functions that two programs have in common. Values of constants that the text omits are taken from the proto or
+    the dump before optimizations next to it. HloError as for `evaluate` and `evaluate_on_devices`.
 
     >>> from hlo_cli import parse_module
     >>> run(parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }"), [[1, 2]]).result.tolist()
     [-1.0, -2.0]
     """
+    host = Host(stubs, feed, rounds=rounds, unknown=unknown)
     if not runs_on_devices(module):
         return evaluate(
-            module, args, seed=seed, floats=floats, watch=watch, observe=observe, limits=limits, progress=progress
+            module,
+            args,
+            seed=seed,
+            floats=floats,
+            watch=watch,
+            observe=observe,
+            limits=limits,
+            progress=progress,
+            host=host,
         )
-    stated = devices_of(module)
-    if devices is not None and stated.is_stated and devices != stated.count:
-        raise HloError(f"the module runs on {stated.count} devices, not {devices}")
-    chosen = stated if devices is None or stated.is_stated else Devices(devices, 1)
+    chosen = _devices(module, devices)
     return evaluate_on_devices(
         module,
         args,
@@ -90,7 +114,21 @@ def run(
         observe=observe,
         limits=limits,
         progress=progress,
+        host=host,
     )
+
+
+def _devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name."""
+    stated = devices_of(module)
+    if stated.is_stated:
+        if wanted not in (None, stated.count):
+            raise HloError(f"the module runs on {stated.count} devices, not {wanted}")
+        return stated
+    meshes = header_meshes(module)
+    count = wanted or max(stated.count, *(mesh.device_count for mesh in meshes), 1)
+    has_partitions = bool(meshes) or any(each.opcode == opcodes.PARTITION_ID for each in module.instructions)
+    return Devices(1, count) if has_partitions else Devices(count, 1)
 
 
 def evaluate(
@@ -103,6 +141,7 @@ def evaluate(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    host: Host | None = None,
 ) -> Run:
     """Runs the entry of a module on arguments, made-up ones by default, on one device.
 
@@ -117,7 +156,8 @@ def evaluate(
     [2.0, 4.0]
     """
     limits = limits or Limits()
-    _check_module(module)
+    host = _with_constants(host, module)
+    _check_module(module, host=host)
     found = check(module, floats, limits)
     values = made_up_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     check_count(values, module)
@@ -126,30 +166,53 @@ def evaluate(
         for at, (value, parameter) in enumerate(zip(values, module.entry.parameters, strict=True))
     )
     program = Program(
-        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+        floats,
+        watch=frozenset(watch),
+        observe=observe,
+        clock=Clock(limits),
+        limits=limits,
+        progress=progress,
+        host=host,
     )
-    with _exhaustion():
+    with _exhaustion(module):
         result = program.function(module.entry)(held)
-    return Run(result, _kept(program), program.executed, found)
+    return Run(
+        result, _kept(program), program.executed, found, outfed=tuple(program.host.outfed), unread=program.host.unused
+    )
 
 
-def _check_module(module: Module, *, has_devices: bool = False) -> None:
+def _with_constants(host: Host | None, module: Module) -> Host:
+    host = host or Host()
+    if host.constants is None:
+        host.constants = omitted_constants(module)
+    return host
+
+
+def _check_module(module: Module, *, has_devices: bool = False, host: Host | None = None) -> None:
     if module.errors:
         raise HloError.of(module.errors)
     numbers = sorted(parameter.parameter_number or 0 for parameter in module.entry.parameters)
     if numbers != list(range(len(numbers))):
         listed = ", ".join(map(str, numbers))
         raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
-    for instruction, reason in refusals(module, has_devices=has_devices):
-        raise HloError(f"cannot evaluate {instruction.name}: {reason}", instruction.span, source=module.source)
+    for instruction, reason in refusals(module, has_devices=has_devices, host=host):
+        raise HloError(
+            f"cannot evaluate {instruction.name}: {reason}",
+            instruction.span,
+            source=module.source,
+            hint=hint_of(instruction),
+        )
 
 
 @contextmanager
-def _exhaustion() -> Iterator[None]:
-    """Ignores overflows and the like, and tells what exhausts the stack or the memory."""
+def _exhaustion(module: Module) -> Iterator[None]:
+    """Ignores overflows and the like, tells what exhausts the stack or the memory, and adds places to errors."""
     try:
         with np.errstate(all="ignore"):
             yield
+    except HloError as error:
+        placed = [replace(each, source=each.source or module.source) for each in error.diagnostics]
+        raise HloError.of(placed) from error
     except RecursionError as error:
         raise HloError("computations call each other too deeply to be evaluated") from error
     except MemoryError as error:
@@ -171,6 +234,7 @@ def evaluate_on_devices(
     observe: Observer | None = None,
     limits: Limits | None = None,
     progress: Callable[[int], None] | None = None,
+    host: Host | None = None,
 ) -> Run:
     """Runs a partitioned module on simulated devices, on arguments of the whole program.
 
@@ -189,14 +253,21 @@ def evaluate_on_devices(
     """
     limits = limits or Limits()
     devices = devices or devices_of(module)
-    _check_module(module, has_devices=True)
+    host = _with_constants(host, module)
+    _check_module(module, has_devices=True, host=host)
     found = check(module, floats, limits, devices.count)
     whole = whole_arguments(module, seed=seed, floats=floats) if arguments is None else tuple(arguments)
     check_count(whole, module)
     program = Program(
-        floats, watch=frozenset(watch), observe=observe, clock=Clock(limits), limits=limits, progress=progress
+        floats,
+        watch=frozenset(watch),
+        observe=observe,
+        clock=Clock(limits),
+        limits=limits,
+        progress=progress,
+        host=host,
     )
-    with _exhaustion():
+    with _exhaustion(module):
         given = [
             [
                 checked(value, parameter.shape, f"argument {at}", floats)
@@ -206,7 +277,8 @@ def evaluate_on_devices(
         ]
         results = DeviceProgram(program, devices, module).function(module.entry)(given)
     result, unknown = assembled(module, results)
-    return Run(result, _kept(program), program.executed, found, unknown, devices.count)
+    outfed, unread = tuple(program.host.outfed), program.host.unused
+    return Run(result, _kept(program), program.executed, found, unknown, devices.count, outfed, unread)
 
 
 def arrays_of(value: Value, shape: Shape) -> Iterator[tuple[ShapeIndex, Array, ArrayShape]]:

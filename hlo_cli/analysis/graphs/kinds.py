@@ -77,7 +77,7 @@ def kind_of_opcode(opcode: str) -> Kind:
     base = opcode.removesuffix("-start").removesuffix("-done")
     if base in operations.COLLECTIVES | operations.CHANNEL_OPCODES | operations.HOST_FEEDS:
         return "collective"
-    if opcode in ("partition-id", "replica-id"):
+    if opcode in operations.DEVICE_IDS:
         return "collective"
     for kind, named in _NAMED.items():
         if opcode in named:

@@ -118,7 +118,7 @@ class IncrementalDiffCost:
         ones, twos = self._affected(*ends)
         if len(ones) + len(twos) > _MAX_AFFECTED + len(ends[0]) + len(ends[1]):
             return None
-        weighed = self._weighed_nodes(ones, twos, ends)
+        weighed = self._weighed_nodes(ones, ends)
         weight = self.weights.of(weighed, twos, ends[0])
         self._swap(a, b, other_a, other_b)
         if called:
@@ -234,7 +234,7 @@ class IncrementalDiffCost:
         found.update([pairs.before[b] for b in others if pairs.before[b] >= 0])
         return found, others
 
-    def _weighed_nodes(self, ones: set[Node], twos: set[Node], ends: tuple[list[Node], list[Node]]) -> set[Node]:
+    def _weighed_nodes(self, ones: set[Node], ends: tuple[list[Node], list[Node]]) -> set[Node]:
         """Nodes of the first graph that the cost covers: `ones`, and the operands of `ends`, whose shared users can
         change.
         """

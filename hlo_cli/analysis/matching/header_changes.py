@@ -184,7 +184,7 @@ def _old(side: _Interface, number: int) -> int:
     return side.arguments[number] if 0 <= number < len(side.arguments) else NONE
 
 
-def _flag_items(side: _Interface, flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) -> _Items | None:
+def _flag_items(flags: tuple[bool, ...], numbers: tuple[int, ...], what: str) -> _Items | None:
     """Flags of arguments or results; a single flag is that of all."""
     if len(flags) == 1:
         flags *= len(numbers)
@@ -200,12 +200,12 @@ def _flag_items(side: _Interface, flags: tuple[bool, ...], numbers: tuple[int, .
 
 def _argument_flags(side: _Interface) -> _Items | None:
     flags = side.module.allow_spmd_sharding_propagation_to_parameters
-    return _flag_items(side, flags, side.arguments, "argument")
+    return _flag_items(flags, side.arguments, "argument")
 
 
 def _result_flags(side: _Interface) -> _Items | None:
     flags = side.module.allow_spmd_sharding_propagation_to_output
-    return _flag_items(side, flags, side.results, "result")
+    return _flag_items(flags, side.results, "result")
 
 
 def _frontend_items(side: _Interface) -> _Items | None:

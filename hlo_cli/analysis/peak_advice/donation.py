@@ -113,13 +113,14 @@ def donatable_bytes(memory: MemoryAnalysis) -> int:
 class Donations:
     """Pairs donated arguments with results, as jax does, and finds what each pair needs."""
 
-    __slots__ = ("_arguments", "_callers", "_facts", "_interference", "_order", "_results")
+    __slots__ = ("_arguments", "_callers", "_facts", "_interference", "_order", "_results", "_uses")
 
     def __init__(self, scenarios: MemoryScenarios) -> None:
         """Prepares the live ranges that arguments would have, were they donated."""
         facts = self._facts = scenarios.facts
         self._arguments = arguments_of(facts)
         self._results = results_of(facts)
+        self._uses = Counter(each.value for each in self._results)
         aliases = tuple(Alias((), each.number, each.index) for each in self._arguments)
         self._interference = scenarios.interference(scenarios.ranges_with(aliases))
         self._callers = {run.computation: run.caller for run in scenarios.schedule.runs}
@@ -150,7 +151,7 @@ class Donations:
     def _pair(self, argument: Argument, result: Result) -> DonationPair:
         """Returns the pair, with what it needs: the same layout, and no reads of what the result overwrites."""
         unknown = DonationPair(argument, result, "unknown")
-        if argument.shape != result.shape or sum(each.value == result.value for each in self._results) > 1:
+        if argument.shape != result.shape or self._uses[result.value] > 1:
             return unknown
         of_argument, of_result = self._members(argument.place), self._members(result.value)
         if of_argument == of_result or any(map(self._is_fixed, of_result)) or self._has_others(argument, of_argument):

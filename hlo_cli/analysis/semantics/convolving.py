@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hlo_cli.analysis.semantics.contracting import EXACT_IN_F64, magnitude
+from hlo_cli.analysis.semantics.contracting import EXACT_IN_F64, magnitude, of_dense_operands
 from hlo_cli.analysis.semantics.number_types import Array
-from hlo_cli.analysis.semantics.sparsity import of_dense_operands
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, settled
 from hlo_cli.ir.attributes.dimension_numbers import ConvolutionDimensionNumbers, convolution_dimension_numbers
 from hlo_cli.ir.attributes.window import WindowDimension

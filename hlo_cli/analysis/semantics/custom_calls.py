@@ -13,6 +13,7 @@ from hlo_cli.analysis.semantics.lapack_calls import LAPACK_CALLS
 from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS
 from hlo_cli.analysis.semantics.number_types import Array, carrier
 from hlo_cli.analysis.semantics.ordering import largest_first
+from hlo_cli.analysis.semantics.tpu_factorizations import TPU_FACTORIZATIONS
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, zeros_of
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape, TupleShape
@@ -51,10 +52,16 @@ def rule_of_target(instruction: Instruction) -> Rule | None:
         return _identity
     if target == "ConcatBitcast":
         return None if _joined_dimension(instruction) is None else _joined_in_memory
+    if target == "ZeroCrop":
+        return _cropped if _has_same_places(instruction) else None
+    if target == "Eigh" and _is_complex(instruction):
+        return None  # its vectors are unique only up to factors, which depend on the method
     if target in _RULES:
         return _RULES[target]
     if instruction.called_computations and (target == "HostExecute" or target.startswith("TODO")):
         return _called
+    if not any(isinstance(leaf, ArrayShape) for _, leaf in instruction.shape.leaves):
+        return _zeros  # it acts on something else, such as a log
     return None
 
 
@@ -100,6 +107,39 @@ def _joined_in_memory(instruction: Instruction, computed: Computed) -> Kernel:
     dimension = _joined_dimension(instruction)
     assert dimension is not None
     return lambda *parts: np.concatenate(parts, axis=dimension)
+
+
+def _is_complex(instruction: Instruction) -> bool:
+    shape = instruction.operand_shape(0)
+    return isinstance(shape, ArrayShape) and shape.element_type.is_complex
+
+
+def _has_same_places(instruction: Instruction) -> bool:
+    """Whether the result has the elements of the operand where they are: it takes the padding of its tiles in."""
+    old, new = instruction.operand_shape(0) if instruction.operands else None, instruction.shape
+    if not isinstance(old, ArrayShape) or not isinstance(new, ArrayShape):
+        return False
+    return (
+        old.element_type is new.element_type
+        and len(old.dimensions) == len(new.dimensions)
+        and old.layout.minor_to_major == new.layout.minor_to_major
+        and old.layout.tiles == new.layout.tiles
+        and all(a <= b for a, b in zip(old.dimensions, new.dimensions, strict=True))
+        and old.tiling.physical == new.tiling.physical
+    )
+
+
+def _cropped(instruction: Instruction, computed: Computed) -> Kernel:
+    """The elements of an array, and zeros where it has padding, which becomes part of the array."""
+    shape = instruction.shape
+    assert isinstance(shape, ArrayShape)
+
+    def kernel(x: Array) -> Value:
+        result = np.zeros(shape.dimensions, x.dtype)
+        result[tuple(map(slice, x.shape))] = x
+        return result
+
+    return kernel
 
 
 def _called(instruction: Instruction, computed: Computed) -> Kernel:
@@ -233,6 +273,7 @@ def _slice_to_dynamic(instruction: Instruction, computed: Computed) -> Kernel:
 _RULES: Final[dict[str, Rule]] = {
     **LAPACK_CALLS,
     **LIBRARY_CALLS,
+    **TPU_FACTORIZATIONS,
     "AllocateBuffer": _zeros,
     "PadToStatic": _pad_to_static,
     "PartialReduce": _partial_reduce,

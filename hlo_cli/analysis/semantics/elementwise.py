@@ -5,14 +5,14 @@ Mirrors xla/hlo/evaluator/hlo_evaluator_typed_visitor.h; where the evaluator and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.error_function import error_function
 from hlo_cli.analysis.semantics import integers
-from hlo_cli.analysis.semantics.number_types import Array
+from hlo_cli.analysis.semantics.number_types import Array, in_blocks
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, element_type, operand_array_shape, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -47,18 +47,49 @@ def binary(function: Function, of_integers: Function | None = None) -> Rule:
     return rule
 
 
+def has_negative_zero(x: Array) -> bool:
+    """Whether an array of floats has a zero whose sign matters to maximum and minimum.
+
+    >>> has_negative_zero(np.array([0.0, -1.0])), has_negative_zero(np.array([-0.0]))
+    (False, True)
+    """
+    if x.dtype.kind != "f":
+        return False
+    bits = x.view(f"u{x.dtype.itemsize}")
+    return bool((bits == bits.dtype.type(1 << (8 * x.dtype.itemsize - 1))).any())
+
+
 def _maximum(x: Array, y: Array) -> Array:
     """NaN on either side wins, and +0 over -0."""
     larger = np.maximum(x, y)
-    zeros = (x == 0) & (y == 0)
-    return np.where(zeros & ~(np.signbit(x) & np.signbit(y)), np.zeros_like(larger), larger) if zeros.any() else larger
+    zeros = _both_zero(x, y)
+    if zeros is None:
+        return np.asarray(larger)
+    return np.where(zeros & ~(np.signbit(x) & np.signbit(y)), np.zeros_like(larger), larger)
 
 
 def _minimum(x: Array, y: Array) -> Array:
     smaller = np.minimum(x, y)
-    zeros = (x == 0) & (y == 0)
-    negative = zeros & (np.signbit(x) | np.signbit(y))
-    return np.where(negative, np.negative(np.zeros_like(smaller)), smaller) if zeros.any() else smaller
+    zeros = _both_zero(x, y)
+    if zeros is None:
+        return np.asarray(smaller)
+    return np.where(zeros & (np.signbit(x) | np.signbit(y)), np.negative(np.zeros_like(smaller)), smaller)
+
+
+def _both_zero(x: Array, y: Array) -> Array | None:
+    """Where both are zero; None if that is nowhere."""
+    if any(y.strides):
+        x, y = y, x  # one that is the same number everywhere is seen at once
+    zeros = _zeros(y)
+    if not zeros.any():
+        return None
+    zeros = zeros & _zeros(x)
+    return np.asarray(zeros) if zeros.any() else None
+
+
+def _zeros(x: Array) -> Array:
+    """Where an array is zero; of a number that is repeated, one answer."""
+    return np.equal(x if any(x.strides) or not x.size else x[(0,) * x.ndim], 0)
 
 
 def _complex_or(real: Function, complex_: Function) -> Function:
@@ -109,8 +140,7 @@ def _complex(real: Array, imaginary: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    flat = [math.erf(value) for value in x.astype(np.float64).ravel().tolist()]
-    return np.array(flat, np.float64).reshape(x.shape)
+    return in_blocks(x, error_function) if x.dtype == np.float32 else error_function(x)
 
 
 def _divide_floats(x: Array, y: Array) -> Array:

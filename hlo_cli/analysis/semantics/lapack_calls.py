@@ -71,7 +71,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _each(function: Callable[[Array], tuple[Array, ...]]) -> Callable[[Array], tuple[Array, ...]]:
+def of_each_matrix(function: Callable[[Array], tuple[Array, ...]]) -> Callable[[Array], tuple[Array, ...]]:
     """A function of one matrix as one of all matrices of an array."""
 
     def run(x: Array) -> tuple[Array, ...]:
@@ -89,7 +89,7 @@ def _factoring(function: Callable[[Array], tuple[Array, ...]]) -> Rule:
     """The rule of a factorization that returns floats and integers, as many as the instruction has results."""
 
     def rule(instruction: Instruction, computed: Computed) -> Kernel:
-        run = _each(function)
+        run = of_each_matrix(function)
         settles = settled_all(instruction, computed.floats)
         return lambda x, *others: tuple(settle(part) for settle, part in zip(settles, run(x), strict=False))
 
@@ -165,8 +165,12 @@ def factored_with_pivots(x: Array) -> tuple[Array, Array, Array]:
     return result, pivots, np.array(info, np.int32)
 
 
-def _pivots_and_order(x: Array) -> tuple[Array, Array, Array]:
-    """The same with pivots from 0, and the order of rows in place of success, as TPU programs ask for."""
+def factored_with_row_order(x: Array) -> tuple[Array, Array, Array]:
+    """The same with pivots from 0, and the order of rows in place of success, as TPU programs ask for.
+
+    >>> [part.tolist() for part in factored_with_row_order(np.array([[1.0, 2.0], [4.0, 4.0]]))]
+    [[[4.0, 4.0], [0.25, 1.0]], [1, 1], [1, 0]]
+    """
     factors, pivots, _ = factored_with_pivots(x)
     order = np.arange(x.shape[0], dtype=np.int32)
     for at, other in enumerate(pivots - 1):
@@ -186,7 +190,7 @@ def _eigenvectors(instruction: Instruction, computed: Computed) -> Kernel:
             return np.full_like(x, np.nan), np.full(x.shape[-1], np.nan), np.array(1, np.int32)
         return vectors, values, np.array(0, np.int32)
 
-    run = _each(function)
+    run = of_each_matrix(function)
     return lambda x, *others: tuple(settle(part) for settle, part in zip(settles, run(x), strict=True))
 
 
@@ -197,7 +201,7 @@ LAPACK_CALLS: Final[dict[str, Rule]] = {
     **{f"lapack_{letter}getrf_ffi": _factoring(factored_with_pivots) for letter in "sdcz"},
     **{f"lapack_{name}_ffi": _orgqr for name in ("sorgqr", "dorgqr", "cungqr", "zungqr")},
     **{f"lapack_{name}_ffi": _eigenvectors for name in ("ssyevd", "dsyevd", "cheevd", "zheevd")},
-    "LuDecomposition": _factoring(_pivots_and_order),
+    "LuDecomposition": _factoring(factored_with_row_order),
     "ProductOfElementaryHouseholderReflectors": _orgqr,
     "Qr": _factoring(packed_reflectors),
 }

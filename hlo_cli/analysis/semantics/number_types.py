@@ -6,8 +6,9 @@ represents. Mirrors `primitive_util::NativeTypeOf` and the conversions of xla/ty
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +91,8 @@ def rounded(values: Array, name: str) -> Array:
         if name == "f16":
             return values.astype(np.float16).astype(np.float32)
         if name == "bf16":
-            return _bfloat16(values.astype(np.float32, copy=False))
-    return _narrow(values, name)
+            return in_blocks(values.astype(np.float32, copy=False), _bfloat16)
+        return in_blocks(values, lambda block: _narrow(block, name))
 
 
 def to_bits(values: Array, element_type: PrimitiveType) -> Array:
@@ -132,8 +133,8 @@ def from_bits(bits: Array, element_type: PrimitiveType, floats: Floats = "exact"
         return bits.view(f"f{element_type.byte_width}").astype(kept, copy=False)
     if name == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(kept, copy=False)
-    found = np.asarray(values_of_codes(name)[bits.astype(np.intp)])
-    return found if found.dtype == kept else _widened(found)
+    with np.errstate(invalid="ignore"):  # of NaN that signal
+        return np.asarray(values_of_codes(name)[bits.astype(np.intp)]).astype(kept, copy=False)
 
 
 @cache
@@ -146,9 +147,8 @@ def values_of_codes(name: str) -> npt.NDArray[np.float32]:
     form = FLOAT_FORMATS[name]
     codes = np.arange(1 << form.bits, dtype=np.uint32)
     values = np.array([form.value(code) for code in codes.tolist()], np.float32)
-    payloads = np.full(codes.shape, 0x400000, np.uint32)
-    if form.special == "ieee":
-        payloads = (codes & np.uint32((1 << form.mantissa_bits) - 1)) << np.uint32(23 - form.mantissa_bits)
+    shift, mask = np.uint32(23 - form.mantissa_bits), np.uint32((1 << form.mantissa_bits) - 1)
+    payloads = np.where(form.special == "ieee", (codes & mask) << shift, np.uint32(0x400000))
     signs = ((codes & np.uint32(form.sign)) != 0).astype(np.uint32) << np.uint32(31)
     bits = signs | np.uint32(0x7F800000) | payloads
     return np.where(np.isnan(values), bits.view(np.float32), values)
@@ -161,67 +161,119 @@ def _grid(name: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     The last midpoint is that to the value which the type would have next, from which on a value overflows.
     """
     form = FLOAT_FORMATS[name]
-    table = _widened(values_of_codes(name))
+    table = values_of_codes(name)
     positive = table[: form.sign] if form.sign else table
-    finite = positive[np.isfinite(positive)]
+    finite = positive[np.isfinite(positive)].astype(np.float64)
     beyond = finite[-1] + (finite[-1] - finite[-2])
     following = np.append(finite[1:], beyond)
     return finite, (finite + following) / 2
 
 
-def _widened(values: Array) -> npt.NDArray[np.float64]:
-    """As f64, which changes signaling NaN to quiet ones without a warning."""
-    with np.errstate(invalid="ignore"):
-        return values.astype(np.float64)
-
-
 def _codes(values: Array, name: str) -> Array:
     """The codes of values that the type represents."""
+    upper = values.astype(np.float32, copy=False).view(np.uint32) >> np.uint32(16)
+    return np.asarray(_codes_of_upper_bits(name)[upper])
+
+
+@cache
+def _codes_of_upper_bits(name: str) -> npt.NDArray[np.uint8]:
+    """The code of every value of the type, at the upper 16 bits of the value as an f32."""
+    with np.errstate(all="ignore"):
+        return _searched_codes(_upper_bits(), name)
+
+
+@cache
+def _upper_bits() -> npt.NDArray[np.float32]:
+    """The f32 of all upper 16 bits, whose lower ones are zero."""
+    return (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _searched_codes(values: Array, name: str) -> Array:
     form = FLOAT_FORMATS[name]
     finite, _ = _grid(name)
-    given = _widened(values)
-    codes = np.searchsorted(finite, np.abs(given))
+    given = values.astype(np.float64)
+    codes = np.minimum(np.searchsorted(finite, np.abs(given)), len(finite) - 1)
     codes = np.where(np.signbit(given) & (form.sign > 0), codes | form.sign, codes)
     not_finite = ~np.isfinite(given)
-    if not_finite.any():
-        infinite = form.nan(0) if form.special == "ieee" else 0
-        nan = _nan_codes(values, name)
-        signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
-        codes = np.where(np.isinf(given), infinite | signs, np.where(np.isnan(given), nan | signs, codes))
-    return codes.astype(np.uint8)
+    infinite = form.nan(0) if form.special == "ieee" else 0
+    signs = np.where(np.signbit(given), form.sign, 0) if form.special in ("ieee", "fn") else 0
+    other = np.where(np.isinf(given), infinite | signs, _nan_codes(values, name) | signs)
+    return np.where(not_finite, other, codes).astype(np.uint8)
 
 
 def _nan_codes(values: Array, name: str) -> Array | int:
     """The codes of NaN without signs; types with payloads take the upper bits of those of f32."""
     form = FLOAT_FORMATS[name]
-    match form.special:
-        case "ieee":
-            bits = np.asarray(values, np.float32).view(np.uint32).astype(np.int64)
-            payloads = (bits >> (23 - form.mantissa_bits)) & ((1 << form.mantissa_bits) - 1)
-            return form.nan(0) | np.where(payloads == 0, 1 << (form.mantissa_bits - 1), payloads)
-        case "fnuz":
-            return form.sign
-        case "finite":
-            return 0
-        case _:
-            return (form.sign or 1 << form.bits) - 1
+    width = form.mantissa_bits
+    if form.special != "ieee":
+        return {"fnuz": form.sign, "finite": 0}.get(form.special, (form.sign or 1 << form.bits) - 1)
+    payloads = (values.view(np.uint32).astype(np.int64) >> (23 - width)) & ((1 << width) - 1)
+    return form.nan(0) | np.where(payloads == 0, 1 << (width - 1), payloads)
+
+
+_BLOCK: Final = 1 << 15
+"""The elements that are rounded at once, so that what lies between is in the cache."""
+
+
+def in_blocks(values: Array, function: Callable[[Array], Array]) -> Array:
+    """A function of floats applied to each element, to a block of a large array at a time; f32 in row-major order.
+
+    >>> in_blocks(np.float32([[1.5, -2.5]]), np.negative).tolist()
+    [[-1.5, 2.5]]
+    """
+    if values.size <= _BLOCK:
+        return function(values)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    result = np.empty(flat.shape, np.float32)
+    for at in range(0, flat.size, _BLOCK):
+        result[at : at + _BLOCK] = function(flat[at : at + _BLOCK])
+    return result.reshape(values.shape)
 
 
 def _bfloat16(values: Array) -> Array:
     bits = values.view(np.uint32)
-    up = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    result = np.asarray((bits + up) & np.uint32(0xFFFF0000)).view(np.float32)
+    result = bits >> np.uint32(16)
+    result &= np.uint32(1)
+    result += np.uint32(0x7FFF)
+    result += bits
+    result &= np.uint32(0xFFFF0000)
     is_nan = np.isnan(values)
     if is_nan.any():
-        kept = ((bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000)).view(np.float32)
-        return np.where(is_nan, kept, result)
-    return result
+        result = np.where(is_nan, (bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000), result)
+    return np.asarray(result).view(np.float32)
 
 
 def _narrow(values: Array, name: str) -> Array:
+    """Floats of 8 bits or less: read from a table, by the upper 16 bits as an f32 and whether there are others.
+
+    All halfway cases of these types have fewer bits, so that one bit for all others tells on which side a value is.
+    """
+    if values.dtype == np.float64:
+        if name == "f8e8m0fnu":  # has halfway cases among the denormals of f32
+            return _searched(values, name)
+        bits = values.view(np.uint64)
+        others = ((bits & _LOWER) != 0).astype(np.uint64) << np.uint64(29)
+        values = np.asarray((bits | others) & ~_LOWER).view(np.float64).astype(np.float32)
+    held = values.view(np.uint32)
+    index = held >> np.uint32(16)
+    index |= (held & np.uint32(0xFFFF)) != 0
+    return np.asarray(_rounded_upper_bits(name)[index])
+
+
+_LOWER: Final = np.uint64((1 << 29) - 1)
+"""The bits of an f64 that an f32 lacks."""
+
+
+@cache
+def _rounded_upper_bits(name: str) -> npt.NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        return _searched(_upper_bits(), name)
+
+
+def _searched(values: Array, name: str) -> npt.NDArray[np.float32]:
     form = FLOAT_FORMATS[name]
     finite, midpoints = _grid(name)
-    given = _widened(values)
+    given = values.astype(np.float64)
     magnitudes = np.abs(given)
     places = np.searchsorted(midpoints, magnitudes, side="right" if form.special == "scale" else "left")
     if form.special != "scale":

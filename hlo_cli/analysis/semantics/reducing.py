@@ -8,44 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import Final
 
 import numpy as np
 
+from hlo_cli.analysis.semantics.elementwise import has_negative_zero
+from hlo_cli.analysis.semantics.indexing import rounds_of
 from hlo_cli.analysis.semantics.number_types import Array, settle
+from hlo_cli.analysis.semantics.reducers import (
+    OF_PREDICATES,
+    SUMS,
+    Merge,
+    combined_windows,
+    identity_of,
+    merged_windows,
+    paddings,
+    plain_reducer,
+)
 from hlo_cli.analysis.semantics.shaping import padded
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, first_array
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.window import WindowDimension
-from hlo_cli.ir.instruction import Computation, Instruction
+from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.shape import ArrayShape
 
 Combine = Callable[[Sequence[Array]], tuple[Array, ...]]
-
-_KNOWN: Final[dict[str, np.ufunc]] = {
-    "add": np.add,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "multiply": np.multiply,
-}
-
-
-_OF_BOOLEANS: Final[dict[str, np.ufunc]] = {"add": np.logical_or, "multiply": np.logical_and}
-
-
-def plain_reducer(computation: Computation) -> np.ufunc | None:
-    """The function of a computation that applies it to its two parameters; None for any other computation.
-
-    >>> from hlo_cli import parse_module
-    >>> text = "ENTRY f { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
-    >>> plain_reducer(parse_module(text).entry) is np.add
-    True
-    """
-    root = computation.root
-    if root is None or len(computation.instructions) != 3 or root.opcode not in _KNOWN or len(root.operands) != 2:
-        return None
-    numbers = {operand.parameter_number for operand in root.operands}
-    return _KNOWN[root.opcode] if numbers == {0, 1} else None
 
 
 def reduce(instruction: Instruction, computed: Computed) -> Kernel:
@@ -72,19 +60,18 @@ def _plain_reduce(
     shape = instruction.shape
     assert isinstance(shape, ArrayShape)
     kind = shape.element_type
-    is_sum = function in (np.add, np.multiply)
-    wide = {"f": np.float64, "c": np.complex128}
+    is_sum = function in SUMS
 
     def kernel(x: Array, initial: Array) -> Array:
         if kind.kind == "pred":
-            logical: np.ufunc = _OF_BOOLEANS.get(function.__name__, function)
+            logical = OF_PREDICATES[function.__name__]
             found = logical.reduce(x, axis=dimensions) if x.size else initial
             return np.broadcast_to(np.asarray(logical(found, initial)), shape.dimensions)
-        summed = x.astype(wide.get(x.dtype.kind, x.dtype), copy=False) if is_sum else x
-        start = initial.astype(summed.dtype)
+        held = _WIDE.get(x.dtype.kind, x.dtype) if is_sum else x.dtype
+        start = initial.astype(held)
         if not dimensions:
-            return settle(np.asarray(function(summed, start)), kind, computed.floats)
-        total = function.reduce(summed, axis=dimensions, initial=start[()], dtype=summed.dtype)
+            return settle(np.asarray(function(x.astype(held, copy=False), start)), kind, computed.floats)
+        total = function.reduce(x, axis=dimensions, initial=start[()], dtype=held)  # converts block by block
         return settle(np.asarray(total), kind, computed.floats)
 
     return kernel
@@ -130,46 +117,73 @@ def reduce_window(instruction: Instruction, computed: Computed) -> Kernel:
     combine = computed.vectorized(computation)
     known = plain_reducer(computation) if count == 1 else None
 
+    if known is not None:
+        return _plain_windows(instruction, known, window, computed)
+
     def kernel(*given: Value) -> Value:
         arrays, initial = [array_of(each) for each in given[:count]], [array_of(each) for each in given[count:]]
         counts = [each.positions(size) for each, size in zip(window, arrays[0].shape, strict=True)]
-        config = [(each.padding_low, each.padding_high, each.base_dilation - 1) for each in window]
-        present = padded(np.ones(arrays[0].shape, bool), np.array(False), config)
-        spread = [padded(x, np.zeros((), x.dtype), config) for x in arrays]
+        present = padded(np.ones(arrays[0].shape, bool), np.array(False), paddings(window))
+        spread = [padded(x, np.zeros((), x.dtype), paddings(window)) for x in arrays]
         results = tuple(np.broadcast_to(each, counts) for each in initial)
-        if known is np.add and arrays[0].dtype.kind in "fc":
-            return _window_sums(window, counts, spread[0], present, initial[0], instruction, computed)
-        if 0 not in counts:
-            for at in _positions(window):
-                taken = _window_slices(window, at, counts)
-                here = present[taken]
-                if here.any():
-                    new = combine([*results, *(x[taken] for x in spread)])
-                    results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
+        if 0 in counts:
+            return results[0] if count == 1 else results
+        if prod(each.size for each in window) > _FEW:
+            *found, here = merged_windows((*spread, present), window, _present_merge(combine))
+            new = combine([*results, *found])
+            results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
+            return results[0] if count == 1 else results
+        for at in _positions(window):
+            taken = _window_slices(window, at, counts)
+            here = present[taken]
+            if here.any():
+                new = combine([*results, *(x[taken] for x in spread)])
+                results = tuple(np.where(here, n, old) for n, old in zip(new, results, strict=True))
         return results[0] if count == 1 else results
 
     return kernel
 
 
-def _window_sums(
-    window: Sequence[WindowDimension],
-    counts: Sequence[int],
-    spread: Array,
-    present: Array,
-    initial: Array,
-    instruction: Instruction,
-    computed: Computed,
-) -> Array:
-    """Sums of windows, made in f64 and rounded once."""
-    shape = instruction.shape
-    assert isinstance(shape, ArrayShape)
-    wide = np.complex128 if spread.dtype.kind == "c" else np.float64
-    total = np.full(counts, initial, wide)
-    if 0 not in counts:
-        for at in _positions(window):
-            taken = _window_slices(window, at, counts)
-            total = np.where(present[taken], total + spread[taken], total)
-    return settle(total, shape.element_type, computed.floats)
+_FEW: Final = 64
+"""The largest window whose elements are combined one after another by any computation."""
+
+
+def _present_merge(combine: Combine) -> Merge:
+    """Combines values where both are present; the last array tells where one is."""
+
+    def merge(left: tuple[Array, ...], right: tuple[Array, ...]) -> tuple[Array, ...]:
+        before, after = left[-1], right[-1]
+        both = combine([*left[:-1], *right[:-1]])
+        every = zip(both, left[:-1], right[:-1], strict=True)
+        return (*(np.where(before & after, new, np.where(before, a, b)) for new, a, b in every), before | after)
+
+    return merge
+
+
+def _plain_windows(
+    instruction: Instruction, function: np.ufunc, window: Sequence[WindowDimension], computed: Computed
+) -> Kernel:
+    """Windows combined by a function of numpy; sums and products are made in f64 and rounded once."""
+    kind = first_array(instruction).element_type
+    name, is_sum = function.__name__, function in SUMS
+    if kind.kind == "pred":
+        function = OF_PREDICATES[name]
+
+    def kernel(x: Array, initial: Array) -> Array:
+        if is_sum:
+            x = x.astype(_WIDE.get(x.dtype.kind, x.dtype), copy=False)
+        elif has_negative_zero(x) or has_negative_zero(initial):
+            combine = computed.vectorized(instruction.called_computations[0])
+            spread = padded(x, identity_of(name, x.dtype), paddings(window))
+            [found] = merged_windows((spread,), window, lambda a, b: combine((*a, *b)))
+            return combine([initial, found])[0]
+        found = combined_windows(x, window, function, identity_of(name, x.dtype))
+        return settle(np.asarray(function(initial.astype(x.dtype), found)), kind, computed.floats)
+
+    return kernel
+
+
+_WIDE: Final = {"f": np.float64, "c": np.complex128}
 
 
 def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
@@ -195,9 +209,11 @@ def select_and_scatter(instruction: Instruction, computed: Computed) -> Kernel:
                 takes = here & ((chosen < 0) | ~select([values, value])[0])
                 chosen, values = np.where(takes, numbered[taken], chosen), np.where(takes, value, values)
         result = np.full(x.size, initial, x.dtype)
-        for number, value in zip(chosen.reshape(-1), source.reshape(-1), strict=True):
-            if number >= 0:
-                result[number] = combine([value, result[number]])[0]
+        places, given = chosen.reshape(-1), source.reshape(-1)
+        sources = np.flatnonzero(places >= 0)
+        for chosen_round in rounds_of(places[sources]):
+            updates = sources[chosen_round]
+            result[places[updates]] = combine([given[updates], result[places[updates]]])[0]
         return result.reshape(x.shape)
 
     return kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from hlo_cli.analysis.layout.address_map import address_map
 from hlo_cli.analysis.semantics.conversions import reinterpreted
+from hlo_cli.analysis.semantics.memory_image import array_in_memory, bytes_in_memory
 from hlo_cli.analysis.semantics.number_types import Array, carrier, settle
 from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, array_shape, operand_array_shape
 from hlo_cli.ir import opcodes
@@ -184,6 +185,8 @@ def bitcast(instruction: Instruction, computed: Computed) -> Kernel:
         if types[0] is types[1]:
             return view
         return lambda x: reinterpreted(view(x), *types, new.dimensions, computed.floats)
+    if types[0].bits != types[1].bits:
+        return lambda x: array_in_memory(bytes_in_memory(x, old), new, computed.floats)
     read, write = address_map(old).reshape(-1), address_map(new).reshape(-1)
     room = max(int(read.max(initial=-1)), int(write.max(initial=-1))) + 1
 
@@ -203,6 +206,8 @@ def set_dimension_size(instruction: Instruction, computed: Computed) -> Kernel:
     at = instruction.integers("dimensions")[0]
 
     def kernel(x: Array, size: Array) -> Array:
+        if int(size) < 0:
+            raise ValueError(f"the size of dimension {at} is {int(size)}")
         found = x[tuple(slice(0, int(size)) if place == at else slice(None) for place in range(x.ndim))]
         if (missing := min(int(size), bound) - found.shape[at]) > 0:
             return np.pad(found, [(0, missing if place == at else 0) for place in range(x.ndim)])

@@ -38,6 +38,9 @@ class Computed(Protocol):
     def vectorized(self, computation: Computation) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
         """Runs a computation of scalars on whole arrays, element by element."""
 
+    def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
+        """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
+
 
 Rule: TypeAlias = "Callable[[Instruction, Computed], Kernel]"
 """Reads the attributes of an instruction once, and returns its kernel."""

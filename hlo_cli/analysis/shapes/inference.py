@@ -29,7 +29,16 @@ from hlo_cli.ir import opcodes
 from hlo_cli.ir.index_text import index_text
 from hlo_cli.ir.instruction import Instruction
 from hlo_cli.ir.module import Module
-from hlo_cli.ir.operations import BINARY, OPCODE_ARITY, OPERAND_COUNTS, OTHER_TYPE, UNARY, takes, wrapped_opcode
+from hlo_cli.ir.operations import (
+    BINARY,
+    DEVICE_IDS,
+    OPCODE_ARITY,
+    OPERAND_COUNTS,
+    OTHER_TYPE,
+    UNARY,
+    takes,
+    wrapped_opcode,
+)
 from hlo_cli.ir.shape import Shape, UnknownShape, subshape
 from hlo_cli.source import counted
 
@@ -62,7 +71,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "convert": types.convert,
         "get-dimension-size": types.get_dimension_size,
         "iota": types.iota,
-        **dict.fromkeys(("partition-id", "replica-id"), types.device_id),
+        **dict.fromkeys(DEVICE_IDS, types.device_id),
         "reduce-precision": types.reduce_precision,
         "rng": types.rng,
         "rng-bit-generator": types.rng_bit_generator,

@@ -107,8 +107,8 @@ the terminal: operands above their users, with a line for each value.
     group="Appearance",
     is_common=True,
     type=click.Choice(HEATS),
-    metavar="NUMBER",
-    help=f"Color nodes by a number, not by kind: {joined_by_or(HEATS)}.",
+    metavar="MEASURE",
+    help=f"Color nodes by this measure instead of by kind: {joined_by_or(HEATS)}.",
 )
 @chip_options("Estimate times on this chip")
 @flag("--open", group=OUTPUT, is_common=True, help="Show the page in a web browser.")

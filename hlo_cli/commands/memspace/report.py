@@ -153,7 +153,7 @@ def _parts(
 ) -> tuple[Part, ...]:
     failing = fit if is_verdict else None
     live = [(space, value) for space in spaces for value in space.live_at(space.peak if step is None else step)]
-    table = live_values_table(memory, live, title=_title(memory, spaces, step), marked=_excess_values(live, failing))
+    table = live_values_table(memory, live, title=_title(spaces, step), marked=_excess_values(live, failing))
     if options.where is not None:
         places = [(value.instruction, value.index) for _, value in live]
         table = _narrowed(with_origins(table, places, memory.module, options.where), options.where)
@@ -201,7 +201,7 @@ def _narrowed(table: Table, where: str) -> Table:
     )
 
 
-def _title(memory: MemoryAnalysis, spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
+def _title(spaces: Sequence[MemorySpaceUsage], step: int | None) -> str:
     number = sum(len(space.live_at(space.peak if step is None else step)) for space in spaces)
     if len(spaces) == 1:
         place = f"Live in {spaces[0].name} at step {spaces[0].peak if step is None else step:,}"

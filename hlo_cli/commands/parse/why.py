@@ -80,7 +80,7 @@ def report_of_origin(loaded: Loaded, name: str, reading: InputOptions, argument:
         numbers=_numbers(
             value, instruction, origin, own_name, made_by, str(original) if original is not None else None
         ),
-        parts=(Facts("origin", facts), _stack(origin), _moves_table(module, moves)),
+        parts=(Facts("origin", facts), _stack(origin), _moves_table(moves)),
         next=(f"hlo parse {argument} --explain {shlex.quote(instruction.name)}",),
         notes=notes_of(loaded),
         input=input_facts(loaded),
@@ -164,7 +164,7 @@ def _stack(origin: Origin) -> Table:
     return Table("stack", _STACK, rows, noun="calls", limit=0)
 
 
-def _moves_table(module: Module, moves: Sequence[Step]) -> Table:
+def _moves_table(moves: Sequence[Step]) -> Table:
     rows = tuple(
         (
             step.relation,

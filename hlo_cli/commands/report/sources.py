@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.analysis.layout.padding import data_values, orders_of
 from hlo_cli.analysis.schedule.async_overlap import analyze_overlap
 from hlo_cli.commands.by.keys import keys_for
@@ -16,7 +17,6 @@ from hlo_cli.commands.layout.causes import causes_table, footprints_by_cause
 from hlo_cli.commands.layout.dump import report_of_dump as report_of_padding
 from hlo_cli.commands.memspace.options import MemspaceOptions
 from hlo_cli.commands.memspace.report import report_of_memory
-from hlo_cli.commands.report.dump_facts import chip_of_dump
 from hlo_cli.commands.report.findings import report_of_findings
 from hlo_cli.commands.report.lines import LineCosts
 from hlo_cli.commands.report.options import ReportOptions
@@ -31,6 +31,7 @@ from hlo_cli.commands.shared.compiler_memory import compiler_memory
 from hlo_cli.commands.shared.load import Loaded
 from hlo_cli.commands.shared.stage_notes import bounded_report, stage_of
 from hlo_cli.dataclass import dataclass
+from hlo_cli.inputs.target_files import target_texts
 from hlo_cli.report.cell import Cell
 from hlo_cli.report.report import Report
 from hlo_cli.report.table import Table
@@ -111,8 +112,8 @@ def sources_of(loaded: Loaded, options: ReportOptions, argument: str) -> Sources
         schedule=_bounded(pairs, loaded, spec),
         steps=_bounded(steps, loaded, spec),
         fusions=_bounded(fusions, loaded, spec),
-        collectives=report_of_comms(loaded, sharding, argument, ()),
-        arguments=report_of_arguments(loaded, ShardOptions(), argument, ()),
+        collectives=report_of_comms(loaded, sharding, argument),
+        arguments=report_of_arguments(loaded, ShardOptions(), argument),
         padding=report_of_padding(loaded, argument=argument),
         findings=report_of_findings(loaded, options, argument),
         costs_by_line=LineCosts(
@@ -128,7 +129,7 @@ def _memory_chip(loaded: Loaded, options: ReportOptions) -> Chip | None:
     """The chip that is given, else the one that the dump names; None for one that only a file describes."""
     name = options.chip
     if name is None and options.chip_file is None:
-        name = chip_of_dump(loaded)
+        name = chip_in(target_texts(loaded.input))
     try:
         return None if name is None else find_chip(name)
     except HloError:

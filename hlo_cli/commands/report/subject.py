@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from hlo_cli.analysis.hardware.chips import find_chip
+from hlo_cli.analysis.hardware.compiled_for import chip_in
 from hlo_cli.analysis.hardware.target import target_of
 from hlo_cli.analysis.sharding.device_groups import devices_of
 from hlo_cli.analysis.sharding.stages import is_partitioned
-from hlo_cli.commands.report.dump_facts import chip_of_dump
 from hlo_cli.commands.shared.load import Loaded
+from hlo_cli.inputs.target_files import target_texts
 from hlo_cli.ir.module import Module
 from hlo_cli.report.numbers import format_bytes, format_count
 from hlo_cli.source import HloError
@@ -39,7 +40,7 @@ def platform_of(loaded: Loaded, chip: str | None) -> str:
     A chip of another kind than the module's target is not that of the module.
     """
     target = target_of(loaded.module)
-    for name in (chip, chip_of_dump(loaded)):
+    for name in (chip, chip_in(target_texts(loaded.input))):
         known = None
         if name is not None:
             try:

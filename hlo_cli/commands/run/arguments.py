@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hlo_cli.commands.run.options import RunOptions
 from hlo_cli.commands.run.raw import RAW, raw_argument
 from hlo_cli.ir.module import Module
 from hlo_cli.source import HloError
@@ -16,10 +17,18 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.semantics.values import Value
 
 
-def arguments_from(paths: Sequence[str], module: Module) -> tuple[Value, ...]:
+def arguments_of(options: RunOptions, module: Module) -> tuple[Value, ...] | None:
+    """The arguments that options give to a module; None if all are made up."""
+    if not options.args:
+        return None
+    return arguments_from(options.args, module, seed=options.seed if options.fills else None)
+
+
+def arguments_from(paths: Sequence[str], module: Module, *, seed: int | None = None) -> tuple[Value, ...]:
     """The arguments of the entry: by parameter name or number in archives and JSON objects, else in their order.
 
-    HloError for files that cannot be read, for unknown names, and if the number of arguments is another one.
+    With a seed, those that the files do not have are made up. HloError for files that cannot be read, for unknown
+    names, and if the number of arguments is another one.
     """
     parameters = module.entry.parameters
     found: dict[int, Array] = {}
@@ -29,16 +38,28 @@ def arguments_from(paths: Sequence[str], module: Module) -> tuple[Value, ...]:
             found[following] = raw_argument(path, module, following)
             following += 1
             continue
-        for name, array in _arrays(path):
+        for name, array in arrays_in_file(path):
             if name is None:
                 place, following = following, following + 1
             else:
                 place = _place(name, module, path)
             found[place] = array
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
+    if seed is not None and missing and max(found, default=0) < len(parameters):
+        from hlo_cli.analysis.evaluate.arguments import made_up_arguments
+        from hlo_cli.analysis.evaluate.run import runs_on_devices
+        from hlo_cli.analysis.evaluate.sharded import whole_arguments
+
+        others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
+        return tuple(found[at] if at in found else others[at] for at in range(len(parameters)))
     if missing or len(found) != len(parameters):
         listed = f"; missing: {', '.join(missing[:5])}" if missing else ""
-        raise HloError(f"--args has {len(found)} arguments, but the entry has {len(parameters)} parameters{listed}")
+        hint = "use --seed N to make up the others" if missing and seed is None else None
+        raise HloError(
+            f"--args has {len(found)} arguments, but the entry has {len(parameters)} parameters{listed}", hint=hint
+        )
+    if seed is not None:
+        raise HloError("--seed has no effect: --args has all arguments", hint="remove --seed")
     return tuple(found[at] for at in range(len(parameters)))
 
 
@@ -54,7 +75,8 @@ def _place(name: str, module: Module, path: str) -> int:
     raise HloError(f"unknown parameter '{name}' in {path}", hint=f"parameters: {names}; or use arg_0, arg_1, …")
 
 
-def _arrays(path: str) -> Iterator[tuple[str | None, Array]]:
+def arrays_in_file(path: str) -> Iterator[tuple[str | None, Array]]:
+    """The arrays of a `.npz`, `.npy`, or `.json` file with their names; HloError if it cannot be read."""
     from hlo_cli.analysis.evaluate.archive import array_of_numbers, arrays_in
 
     try:

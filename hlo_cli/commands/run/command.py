@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, PROBES
+from hlo_cli.commands.run.options import DEFAULT_MEMORY, RunOptions
 from hlo_cli.commands.shared import completion
 from hlo_cli.commands.shared.command import Command, flag, option
 from hlo_cli.commands.shared.io_options import io_of, io_options
-from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.commands.shared.writing import print_diagnostics, write_bytes, write_report
 from hlo_cli.source import joined_by_or
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.program import Observer
-    from hlo_cli.analysis.evaluate.run import Run
     from hlo_cli.commands.shared.io_options import InputOptions, OutputOptions
-    from hlo_cli.ir.instruction import Instruction
-    from hlo_cli.ir.module import Module
-
-PROBES = ("nan", "inf", "overflow", "denormal")
 
 HELP = """\
 Evaluate a module without XLA, or compare what two modules compute.
@@ -36,6 +29,8 @@ EXAMPLES = (
     "hlo run dump/ --stage before_optimizations..after_optimizations",
     "hlo run old/ --against new/",
     "hlo run dump/ --probe nan",
+    "hlo run dump/ --watch add.3",
+    "hlo run dump/ --stub my_op=my_op.py",
     "hlo run dump/ -o results.npz",
     "hlo run dump/ --args 'raw:x.bin@f32[8,9]{1,0:T(8,128)}' --save-raw y.bin",
 )
@@ -53,8 +48,12 @@ layout of SHAPE, with tiles and padding, or in that of the parameter without
 @SHAPE. --save-raw writes such bytes.
 
 Partitioned modules run on simulated devices: arguments are those of the whole
-program, cut and put together by the shardings of the dump. Custom calls whose
-meaning is unknown are refused before anything runs.
+program, cut and put together by the shardings of the dump.
+
+Custom calls whose meaning is unknown are refused before anything runs. --stub
+runs FILE.py as Python, with all rights of the user, and calls its function
+stub(*operands, shape), or with FILE.py:NAME another, for each execution.
+Infeeds read the arrays of --feed one after another.
 
 Exits with code 1 if results differ by more than rounding or cannot be compared,
 or if --probe finds an element.
@@ -79,8 +78,24 @@ or if --probe finds an element.
     is_common=True,
     type=click.IntRange(min=0),
     metavar="N",
-    default=0,
-    help="Make up arguments with seed N.",
+    default_text="0",
+    help="Make up arguments with seed N; with --args, those that FILE does not have.",
+)
+@option(
+    "--feed",
+    group="Arguments",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Read the data of infeeds from FILE: .npz, .npy, or .json; repeatable.",
+)
+@option(
+    "--stub",
+    group="Arguments",
+    multiple=True,
+    metavar="TARGET=FILE.py",
+    shell_complete=completion.files,
+    help="Run the function `stub` of FILE.py for custom calls of TARGET; repeatable.",
 )
 @option(
     "--at",
@@ -90,6 +105,15 @@ or if --probe finds an element.
     metavar="NAME",
     shell_complete=completion.instructions,
     help="Show the value of this instruction in each execution; repeatable.",
+)
+@option(
+    "--watch",
+    group="Reports",
+    is_common=True,
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.instructions,
+    help="Summarize the value of this instruction in each loop iteration; repeatable.",
 )
 @option(
     "--save-raw",
@@ -116,9 +140,9 @@ or if --probe finds an element.
     "--probe",
     group="Reports",
     is_common=True,
-    type=click.Choice(PROBES),
+    type=click.Choice(tuple(PROBES)),
     metavar="KIND",
-    help=f"Find the first instruction that makes an element of this kind: {joined_by_or(PROBES)}.",
+    help=f"Find the first instruction that makes an element of this kind: {joined_by_or(tuple(PROBES))}.",
 )
 @option(
     "--floats",
@@ -138,14 +162,20 @@ or if --probe finds an element.
     default_text="those of the module",
     help="Simulate N devices for a module that does not state their number.",
 )
-@option("--max-memory", group="Limits", metavar="SIZE", default="8GiB", help="Refuse modules that need more memory.")
+@option(
+    "--max-memory",
+    group="Limits",
+    metavar="SIZE",
+    default=DEFAULT_MEMORY,
+    help="Refuse modules that need more memory.",
+)
 @option(
     "--max-operations",
     group="Limits",
     type=click.FloatRange(min=1),
     metavar="N",
-    default=4e10,
-    default_text="4e10",
+    default=float(DEFAULT_LIMITS.max_operations),
+    default_text=f"{DEFAULT_LIMITS.max_operations:.0e}".replace("+", ""),
     help="Refuse modules with more scalar operations.",
 )
 @option(
@@ -153,8 +183,8 @@ or if --probe finds an element.
     group="Limits",
     type=click.IntRange(min=1),
     metavar="N",
-    default=1_000_000,
-    default_text="1,000,000",
+    default=DEFAULT_LIMITS.max_iterations,
+    default_text=f"{DEFAULT_LIMITS.max_iterations:,}",
     help="Stop at a loop with more iterations.",
 )
 @option(
@@ -162,16 +192,28 @@ or if --probe finds an element.
     group="Limits",
     type=click.FloatRange(min=0),
     metavar="N",
-    default=600.0,
-    default_text="600",
+    default=DEFAULT_LIMITS.max_seconds,
+    default_text=f"{DEFAULT_LIMITS.max_seconds:g}",
     help="Stop after N seconds.",
 )
 @io_options
 def command(inputs: tuple[str, ...], **given: Any) -> int:
     """Reads, evaluates, and reports."""
     output, reading = io_of(given, writes=("npz",))
-    options = RunOptions(**given)
+    seed = given.pop("seed")
+    options = RunOptions(**given, seed=seed or 0, fills=seed is not None and bool(given["args"]))
     options.check()
+    from hlo_cli.commands.run.bounds import bounded
+    from hlo_cli.commands.run.running import check_writable
+
+    for path in (output.path, options.save_raw):
+        check_writable(path)
+    with bounded(options.limits.max_bytes):
+        return _run(inputs, options, reading, output)
+
+
+def _run(inputs: tuple[str, ...], options: RunOptions, reading: InputOptions, output: OutputOptions) -> int:
+    from hlo_cli.commands.run.running import compare, run_module, watch_values
     from hlo_cli.commands.shared.load import load_one, what_was_read
 
     if options.passes:
@@ -181,7 +223,7 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         return write_report(report, output) or int(not report.numbers["same"])
     first, is_range, second = (reading.stage or "").partition("..")
     if options.against is not None or is_range:
-        return _compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
+        return compare(inputs, options, reading, output, (first or None, second or None) if is_range else None)
     loaded = load_one(inputs, reading)
     module = loaded.module
     read = what_was_read(module)
@@ -191,11 +233,13 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.run.probe import report_of_probe
 
         probe = Probe(options.probe)
-        run = _run(module, options, output, observe=probe)
+        run = run_module(module, options, output, observe=probe)
         found = report_of_probe(loaded, run, probe, notes_on_run(module, options))
         return write_report(found, output, module.errors, read=read) or int(probe.first is not None)
+    if options.watch:
+        return watch_values(loaded, options, output)
     watched = tuple(module.instruction(name) for name in options.at)
-    run = _run(module, options, output, watch=watched)
+    run = run_module(module, options, output, watch=watched)
     if options.save_raw is not None:
         from hlo_cli.commands.run.raw import raw_value
 
@@ -204,64 +248,9 @@ def command(inputs: tuple[str, ...], **given: Any) -> int:
         from hlo_cli.commands.run.archive import archive
         from hlo_cli.commands.run.notes import notes_on_devices, notes_on_run
 
-        write_bytes(archive(run, module, watched), output.path)
-        notes = (*notes_on_devices(run, watched), *notes_on_run(module, options))
+        write_bytes(archive(run, module, watched, options.limits.max_bytes), output.path)
+        notes = (*notes_on_devices(run, options), *notes_on_run(module, options))
         return print_diagnostics(notes, module.errors, output, read=read)
     from hlo_cli.commands.run.report import report_of_run
 
     return write_report(report_of_run(loaded, run, options, watched), output, module.errors, read=read)
-
-
-def _run(
-    module: Module,
-    options: RunOptions,
-    output: OutputOptions,
-    *,
-    watch: Sequence[Instruction] = (),
-    observe: Observer | None = None,
-) -> Run:
-    from hlo_cli.analysis.evaluate.run import run
-    from hlo_cli.commands.run.arguments import arguments_from
-    from hlo_cli.commands.run.progress import shown_progress
-
-    arguments = arguments_from(options.args, module) if options.args else None
-    with shown_progress([module], quiet=output.quiet) as progress:
-        return run(
-            module,
-            arguments,
-            seed=options.seed,
-            floats=options.floats,
-            devices=options.devices,
-            watch=watch,
-            observe=observe,
-            limits=options.limits,
-            progress=progress,
-        )
-
-
-def _compare(
-    inputs: tuple[str, ...],
-    options: RunOptions,
-    reading: InputOptions,
-    output: OutputOptions,
-    stages: tuple[str | None, str | None] | None,
-) -> int:
-    """Compares a module with that of --against, or two stages of one dump."""
-    from dataclasses import replace
-
-    from hlo_cli.commands.run.against import report_of_comparison
-    from hlo_cli.commands.shared.load import load_one, what_was_read
-
-    for name, is_given in (
-        ("--at", options.at), ("--probe", options.probe), ("--save-raw", options.save_raw),
-        ("--floats widen", options.floats == "widen"),
-    ):  # fmt: skip
-        if stages is not None and is_given:
-            raise conflict_error("--stage A..B", name)
-    first, second = stages or (reading.stage, reading.stage)
-    other = [options.against] if options.against is not None else inputs
-    old = load_one(inputs, replace(reading, stage=first))
-    new = load_one(other, replace(reading, stage=second))
-    report = report_of_comparison(old, new, options, quiet=output.quiet)
-    errors = (*old.module.errors, *new.module.errors)
-    return write_report(report, output, errors, read=what_was_read(old.module)) or int(not report.numbers["same"])

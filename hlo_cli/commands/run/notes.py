@@ -12,7 +12,6 @@ from hlo_cli.source import Diagnostic
 
 if TYPE_CHECKING:
     from hlo_cli.analysis.evaluate.run import Run
-    from hlo_cli.ir.instruction import Instruction
     from hlo_cli.ir.module import Module
 
 
@@ -36,20 +35,32 @@ def notes_on_draws(*modules: Module) -> tuple[Diagnostic, ...]:
 
 def notes_on_arguments(options: RunOptions) -> tuple[Diagnostic, ...]:
     """A note on made-up arguments."""
-    if options.args:
+    if options.args and not options.fills:
         return ()
-    words = f"arguments are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
-    return (Diagnostic("note", f"{words}; use --args FILE for real ones"),)
+    which = "arguments that --args does not have" if options.fills and options.args else "arguments"
+    words = f"{which} are made up with seed {options.seed}: floats standard normal, integers 0 to 3"
+    return (Diagnostic("note", words if options.args else f"{words}; use --args FILE for real ones"),)
 
 
-def notes_on_devices(run: Run, watched: Sequence[Instruction]) -> tuple[Diagnostic, ...]:
-    """Notes on what is shown of device 0 only."""
+def notes_on_assumed(targets: Sequence[str]) -> tuple[Diagnostic, ...]:
+    """A note on functions of unknown meaning that two programs have in common."""
+    if not targets:
+        return ()
+    words = f"the meaning of {', '.join(targets)} is unknown: results are made up, the same for equal operands"
+    return (Diagnostic("note", words),)
+
+
+def notes_on_devices(run: Run, options: RunOptions) -> tuple[Diagnostic, ...]:
+    """Notes on what is shown of device 0 only, and on data that was not read."""
     notes = []
+    if options.feed and run.unread:
+        notes.append(Diagnostic("note", f"{format_count(run.unread, 'arrays')} of --feed were not read to the end"))
     if run.unknown:
         results = format_count(len(run.unknown), "results")
         verb, its = ("is", "its") if len(run.unknown) == 1 else ("are", "their")
         words = f"{results} {verb} shown for device 0 of {run.devices:,}: the dump does not state {its} sharding"
         notes.append(Diagnostic("note", words))
-    if watched and run.devices > 1:
-        notes.append(Diagnostic("note", f"values of --at are those of device 0 of {run.devices:,}"))
+    for name, is_given in (("--at", options.at), ("--watch", options.watch), ("outfeeds", run.outfed)):
+        if is_given and run.devices > 1:
+            notes.append(Diagnostic("note", f"values of {name} are those of device 0 of {run.devices:,}"))
     return tuple(notes)

@@ -5,33 +5,41 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from hlo_cli.analysis.evaluate.settings import DEFAULT_LIMITS, Limits, Wanted
 from hlo_cli.commands.shared.option_conflicts import conflict_error
 from hlo_cli.dataclass import dataclass
 from hlo_cli.source import HloError
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.limits import Limits
-    from hlo_cli.analysis.evaluate.probe import Wanted
     from hlo_cli.analysis.semantics.number_types import Floats
+
+DEFAULT_MEMORY = f"{DEFAULT_LIMITS.max_bytes >> 30}GiB"
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Arguments, arithmetic, and limits; names are those of the command's parameters."""
+    """Arguments, arithmetic, and limits; names are those of the command's parameters.
+
+    With `fills`, arguments that `args` does not have are made up with the seed.
+    """
 
     args: tuple[str, ...] = ()
     seed: int = 0
+    fills: bool = False
     at: tuple[str, ...] = ()
+    watch: tuple[str, ...] = ()
+    stub: tuple[str, ...] = ()
+    feed: tuple[str, ...] = ()
     save_raw: str | None = None
     against: str | None = None
     passes: bool = False
     probe: Wanted | None = None
     floats: Floats = "exact"
     devices: int | None = None
-    max_memory: str = "8GiB"
-    max_operations: float = 4e10
-    max_iterations: int = 1_000_000
-    max_seconds: float = 600.0
+    max_memory: str = DEFAULT_MEMORY
+    max_operations: float = DEFAULT_LIMITS.max_operations
+    max_iterations: int = DEFAULT_LIMITS.max_iterations
+    max_seconds: float = DEFAULT_LIMITS.max_seconds
 
     def check(self) -> None:
         """Raises HloError for options that exclude each other."""
@@ -39,7 +47,7 @@ class RunOptions:
             name
             for name, value in (
                 ("--against", self.against is not None), ("--passes", self.passes), ("--probe", self.probe is not None),
-                ("--at", bool(self.at)),
+                ("--at", bool(self.at)), ("--watch", bool(self.watch)),
             )
             if value
         ]  # fmt: skip
@@ -56,7 +64,6 @@ class RunOptions:
     @property
     def limits(self) -> Limits:
         """The limits of each run."""
-        from hlo_cli.analysis.evaluate.limits import Limits
         from hlo_cli.syntax.queries.sizes import parse_size
 
         return Limits(

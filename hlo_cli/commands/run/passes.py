@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hlo_cli.analysis.evaluate.compare import Distance, Verdict, distances, verdict_of
+from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.run import Run, run
+from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.commands.diff.passes import pass_dumps
-from hlo_cli.commands.run.arguments import arguments_from
+from hlo_cli.commands.run.arguments import arguments_of
 from hlo_cli.commands.run.distances import EXACT, MEANING, VERDICT, WIDENED, distance_cells
 from hlo_cli.commands.run.notes import notes_on_arguments
 from hlo_cli.commands.run.options import RunOptions
+from hlo_cli.commands.run.stubs import feed_from, stubs_from
 from hlo_cli.commands.shared.io_options import InputOptions
 from hlo_cli.inputs.input import read_inputs
 from hlo_cli.inputs.passes import pass_between
@@ -49,13 +52,14 @@ def report_of_passes(
             "--passes requires a directory of per-pass dumps",
             hint="create them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
         )
+    stubs, feed = stubs_from(options.stub), feed_from(options.feed)
     rows: list[Row] = []
     verdicts: list[Verdict] = []
     before: tuple[Module, Pair, str] | None = None
     dumps = pass_dumps(arguments[0], reading)
     for file_name, dump in watched(dumps, len(dumps), "pass dumps", quiet=quiet):
         module = read_input(read_inputs([os.path.join(arguments[0], file_name)])[0])
-        runs = _runs(module, options)
+        runs = _runs(module, options, stubs, feed)
         if before is not None:
             found = _compared(before, module, runs)
             verdict = verdict_of(found)
@@ -82,12 +86,23 @@ def report_of_passes(
     )
 
 
-def _runs(module: Module, options: RunOptions) -> Pair:
-    arguments = arguments_from(options.args, module) if options.args else None
-    exact = run(module, arguments, seed=options.seed, floats="exact", devices=options.devices, limits=options.limits)
-    return exact, run(
-        module, arguments, seed=options.seed, floats="widen", devices=options.devices, limits=options.limits
-    )
+def _runs(module: Module, options: RunOptions, stubs: Mapping[str, Stub], feed: Sequence[Array] | None) -> Pair:
+    arguments = arguments_of(options, module)
+    check_outfeeds(module)
+
+    def run_of(floats: Floats) -> Run:
+        return run(
+            module,
+            arguments,
+            seed=options.seed,
+            floats=floats,
+            devices=options.devices,
+            limits=options.limits,
+            stubs=stubs,
+            feed=feed,
+        )
+
+    return run_of("exact"), run_of("widen")
 
 
 def _compared(before: tuple[Module, Pair, str], module: Module, runs: Pair) -> tuple[Distance, ...]:

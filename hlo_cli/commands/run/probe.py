@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hlo_cli.analysis.evaluate.probe import Probe, Sighting, Wanted
+from hlo_cli.analysis.evaluate.probe import Probe, Sighting
 from hlo_cli.analysis.evaluate.run import Run
+from hlo_cli.analysis.evaluate.settings import PROBES
 from hlo_cli.commands.shared.load import Loaded, input_facts, program_notes
 from hlo_cli.ir import opcodes
 from hlo_cli.report.cell import Row
@@ -29,9 +30,6 @@ _COLUMNS: Final = (
     Column("computation", "computation", "name"),
     Column("source", "source", "source"),
 )
-WORDS: Final[dict[Wanted, str]] = {
-    "nan": "NaN", "inf": "infinite", "overflow": "overflowing", "denormal": "denormal",
-}  # fmt: skip
 
 
 def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diagnostic]) -> Report:
@@ -60,7 +58,7 @@ def report_of_probe(loaded: Loaded, run: Run, probe: Probe, notes: Sequence[Diag
 
 
 def _answer(probe: Probe, run: Run) -> str:
-    what = WORDS[probe.wanted]
+    what = PROBES[probe.wanted]
     first = probe.first
     executed = format_count(run.executed, "instructions")
     if run.devices > 1:

@@ -58,7 +58,7 @@ def report_of_steps(
     spaces = chosen_spaces(memory, space)
     in_flight = _InFlight(overlap)
     times = _times_of(overlap, throughput)
-    plain = _steps_table(overlap, memory, spaces, in_flight, within, times)
+    plain = _steps_table(overlap, spaces, in_flight, within, times)
     steps = [overlap.sequence[step] for step, *_ in plain.rows if isinstance(step, int)]
     everything = with_costs(plain, steps, loaded.module, (*columns, *_WORD.findall(where or "")))
     everything = with_traffic(everything, steps, loaded.module, columns, where)
@@ -142,7 +142,6 @@ def _answer(
 
 def _steps_table(
     overlap: OverlapAnalysis,
-    memory: MemoryAnalysis,
     spaces: Sequence[MemorySpaceUsage],
     in_flight: _InFlight,
     within: Computation | None,

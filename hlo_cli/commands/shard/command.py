@@ -114,7 +114,7 @@ def _of_shape(inputs: tuple[str, ...], options: ShardOptions, reading: InputOpti
     if given.target is not None:
         from hlo_cli.commands.shard.steps import report_of_steps
 
-        return report_of_steps(given, options)
+        return report_of_steps(given)
     from hlo_cli.commands.shard.shape import report_of_shape
 
     return report_of_shape(given, options)
@@ -139,11 +139,11 @@ def _of_dump(inputs: tuple[str, ...], options: ShardOptions, reading: InputOptio
     if options.comms:
         from hlo_cli.commands.shard.comms import report_of_comms
 
-        report = report_of_comms(loaded, options, argument, output.requested_columns)
+        report = report_of_comms(loaded, options, argument)
     else:
         from hlo_cli.commands.shard.dump import report_of_dump
 
-        report = report_of_dump(loaded, options, argument, output.requested_columns)
+        report = report_of_dump(loaded, options, argument)
     if module.is_truncated:
         report = replace(report, answer=f"The dump is truncated; {report.answer[:1].lower()}{report.answer[1:]}")
     return write_report(report, output, module.errors, read=what_was_read(module))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -54,7 +54,7 @@ _ALGORITHMS: Final[dict[Algorithm, str]] = {
 }
 
 
-def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str, columns: Collection[str]) -> Report:
+def report_of_comms(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
     """The collectives of a module, by axis and kind or by another grouping."""
     module = loaded.module
     known = mesh_of(module, options.given_mesh)

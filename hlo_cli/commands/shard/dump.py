@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hlo_cli.analysis.sharding.meshes import mesh_text
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.commands.shared.load import Loaded
     from hlo_cli.ir.attributes.mesh import Mesh
-    from hlo_cli.ir.module import Module
 
 
-def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns: Collection[str]) -> Report:
+def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str) -> Report:
     """The parameters and results of a module: the shape, the sharding, and the bytes of each on one device."""
     module = loaded.module
     options.check_without_comms()
@@ -57,7 +56,7 @@ def report_of_dump(loaded: Loaded, options: ShardOptions, argument: str, columns
         },
         parts=_parts(loaded, found, options, known, parameters, results),
         next=_next(argument, found, totals, options),
-        notes=(*_notes(module, found, known), *skipped, *also, *notes_of(loaded)),
+        notes=(*_notes(found, known), *skipped, *also, *notes_of(loaded)),
         input=input_facts(loaded),
     )
 
@@ -151,7 +150,7 @@ def _results_passage(results: Sequence[EntryArray]) -> Passage:
     return Passage("results", (f"{count} {verb} {about}{format_bytes(totals.shard_bytes)} per device.",))
 
 
-def _notes(module: Module, found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
+def _notes(found: EntryArrays, known: KnownMesh | None) -> tuple[Diagnostic, ...]:
     notes = list[str]()
     if found.partitions < 2:
         return ()

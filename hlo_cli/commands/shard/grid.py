@@ -89,22 +89,22 @@ def _plane(array: ShardedArray, shards: Sequence[Shard], marked: Shard | None) -
 
 def _lines(plane: _Plane, room: int, marked: Shard | None) -> Iterator[Line]:
     wanted = plane.tile if marked is not None else None
-    grid, most = _fitting(plane, room, marked, wanted)
+    grid = _fitting(plane, room, marked, wanted)
     yield from grid.lines()
-    for text in (*_remarks(plane), *_omitted(plane, grid, most)):
+    for text in (*_remarks(plane), *_omitted(plane, grid)):
         yield (Run(text, "quiet"),)
 
 
-def _fitting(plane: _Plane, room: int, marked: Shard | None, wanted: tuple[int, ...] | None) -> tuple[Grid, int]:
-    """The grid with the most tiles and devices that fits, and the number of devices in a cell."""
+def _fitting(plane: _Plane, room: int, marked: Shard | None, wanted: tuple[int, ...] | None) -> Grid:
+    """The grid with the most tiles and devices that fits; the smallest one if none does."""
     rows = _visible(plane.parts(plane.rows), _MOST, wanted[plane.rows] if wanted and plane.rows is not None else 0)
     at = wanted[plane.columns] if wanted and plane.columns is not None else 0
-    found: tuple[Grid, int] | None = None
+    found: Grid | None = None
     for count in _FEWER:
         columns = _visible(plane.parts(plane.columns), count, at)
         for most in _DEVICES:
-            found = _grid(plane, rows, columns, most, marked), most
-            if found[0].width <= room:
+            found = _grid(plane, rows, columns, most, marked)
+            if found.width <= room:
                 return found
     assert found is not None
     return found
@@ -155,7 +155,7 @@ def _remarks(plane: _Plane) -> Iterator[str]:
             return
 
 
-def _omitted(plane: _Plane, grid: Grid, most: int) -> Iterator[str]:
+def _omitted(plane: _Plane, grid: Grid) -> Iterator[str]:
     """What is not drawn: tiles along the two dimensions, those along others, and devices in a cell."""
     array, names = plane.array, dimension_names(plane.array.shape.rank)
     drawn = ((plane.rows, len(grid.rows.labels)), (plane.columns, len(grid.columns.labels)))

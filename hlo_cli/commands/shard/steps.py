@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from hlo_cli.analysis.resharding.detour import Detour
     from hlo_cli.analysis.resharding.reshard import Resharding
     from hlo_cli.commands.shard.given import GivenArray
-    from hlo_cli.commands.shard.options import ShardOptions
     from hlo_cli.report.cell import Cell
 
 
-def report_of_steps(given: GivenArray, options: ShardOptions) -> Report:
+def report_of_steps(given: GivenArray) -> Report:
     """The steps with their bytes, and the nearest sharding that needs none."""
     if given.target is None:
         raise HloError("--to requires a sharding")

@@ -39,7 +39,7 @@ def addresses_table(shape: ArrayShape, requested: Sequence[Selection], *, bits: 
 
     def rows() -> Iterator[Row]:
         for index in _indices(requested):
-            yield _row(position_of(shape, index, element_bits=bits), tiles, base)
+            yield _row(position_of(shape, index, element_bits=bits), base)
 
     count = sum(selection.count for selection in requested)
     made = LazyRows(count, rows) if count > _FEW else tuple(rows())
@@ -124,7 +124,7 @@ def _indices(requested: Sequence[Selection]) -> Iterator[tuple[int, ...]]:
         yield from selection.indices
 
 
-def _row(place: ElementPosition, tiles: Sequence[tuple[int, ...]], base: int) -> Row:
+def _row(place: ElementPosition, base: int) -> Row:
     levels: list[Cell] = []
     records: list[Cell] = []
     for tile in place.tiles:

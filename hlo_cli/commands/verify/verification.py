@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hlo_cli.dataclass import dataclass
-from hlo_cli.report.numbers import format_count
+from hlo_cli.report.numbers import format_count, verb
 from hlo_cli.source import Diagnostic, HloError, Severity
 
 if TYPE_CHECKING:
-    from hlo_cli.analysis.evaluate.comparison import RunComparison
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.comparison.comparison import RunComparison
+    from hlo_cli.analysis.evaluate.settings import Limits
     from hlo_cli.ir.instruction import Computation
     from hlo_cli.ir.module import Module
     from hlo_cli.report.report import Report
@@ -27,16 +27,17 @@ _MAX_SECONDS: Final = 60.0
 class Verification:
     """The verdict on a rewritten module as a word and as a sentence; the word is None if the module cannot run.
 
-    Without a sentence, nothing was verified.
+    Without a sentence, nothing was verified; `is_assumed` if results of unknown functions were made up.
     """
 
     verdict: str | None
     sentence: str
+    is_assumed: bool = False
 
     @property
     def exit_code(self) -> int:
         """1 if the rewritten module computes something else."""
-        return int(self.verdict in ("approximation", "different"))
+        return int(self.verdict in ("approximation", "discontinuity", "different"))
 
     @property
     def notes(self) -> tuple[Diagnostic, ...]:
@@ -47,13 +48,13 @@ class Verification:
     def added_to(self, report: Report) -> Report:
         """A report with the verdict in its answer and its numbers.
 
-        In a note as well if the module cannot run or computes something else, as pipes get no answer.
+        In a note as well if there is more to it than that results agree, as pipes get no answer.
         """
         if not self.sentence:
             return report
         numbers = {**report.numbers, "verified": self.verdict}
         answer = report.answer if self.verdict is None else f"{report.answer}; {self.sentence}"
-        notes = self.notes if self.verdict is None or self.exit_code else ()
+        notes = self.notes if self.verdict is None or self.exit_code or self.is_assumed else ()
         return replace(report, answer=answer, numbers=numbers, notes=(*notes, *report.notes))
 
 
@@ -77,11 +78,11 @@ def verify(old: Module, new: Module) -> Verification:
     >>> from hlo_cli import parse_module
     >>> module = parse_module("ENTRY e { p = f32[2] parameter(0)  ROOT r = f32[2] negate(p) }")
     >>> verify(module, module)
-    Verification(verdict='identical', sentence='verified: results are identical')
+    Verification(verdict='identical', sentence='verified: results are identical', is_assumed=False)
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.evaluate.comparison import compare_runs
+        from hlo_cli.analysis.comparison.comparison import compare_runs
 
         return compare_runs(old, new, limits=_limits(), is_rewrite=True)
 
@@ -98,7 +99,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
     """
 
     def compared() -> RunComparison:
-        from hlo_cli.analysis.evaluate.extracted_part import compare_part
+        from hlo_cli.analysis.comparison.extracted_part import compare_part
 
         return compare_part(module, computation, part, limits=_limits())
 
@@ -106,7 +107,7 @@ def verify_part(module: Module, computation: Computation, part: Module) -> Verif
 
 
 def _limits() -> Limits:
-    from hlo_cli.analysis.evaluate.limits import Limits
+    from hlo_cli.analysis.evaluate.settings import Limits
 
     return Limits(_MAX_BYTES, _MAX_OPERATIONS, _MAX_ITERATIONS, _MAX_SECONDS)
 
@@ -116,16 +117,18 @@ def _verification(compared: Callable[[], RunComparison]) -> Verification:
         found = compared()
     except HloError as error:
         return Verification(None, f"not verified: {error.diagnostics[0].message}")
+    assumed = f", with made-up results of {', '.join(found.assumed)}" if found.assumed else ""
     worst = max((each.exact for each in found.distances), default=0.0)
     match found.verdict:
         case "identical":
-            return Verification("identical", "verified: results are identical")
+            return Verification("identical", f"verified: results are identical{assumed}", bool(assumed))
         case "rounding":
-            return Verification("rounding", f"verified: results differ by rounding only (at most {worst:.1e})")
+            return Verification(
+                "rounding", f"verified: results differ by rounding only (at most {worst:.1e}){assumed}", bool(assumed)
+            )
         case verdict:
-            count = sum(each.verdict == verdict for each in found.distances)
+            count = sum(each.verdict in ("approximation", "different") for each in found.distances)
             first = found.first_difference
             where = "" if first is None else f", first at {first.instruction.name}"
             of = format_count(len(found.distances), "results")
-            differ = "differs" if count == 1 else "differ"
-            return Verification(verdict, f"verified: {count:,} of {of} {differ}{where}")
+            return Verification(verdict, f"verified: {count:,} of {of} {verb(count, 'differs', 'differ')}{where}")

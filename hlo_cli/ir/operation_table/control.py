@@ -119,8 +119,12 @@ ROWS: Final = (
         "an argument of the computation; the number is its position",
         ("argument", "needs shape", "no kernel"),
     ),
-    Operation("partition-id", 0, "Returns the id of this partition", "the result is a u32 scalar", ("no kernel",)),
-    Operation("replica-id", 0, "Returns the id of this replica", "the result is a u32 scalar", ("no kernel",)),
+    Operation(
+        "partition-id", 0, "Returns the id of this partition", "the result is a u32 scalar", ("device id", "no kernel")
+    ),
+    Operation(
+        "replica-id", 0, "Returns the id of this replica", "the result is a u32 scalar", ("device id", "no kernel")
+    ),
     Operation(
         "tuple", None, "Builds a tuple", "a table of pointers to the elements, which are not copied", ("no kernel",)
     ),

@@ -121,7 +121,7 @@ ROWS: Final = (
         None,
         "Updates slices of an array at given indices",
         "operands: array, indices, updates; to_apply combines old and new values",
-        ("in place",),
+        ("applies", "in place"),
         required=(
             "to_apply",
             "index_vector_dim",
@@ -153,7 +153,7 @@ ROWS: Final = (
         None,
         "Sorts along one dimension",
         "all operands are permuted together; to_apply is the comparator",
-        ("own kernel",),
+        ("applies", "own kernel"),
         required=("dimensions", "to_apply"),
         optional=("is_stable",),
         least=1,

@@ -9,7 +9,7 @@ from typing import Final
 
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.layout import default_layout
-from hlo_cli.ir.operations import BINARY, OTHER_TYPE, UNARY
+from hlo_cli.ir.operations import BINARY, DEVICE_IDS, OTHER_TYPE, UNARY
 from hlo_cli.ir.primitive import PRIMITIVE_TYPES
 from hlo_cli.ir.shape import ArrayShape, Shape, TokenShape, TupleShape
 from hlo_cli.syntax.strict.op_context import OperationChecker
@@ -47,7 +47,7 @@ def _inferred(operation: OperationChecker) -> Shape | None:
         shapes = [operand.shape for operand in operation.operands]
         known = tuple(shape for shape in shapes if shape is not None)
         return TupleShape(known) if len(known) == len(shapes) else None
-    if opcode in ("replica-id", "partition-id"):
+    if opcode in DEVICE_IDS:
         return _U32
     if opcode == opcodes.GET_TUPLE_ELEMENT:
         return _element(operation, first)

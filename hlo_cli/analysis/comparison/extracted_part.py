@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-from hlo_cli.analysis.evaluate.compare import Distance, distance
-from hlo_cli.analysis.evaluate.comparison import RunComparison
-from hlo_cli.analysis.evaluate.limits import Limits
+from hlo_cli.analysis.evaluate.compare import MODES, Distance, distance
 from hlo_cli.analysis.evaluate.run import arrays_of, evaluate, runs_on_devices
+from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value
 from hlo_cli.ir import opcodes
@@ -52,15 +52,12 @@ def compare_part(
         raise HloError("a part of a program of several devices cannot be run alone")
     root = part.entry.root
     assert root is not None
-    exact, widened = (_both(module, computation, part, floats, seed, limits) for floats in _MODES)
+    exact, widened = (_both(module, computation, part, floats, seed, limits) for floats in MODES)
     found = [
         Distance(index, distance(old, new), distance(old_wide, new_wide))
         for (index, old, new), (_, old_wide, new_wide) in zip(exact[0], widened[0], strict=True)
     ]
     return RunComparison(tuple(found), None, exact[1] + widened[1])
-
-
-_MODES: tuple[Floats, Floats] = ("exact", "widen")
 
 
 def _both(

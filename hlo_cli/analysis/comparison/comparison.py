@@ -1,0 +1,249 @@
+"""Two modules run with the same arguments: whether they compute the same, and where they begin to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from hlo_cli.analysis.comparison.fingerprints import Prints
+from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
+from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
+from hlo_cli.analysis.comparison.repairs import constants_of, find_repair
+from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
+from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.evaluate.arguments import made_up_arguments
+from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
+from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
+from hlo_cli.analysis.evaluate.program import Observer
+from hlo_cli.analysis.evaluate.rounding import rounding_of
+from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
+from hlo_cli.analysis.evaluate.settings import Limits
+from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by
+from hlo_cli.analysis.matching.matching import match
+from hlo_cli.analysis.semantics.number_types import Array, Floats
+from hlo_cli.analysis.semantics.values import Value
+from hlo_cli.analysis.sharding.device_groups import devices_of
+from hlo_cli.dataclass import dataclass
+from hlo_cli.ir import opcodes
+from hlo_cli.ir.instruction import Instruction
+from hlo_cli.ir.module import Module
+from hlo_cli.ir.shape import ArrayShape, Shape
+from hlo_cli.source import HloError
+
+_OTHER_SEEDS: Final = (1, 2)
+"""Added to the seed to repeat a comparison with other arguments."""
+_DISCONTINUOUS: Final = frozenset(
+    (opcodes.COMPARE, opcodes.SORT, opcodes.TOPK, "ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign")
+)
+
+
+class _Setting(NamedTuple):
+    """What all runs of a comparison share."""
+
+    modules: tuple[Module, Module]
+    args: Sequence[Value] | None
+    seed: int
+    devices: int | None
+    limits: Limits | None
+    progress: Callable[[int], None] | None
+    stubs: Mapping[str, Stub] | None
+    feed: Sequence[Array] | None
+    shared: Shared
+
+    def run_both(
+        self, floats: Floats, *, observe: tuple[Observer | None, Observer | None] = (None, None)
+    ) -> tuple[Run, Run]:
+        first, second = self.shared.pair()
+        return self._run(0, floats, first, observe[0]), self._run(1, floats, second, observe[1])
+
+    def run_old(self, observer: Observer | None = None) -> Run:
+        return self._run(0, "widen", self.shared.pair()[0], observer)
+
+    def observe_new(self, observer: Observer) -> None:
+        if self.shared.functions:  # what they return in the second program depends on the first
+            self.run_both("widen", observe=(None, observer))
+        else:
+            self._run(1, "widen", self.shared.pair()[1], observer)
+
+    def _run(self, at: int, floats: Floats, unknown: UnknownFunctions | None, observe: Observer | None) -> Run:
+        return run(
+            self.modules[at],
+            self.args,
+            seed=self.seed,
+            floats=floats,
+            devices=self.devices,
+            observe=observe,
+            limits=self.limits,
+            progress=self.progress,
+            stubs=self.stubs,
+            feed=self.feed,
+            unknown=unknown,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """The distance of each result, in the order of the results, and the first instruction at which the modules part.
+
+    `first_difference` is None if the modules compute the same, and if the instruction is unknown; `values` are what
+    goes into it and comes out. `executed` counts the instructions of all runs. `other_seeds` are the largest widened
+    distances with other made-up arguments, where a comparison, a sort, or a conversion to integers may decide.
+    `assumed` are the targets of unknown meaning that both call, whose results were made up: the same for equal
+    operands.
+    """
+
+    distances: tuple[Distance, ...]
+    first_difference: Parting | None
+    executed: int
+    values: PartingValues | None = None
+    other_seeds: Mapping[int, float] | None = None
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on all results: that of the worst.
+
+        If the results agree with all other seeds, a discontinuity may make them differ.
+        """
+        found = verdict_of(self.distances)
+        if found == "different" and self.other_seeds and max(self.other_seeds.values()) <= ROUNDING:
+            return "discontinuity"
+        return found
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the results are identical, or differ by rounding only."""
+        return self.verdict in ("identical", "rounding")
+
+
+def compare_runs(
+    old: Module,
+    new: Module,
+    args: Sequence[Value] | None = None,
+    *,
+    seed: int = 0,
+    devices: int | None = None,
+    limits: Limits | None = None,
+    is_rewrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+    stubs: Mapping[str, Stub] | None = None,
+    feed: Sequence[Array] | None = None,
+) -> RunComparison:
+    """Runs two modules with the same arguments, made-up ones by default, and compares their results.
+
+    Each module runs twice: with floats of their types, and with every float as an f64 that is never rounded. Two
+    compilations of a program agree in the second run even if they round at different places. With `is_rewrite`, the
+    results are on the same devices, even if the place of a result is unknown. `stubs` and `feed` are for both modules,
+    as for `run`. Custom calls of unknown meaning that both modules have return made-up values, the same in both for
+    equal operands. HloError as for `run`, for outfeeds, and if the modules have other numbers of parameters or results.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "ENTRY e { p = f32[2] parameter(0)  q = f32[2] multiply(p, p)  ROOT r = f32[2] negate(q) }"
+    >>> old, new = parse_module(text), parse_module(text.replace("multiply", "add"))
+    >>> compare_runs(old, old).verdict
+    'identical'
+    >>> found = compare_runs(old, new)
+    >>> found.verdict, found.first_difference.instruction
+    ('different', <add q>)
+    """
+    shapes = tuple(_result_shape(each) for each in (old, new))
+    parameters = [len(each.entry.parameters) for each in (old, new)]
+    if parameters[0] != parameters[1]:
+        raise HloError(f"the modules have {parameters[0]} and {parameters[1]} parameters")
+    results = [sum(1 for _ in shape.leaves) for shape in shapes]
+    if results[0] != results[1]:
+        raise HloError(f"the modules have {results[0]} and {results[1]} results")
+    for module in (old, new):
+        check_outfeeds(module)
+
+    shared = shared_by(old, new)
+    stated = {each.count for each in map(devices_of, (old, new)) if each.is_stated}
+    devices = min(stated) if devices is None and len(stated) == 1 else devices
+    setting = _Setting((old, new), args, seed, devices, limits, progress, stubs, feed, shared)
+    exact, widened = map(setting.run_both, MODES)
+    both = shapes[0], shapes[1]
+    found = distances(exact, widened, both, is_rewrite=is_rewrite, expected=rounding_of(new))
+    parting = values = repeated = None
+    verdict = verdict_of(found)
+    if verdict in ("approximation", "different"):
+        parting = _parting(setting, found)
+        values = None if parting is None else _values(setting, parting)
+    if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
+        repeated = {seed + more: _widened(setting, both, seed + more) for more in _OTHER_SEEDS}
+    executed = sum(each.executed for each in (*exact, *widened))
+    assumed = tuple(each for each in shared.targets if each not in (stubs or {}))
+    return RunComparison(found, parting, executed, values, repeated, assumed)
+
+
+def _has_discontinuity(module: Module) -> bool:
+    """Whether rounding may decide between values that are far apart: a comparison of floats, or a conversion."""
+    return any(
+        _is_float(instruction.operand_shape(0))
+        and (
+            instruction.opcode in _DISCONTINUOUS
+            or (instruction.opcode == opcodes.CONVERT and not _is_float(instruction.shape))
+        )
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.operands
+    )
+
+
+def _is_float(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and shape.element_type.kind == "float"
+
+
+def _widened(setting: _Setting, shapes: tuple[Shape, Shape], seed: int) -> float:
+    """The largest widened distance with another seed."""
+    runs = setting._replace(seed=seed).run_both("widen")
+    arrays = zip(*(arrays_of(each.result, shape) for each, shape in zip(runs, shapes, strict=True)), strict=True)
+    unknown = runs[0].unknown | runs[1].unknown
+    return max((distance(a, b) for (index, a, _), (_, b, _) in arrays if index not in unknown), default=0.0)
+
+
+def _result_shape(module: Module) -> Shape:
+    root = module.entry.root
+    if root is None:
+        raise HloError(f"the entry of {module.name} has no instructions")
+    return root.shape
+
+
+def _parting(setting: _Setting, found: Sequence[Distance]) -> Parting | None:
+    """Where the values of the new module begin to differ; None if that cannot be told."""
+    old, new = setting.modules
+    prints = Prints()
+    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in setting.modules]
+    traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
+    setting.run_both("widen", observe=traces)
+    worse = [at for at, each in enumerate(found) if each.is_known and each.widened > ROUNDING]
+    ends = [node for node in traces[1].nodes if node.instruction is new.entry.root]
+    wrong = [node.makers[at] for node in ends for at in worse]
+    pairs = match(old, new).pairs
+    olds, news = (each.nodes for each in pairs.plain)
+    paired = {news[b]: olds[a] for a, b in pairs.found}
+    is_alone = max(counts) == 1 and not (setting.shared.functions or setting.stubs or setting.feed)
+
+    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, str] | None:
+        given = made_up_arguments(old, seed=setting.seed, floats="widen") if setting.args is None else setting.args
+        expected = [each for _, each, _ in arrays_of(setting.run_old().result, _result_shape(old))]
+        executions = max((node.execution for node in traces[1].nodes), default=0)
+        return find_repair(new, given, expected, suspects, constants_of(old), executions=executions)
+
+    is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
+    return first_parting(
+        *traces,
+        wrong,
+        paired,
+        is_one_text=is_one_text,
+        scalar_parting=scalar_parting,
+        repair=repair if is_alone else None,
+    )
+
+
+def _values(setting: _Setting, parting: Parting) -> PartingValues:
+    """What goes into the first instruction that differs and comes out, and the same of its counterpart."""
+    old_values = None
+    if parting.counterpart_place is not None:
+        old_values = values_at(setting.run_old, parting.counterpart_place)
+    new_values = values_at(setting.observe_new, parting.place)
+    return PartingValues(old_values, new_values)

@@ -1,0 +1,275 @@
+"""Fast kernels of the evaluator against the loops that define them: windows, scatters, sorts, rounding, and erf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hlo_cli import parse_module
+from hlo_cli.analysis.error_function import error_function
+from hlo_cli.analysis.evaluate.run import evaluate
+from hlo_cli.analysis.semantics.number_types import rounded, values_of_codes
+from hlo_cli.analysis.semantics.ordering import sorted_order
+from hlo_cli.analysis.semantics.sort_keys import sort_keys
+from hlo_cli.ir.attributes.window import WindowDimension
+
+Array = npt.NDArray[Any]
+
+FUNCTIONS: dict[str, Callable[[float, float], float]] = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "maximum": max,
+    "minimum": min,
+}
+
+
+def run(text: str, *arguments: Array) -> Any:
+    """The result of a module."""
+    return evaluate(parse_module(text), arguments).result
+
+
+def scalars(kind: str, call: str, more: str = "") -> str:
+    """A computation of two scalars."""
+    return f"f {{ x = {kind}[] parameter(0)  y = {kind}[] parameter(1)  {more}ROOT r = {kind}[] {call} }}\n"
+
+
+def windowed(x: Array, window: tuple[WindowDimension, ...], initial: float, function: Callable[..., float]) -> Array:
+    """A reduce-window as its definition says, element by element."""
+    counts = [each.positions(size) for each, size in zip(window, x.shape, strict=True)]
+    result = np.full(counts, initial, x.dtype)
+    for position in product(*map(range, counts)):
+        for tap in product(*(range(each.size) for each in window)):
+            at = [
+                p * each.stride - each.padding_low + t * each.window_dilation
+                for p, t, each in zip(position, tap, window, strict=True)
+            ]
+            if any(a % each.base_dilation for a, each in zip(at, window, strict=True)):
+                continue
+            index = tuple(a // each.base_dilation for a, each in zip(at, window, strict=True))
+            if all(0 <= i < size for i, size in zip(index, x.shape, strict=True)):
+                result[position] = function(result[position], x[index])
+    return result
+
+
+def drawn(random: np.random.Generator) -> WindowDimension:
+    """A random window along one dimension."""
+    size, stride, low, high, base, own = (int(random.integers(1, most)) for most in (12, 4, 10, 10, 3, 3))
+    return WindowDimension(size, stride, low - 1, high - 1, base, own)
+
+
+@pytest.mark.parametrize("opcode", FUNCTIONS)
+def test_windows_of_any_form_are_those_of_the_definition(opcode: str) -> None:
+    random = np.random.default_rng(5)
+    for _ in range(12):
+        sizes = tuple(map(int, random.integers(1, 9, 2)))
+        window = tuple(drawn(random) for _ in sizes)
+        x = random.integers(-3, 4, sizes).astype(np.int32)
+        result = ",".join(str(each.positions(size)) for each, size in zip(window, sizes, strict=True))
+        fields = [
+            ("size", "size"),
+            ("stride", "stride"),
+            ("lhs_dilate", "base_dilation"),
+            ("rhs_dilate", "window_dilation"),
+        ]
+        text = " ".join(f"{name}={'x'.join(str(getattr(each, field)) for each in window)}" for name, field in fields)
+        pads = "x".join(f"{each.padding_low}_{each.padding_high}" for each in window)
+        shape = ",".join(map(str, sizes))
+        found = run(
+            f"HloModule m\n{scalars('s32', f'{opcode}(x, y)')}ENTRY e {{\n  a = s32[{shape}] parameter(0)\n  i = s32[] constant(2)\n"
+            f"  ROOT r = s32[{result}] reduce-window(a, i), window={{{text} pad={pads}}}, to_apply=f\n}}\n",
+            x,
+        )
+        np.testing.assert_array_equal(found, windowed(x, window, 2, lambda a, b: FUNCTIONS[opcode](int(a), int(b))))
+
+
+def test_windows_keep_the_signs_of_zeros_and_nan() -> None:
+    x = np.array([-0.0, 0.0, -0.0, -0.0, np.nan, 1.0], np.float32)
+    text = (
+        f"HloModule m\n{scalars('f32', 'maximum(x, y)')}ENTRY e {{\n  a = f32[6] parameter(0)\n  i = f32[] constant(-inf)\n"
+        "  ROOT r = f32[5] reduce-window(a, i), window={size=2}, to_apply=f\n}\n"
+    )
+    found = run(text, x)
+    assert np.signbit(found).tolist()[:3] == [False, False, True]
+    assert np.isnan(found[3:]).all()
+    total = run(text.replace("maximum", "add").replace("-inf", "-0"), x)
+    assert np.signbit(total).tolist()[:3] == [False, False, True]
+
+
+def test_long_windows_of_any_computation_keep_the_order_of_elements() -> None:
+    """The last element that is not zero: associative, but not commutative."""
+    keeps = scalars("s32", "select(c, x, y)", "z = s32[] constant(0)  c = pred[] compare(y, z), direction=EQ  ")
+    x = np.array([0, 3, 0, 0, 5, 0, 7, 0] * 20, np.int32)
+    found = run(
+        f"HloModule m\n{keeps}ENTRY e {{\n  a = s32[160] parameter(0)\n  i = s32[] constant(0)\n"
+        "  ROOT r = s32[160] reduce-window(a, i), window={size=160 pad=159_0}, to_apply=f\n}\n",
+        x,
+    )
+    last, expected = 0, []
+    for each in x.tolist():
+        last = each or last
+        expected.append(last)
+    assert found.tolist() == expected
+
+
+JAX_ORDER = """f { x = f32[] parameter(0)  y = f32[] parameter(1)  zero = f32[] constant(0)  none = f32[] constant(nan)
+  nx = pred[] compare(x, x), direction=NE  ny = pred[] compare(y, y), direction=NE
+  zx = pred[] compare(x, zero), direction=EQ  zy = pred[] compare(y, zero), direction=EQ
+  sx = f32[] select(zx, zero, x)  sy = f32[] select(zy, zero, y)
+  ux = f32[] select(nx, none, sx)  uy = f32[] select(ny, none, sy)
+  ROOT r = pred[] compare(ux, uy), direction=LT, type=TOTALORDER }
+"""
+TWO_KEYS = """f { x = f32[] parameter(0)  y = f32[] parameter(1)  u = s32[] parameter(2)  v = s32[] parameter(3)
+  less = pred[] compare(v, u), direction=GT  same = pred[] compare(u, v), direction=EQ
+  later = pred[] compare(x, y), direction=GT  both = pred[] and(later, same)  ROOT r = pred[] or(both, less) }
+"""
+
+
+def sorting(order: str, kinds: str) -> str:
+    """A module that sorts arrays of 300 elements with their positions."""
+    given = [f"{kind}[300]" for kind in (*kinds.split(), "s32")]
+    parameters = "".join(f"  p{at} = {shape} parameter({at})\n" for at, shape in enumerate(given))
+    more = (
+        f"  n{2 * len(given) - 2} = s32[] parameter({2 * len(given) - 2})  n = s32[] parameter({2 * len(given) - 1})\n"
+    )
+    order = order.replace("  ROOT", more + "  ROOT")
+    names = ", ".join(f"p{at}" for at in range(len(given)))
+    return (
+        f"HloModule m\n{order}ENTRY e {{\n{parameters}"
+        f"  ROOT r = ({', '.join(given)}) sort({names}), dimensions={{0}}, is_stable=true, to_apply=f\n}}\n"
+    )
+
+
+def test_the_order_of_jax_is_recognized_and_puts_nan_last() -> None:
+    text = sorting(JAX_ORDER, "f32")
+    [key] = sort_keys(parse_module(text).computations[0]) or ()
+    assert key.is_ascending
+    assert key.is_total
+    x = np.random.default_rng(1).integers(-3, 4, 300).astype(np.float32)
+    x[::7], x[::11] = np.nan, -0.0
+    values, order = run(text, x, np.arange(300, dtype=np.int32))
+    expected = sorted(range(300), key=lambda at: (bool(np.isnan(x[at])), 0.0 if np.isnan(x[at]) else x[at] + 0.0))
+    assert order.tolist() == expected
+    np.testing.assert_array_equal(values, x[expected])
+
+
+@pytest.mark.parametrize("special", [0.5, np.nan])
+def test_two_keys_are_sorted_one_after_the_other(special: float) -> None:
+    """With NaN a comparison by value has no order: elements are compared as the text says."""
+    text = sorting(TWO_KEYS, "f32 s32")
+    assert [key.is_ascending for key in sort_keys(parse_module(text).computations[0]) or ()] == [True, False]
+    random = np.random.default_rng(2)
+    x, u = random.integers(0, 5, 300).astype(np.float32), random.integers(0, 9, 300).astype(np.int32)
+    x[0] = special
+    _, keys, order = run(text, x, u, np.arange(300, dtype=np.int32))
+    assert sorted(order.tolist()) == list(range(300))
+    if not np.isnan(special):
+        assert order.tolist() == sorted(range(300), key=lambda at: (u[at], -x[at]))
+    np.testing.assert_array_equal(keys, u[order])
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        JAX_ORDER.replace("compare(y, zero)", "compare(x, zero)"),  # the sides are not alike
+        JAX_ORDER.replace("direction=LT", "direction=LE"),  # not strict
+        TWO_KEYS.replace("compare(u, v)", "compare(x, y)"),  # equality of another key
+        TWO_KEYS.replace("(v, u), direction=GT", "(x, u), direction=GT"),
+    ],
+)
+def test_other_comparisons_have_no_keys(order: str) -> None:
+    assert sort_keys(parse_module(sorting(order, "f32")).computations[0]) is None
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 100])
+def test_merging_is_stable_in_every_row(length: int) -> None:
+    x = np.random.default_rng(length).integers(0, 7, (5, length))
+    found = sorted_order([x], lambda pair: (pair[0] - pair[1] < 0,))
+    np.testing.assert_array_equal(found, np.argsort(x, axis=-1, kind="stable"))
+
+
+def test_a_comparison_that_contradicts_itself_gives_a_permutation() -> None:
+    random = np.random.default_rng(3)
+    found = sorted_order([np.arange(90).reshape(2, 45)], lambda pair: (random.random(pair[0].shape) < 0.5,))
+    assert (np.sort(found, axis=-1) == np.arange(45)).all()
+
+
+SCATTER = """HloModule m
+{computation}ENTRY e {{
+  a = {kind}[{sizes}] parameter(0)
+  b = s32[{count},{dims}] parameter(1)
+  c = {kind}[{count}{window}] parameter(2)
+  ROOT r = {kind}[{sizes}] scatter(a, b, c), update_window_dims={{{places}}}, inserted_window_dims={{{inserted}}}, scatter_dims_to_operand_dims={{{to}}}, index_vector_dim=1, to_apply=f
+}}
+"""  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "s8"])
+@pytest.mark.parametrize(
+    ("sizes", "window", "to"),
+    [
+        ((5,), (), (0,)),  # many updates of few elements
+        ((5, 3), (3,), (0,)),  # whole rows
+        ((3, 5), (3,), (1,)),  # whole columns
+        ((6, 6), (2, 3), (0, 1)),  # blocks that overlap
+    ],
+)
+def test_updates_of_one_element_are_added_one_after_another(
+    kind: str, sizes: tuple[int, ...], window: tuple[int, ...], to: tuple[int, ...]
+) -> None:
+    """Rounded after each addition, as by a loop."""
+    count, random = 400, np.random.default_rng(7)
+    name = "s8" if kind == "s8" else kind
+    held = np.dtype(np.int8 if kind == "s8" else np.float32)
+    x, updates = random.integers(-9, 9, sizes).astype(held), random.integers(-9, 9, (count, *window)).astype(held)
+    if kind == "f32":
+        x, updates = x / np.float32(3), updates / np.float32(3)
+    indices = random.integers(-1, 6, (count, len(to))).astype(np.int32)
+    inserted = [at for at in range(len(sizes)) if len(window) < len(sizes) and at in to]
+    text = SCATTER.format(
+        computation=scalars(name, "add(x, y)"), kind=name, sizes=",".join(map(str, sizes)), count=count, dims=len(to),
+        window="".join(f",{size}" for size in window), places=",".join(str(1 + at) for at in range(len(window))),
+        inserted=",".join(map(str, inserted)), to=",".join(map(str, to)),
+    )  # fmt: skip
+    expected = x.copy()
+    extent = [1 if at in inserted else window[sum(b not in inserted for b in range(at))] for at in range(len(sizes))]
+    for index, update in zip(indices, updates, strict=True):
+        start = [int(index[to.index(at)]) if at in to else 0 for at in range(len(sizes))]
+        if any(s < 0 or s + e > size for s, e, size in zip(start, extent, sizes, strict=True)):
+            continue
+        block = tuple(slice(s, s + e) for s, e in zip(start, extent, strict=True))
+        total = expected[block] + update.reshape(extent)
+        expected[block] = rounded(total, "bf16") if kind == "bf16" else total
+    np.testing.assert_array_equal(run(text, x, indices, updates), expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f4e2m1fn"])
+def test_narrow_floats_are_the_nearest_ones(name: str, kind: type[np.floating[Any]]) -> None:
+    """Halfway between two values the even one, and a hair beyond the nearer one."""
+    table = values_of_codes(name)
+    values = np.unique(np.abs(table[np.isfinite(table)])).astype(np.float64)
+    halves = ((values[1:] + values[:-1]) / 2).astype(kind)
+    upper, lower = np.nextafter(halves, kind(np.inf)), np.nextafter(halves, kind(0))
+    np.testing.assert_array_equal(rounded(upper, name), values[1:])
+    np.testing.assert_array_equal(rounded(-lower, name), -values[:-1])
+    even = np.where(np.arange(len(halves)) % 2 == 0, values[:-1], values[1:])
+    np.testing.assert_array_equal(rounded(np.tile(halves, 1000), name), np.tile(even, 1000))
+
+
+def test_error_function_is_that_of_the_c_library() -> None:
+    random = np.random.default_rng(8)
+    x = np.concatenate(
+        [random.uniform(-7, 7, 3000), 10.0 ** random.uniform(-300, 1, 500), [0.84375, 1.25, 2.857142, 6.0]]
+    )
+    expected = np.array([math.erf(each) for each in x])
+    np.testing.assert_array_max_ulp(error_function(x), expected, 2)
+    narrow = x.astype(np.float32)
+    np.testing.assert_array_equal(error_function(narrow), np.array([math.erf(each) for each in narrow], np.float32))
+    special = error_function(np.array([-0.0, np.inf, -np.inf, np.nan]))
+    assert str(special.tolist()) == "[-0.0, 1.0, -1.0, nan]"
