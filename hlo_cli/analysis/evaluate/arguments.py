@@ -93,5 +93,6 @@ def checked(value: Value, shape: Shape, name: str, floats: Floats) -> Value:
     if array.shape != shape.dimensions:
         sizes = ",".join(map(str, array.shape))
         raise HloError(f"{name} has sizes [{sizes}], but the parameter is {shape}")
-    held = array if array.dtype.kind in "biufc" else array.astype(carrier(shape.element_type, floats))
+    is_float = array.dtype in (np.float32, np.float64) and shape.element_type.kind == "float"
+    held = array if is_float else array.astype(carrier(shape.element_type, floats))
     return settle(held, shape.element_type, floats)
