@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from hlo_cli import HloError, parse_module
@@ -20,6 +21,7 @@ from hlo_cli import run as run_module
 from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.summary import summary_of
+from hlo_cli.analysis.semantics.values import array_of
 from hostile_programs import PROGRAMS
 
 ROOT = Path(__file__).parent.parent
@@ -126,8 +128,8 @@ def test_work_in_loops_of_unknown_length_is_counted() -> None:
 
 def test_the_result_may_be_a_view_of_terabytes(tmp_path: Path) -> None:
     text = "r = f32[1000000,1000000] broadcast(f32[] a), dimensions={}"
-    result = run_module(parse_module(text), [3.0]).result
-    summary = summary_of(result)
+    result = run_module(parse_module(text), [np.array(3, np.float32)]).result
+    summary = summary_of(array_of(result))
     assert (summary.least, summary.most, summary.mean, summary.zeros) == (3.0, 3.0, 3.0, 0)
     (tmp_path / "m.hlo").write_text(text)
     done = hlo_process("-m", "hlo_cli", "run", "m.hlo", "-q", "-o", "r.npz", cwd=tmp_path)

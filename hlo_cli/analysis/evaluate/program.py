@@ -124,7 +124,8 @@ class Program:
                 last_use[operand] = len(steps)
             steps.append(Step(slot, kernel, operands, (), instruction))
         last = computation.root
-        assert last is not None
+        if last is None:
+            raise HloError(f"cannot evaluate the computation {computation.name}: it has no instructions")
         root = slots[last]
         dead: dict[int, list[int]] = {}
         for slot, at in last_use.items():

@@ -9,10 +9,15 @@ from math import prod
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.evaluations import element_count, evaluations
+from hlo_cli.analysis.semantics.custom_calls import target_of_call
+from hlo_cli.analysis.semantics.lapack_calls import LAPACK_CALLS
+from hlo_cli.analysis.semantics.library_calls import LIBRARY_CALLS
 from hlo_cli.analysis.semantics.reducers import plain_reducer
 from hlo_cli.analysis.semantics.sort_keys import sort_keys
+from hlo_cli.analysis.semantics.tpu_factorizations import TPU_FACTORIZATIONS
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import convolution_dimension_numbers
+from hlo_cli.ir.attributes.window import WindowDimension
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.operations import APPLIERS, ELEMENTWISE
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
@@ -42,6 +47,10 @@ _ROW_SECONDS: Final = 2e-6
 _WIDE: Final = 8
 """Bytes of an element while sums are made."""
 _NARROW: Final = 4
+_OF_MATRICES: Final = frozenset((*LAPACK_CALLS, *LIBRARY_CALLS, *TPU_FACTORIZATIONS))
+"""Custom calls with a row of operations for each element."""
+_COUNTED: Final = 10_000
+"""The longest dimension of a convolution whose products are counted, which takes time; of others they are bounded."""
 _SPECIAL: Final = APPLIERS | {
     *(opcodes.DOT, opcodes.CONVOLUTION, opcodes.GATHER, opcodes.FFT, opcodes.CHOLESKY, opcodes.TRIANGULAR_SOLVE),
     *(opcodes.RNG, opcodes.RNG_BIT_GENERATOR, opcodes.CUSTOM_CALL),
@@ -78,11 +87,15 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
     is_scalar_caller = opcode in APPLIERS
     if instruction.called_computations and not is_scalar_caller:
         return _NONE
-    operations = 0 if opcode == opcodes.CONVOLUTION else evaluations(instruction) or 0
+    is_long = opcode == opcodes.CONVOLUTION and max(_dimensions(instruction.shape), default=0) > _COUNTED
+    operations = 0 if is_long else evaluations(instruction) or 0
     given = [instruction.operand_shape(at) for at in range(len(instruction.operands))]
     inputs = [_elements(shape) for shape in given]
     seconds = 0.0
     scratch = _scratch(instruction, given, inputs)
+    if opcode == opcodes.REDUCE_WINDOW:
+        operations = min(operations, _doublings(instruction) * _padded(instruction, given))
+        seconds = _doublings(instruction) * _TAP_SECONDS
     if is_scalar_caller:
         operations *= max(1, callee_operations)
         if not _is_plain(instruction):
@@ -94,20 +107,18 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             operations *= levels if _is_plain(instruction) else levels * levels
         case opcodes.FFT:
             operations *= max(1, max(instruction.integers("fft_length"), default=1).bit_length())
-        case opcodes.REDUCE_WINDOW | opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
+        case opcodes.SELECT_AND_SCATTER | opcodes.CONVOLUTION:
             taps = _taps(instruction)
             if opcode == opcodes.CONVOLUTION:
-                operations = _products(instruction, given, taps)
+                operations = _products(instruction, given, taps) if is_long else operations
                 taps = min(taps, _elements(instruction.shape))
             operations = max(operations, taps)
             seconds = taps * _TAP_SECONDS
-            if opcode == opcodes.SELECT_AND_SCATTER:
-                seconds += inputs[1] * _TAP_SECONDS if len(inputs) > 1 else 0.0
         case opcodes.CHOLESKY | opcodes.TRIANGULAR_SOLVE:
             rows = _size(given[0], (-1,))
             operations = rows * max(inputs)
             seconds = rows * _ROW_SECONDS if opcode == opcodes.TRIANGULAR_SOLVE else 0.0
-        case opcodes.CUSTOM_CALL:
+        case opcodes.CUSTOM_CALL if target_of_call(instruction) in _OF_MATRICES:
             operations *= max((max(_dimensions(shape), default=1) for shape in given), default=1)
     return Work(operations, seconds + operations * _NANOSECONDS.get(opcode, NANOSECONDS) * 1e-9, scratch)
 
@@ -137,8 +148,15 @@ def _scratch(instruction: Instruction, given: list[Shape], inputs: list[int]) ->
             return _WIDE * (sum(inputs) + result)
         case opcodes.REDUCE:
             return _WIDE * inputs[0] if inputs else 0
-        case opcodes.REDUCE_WINDOW | opcodes.SELECT_AND_SCATTER:
-            return (_NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
+        case opcodes.REDUCE_WINDOW if _is_plain(instruction):
+            window = instruction.window
+            is_in_blocks = window is not None and window.dimensions[:1] == (WindowDimension(1),)
+            spread = 0 if is_in_blocks else 2 * _padded(instruction, given)
+            return _WIDE * (inputs[0] + result + spread)
+        case opcodes.REDUCE_WINDOW:
+            return (_NARROW + 1) * 2 * len(given) // 2 * _padded(instruction, given) + _WIDE * result
+        case opcodes.SELECT_AND_SCATTER:
+            return (_WIDE + _NARROW + 1) * _padded(instruction, given) + 3 * _WIDE * result
         case opcodes.SORT:
             return _WIDE * max(inputs, default=0) * (2 if _is_plain(instruction) else 8)
         case opcodes.SCATTER:
@@ -173,6 +191,12 @@ def _padded(instruction: Instruction, given: list[Shape]) -> int:
         max(0, (max(size, 1) - 1) * each.base_dilation + 1 + each.padding_low + each.padding_high)
         for size, each in zip(_dimensions(given[0]), window.dimensions, strict=False)
     )
+
+
+def _doublings(instruction: Instruction) -> int:
+    """The steps in which windows of 1, 2, 4 … elements are combined, of all dimensions."""
+    window = instruction.window
+    return max(1, sum(2 * (each.size - 1).bit_length() for each in window.dimensions) if window is not None else 1)
 
 
 def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
