@@ -243,7 +243,7 @@ class Program:
 
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
-        if instruction.opcode == opcodes.CONSTANT:
+        if instruction.opcode == opcodes.CONSTANT and instruction not in self.host.skipped:
             literal = (self.host.constants or {}).get(instruction) or instruction.literal
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)

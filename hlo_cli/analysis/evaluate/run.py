@@ -15,7 +15,7 @@ from hlo_cli.analysis.evaluate.host import Host, Stub
 from hlo_cli.analysis.evaluate.limits import Estimate, check
 from hlo_cli.analysis.evaluate.omitted_constants import omitted_constants
 from hlo_cli.analysis.evaluate.program import Observer, Program
-from hlo_cli.analysis.evaluate.refusals import hint_of, refusals
+from hlo_cli.analysis.evaluate.refusals import hint_of, refusals, unneeded
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import assembled, device_arguments, whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import UnknownFunctions
@@ -200,7 +200,12 @@ def _check_module(module: Module, *, has_devices: bool = False, host: Host | Non
     if numbers != list(range(len(numbers))):
         listed = ", ".join(map(str, numbers))
         raise HloError(f"the parameters of the entry have the numbers {listed}, not 0 to {len(numbers) - 1}")
-    for instruction, reason in refusals(module, has_devices=has_devices, host=host):
+    refused = refusals(module, has_devices=has_devices, host=host)
+    if refused and host is not None:
+        host.skipped = unneeded(module)
+    for instruction, reason in refused:
+        if host is not None and instruction in host.skipped:
+            continue
         raise HloError(
             f"cannot evaluate {instruction.name}: {reason}",
             instruction.span,
