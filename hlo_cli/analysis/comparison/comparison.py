@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Final, NamedTuple
 
 from hlo_cli.analysis.comparison.fingerprints import Prints
@@ -124,6 +125,7 @@ def compare_runs(
     if results[0] != results[1]:
         raise HloError(f"the modules have {results[0]} and {results[1]} results")
 
+    old, new = _with_program_of(old, new), _with_program_of(new, old)
     setting = _Setting(args, seed, devices, limits, progress)
     exact, widened = ((setting.run(old, floats), setting.run(new, floats)) for floats in MODES)
     both = shapes[0], shapes[1]
@@ -136,6 +138,21 @@ def compare_runs(
     if verdict == "different" and args is None and (_has_discontinuity(old) or _has_discontinuity(new)):
         repeated = {seed + more: _widened((old, new), both, setting, seed + more) for more in _OTHER_SEEDS}
     return RunComparison(found, parting, sum(each.executed for each in (*exact, *widened)), values, repeated)
+
+
+def _with_program_of(module: Module, other: Module) -> Module:
+    """A partitioned module with the program before partitioning of another that has the same parts.
+
+    A module in a file alone, such as an edited copy of a dump, has no shardings: they are in the dump next to it.
+    """
+    if not runs_on_devices(module) or module.program is not None or other.program is None:
+        return module
+    one, two = ([str(each.shape) for each in (*m.entry.parameters, m.entry.root) if each] for m in (module, other))
+    if one != two or module.num_partitions != other.num_partitions:
+        return module
+    found = copy(module)
+    found.read_program = other.read_program
+    return found
 
 
 def _has_discontinuity(module: Module) -> bool:
@@ -172,7 +189,7 @@ def _result_shape(module: Module) -> Shape:
 
 
 def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting: _Setting) -> Parting | None:
-    """Where the values of the new module begin to differ; None if that cannot be told."""
+    """Where the values of the new module begin to differ; None if that is unknown."""
     old, new = modules
     prints = Prints()
     counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in modules]

@@ -67,7 +67,7 @@ def first_parting(
     """Where the values of a new program begin to differ from those of an old one.
 
     `wrong` are the places in the new trace that made the results that differ, `pairs` the instructions of the new
-    module with those of the old one that `hlo diff` pairs them with; `is_one_text` tells that nearly all are paired.
+    module with those of the old one that `hlo diff` pairs them with; `is_one_text` means that nearly all are paired.
     None if every value is explained.
     """
     if is_one_text and (exact := _by_pairs(old, new, pairs)) is not None:

@@ -1,4 +1,4 @@
-"""The parts of a comparison that tell where two programs part."""
+"""The parts of a comparison on where two programs part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hlo_cli.source import Diagnostic, Span
 
 _VALUES: Final = (
     Column("side", "module"),
-    Column("slot", "role"),
+    Column("value_role", "role"),
     Column("value", "value", "name"),
     Column("shape", "shape", "shape"),
     Column("least", "least", "number"),
