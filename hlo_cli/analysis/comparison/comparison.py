@@ -9,19 +9,21 @@ from typing import Final, NamedTuple
 from hlo_cli.analysis.comparison.fingerprints import Prints
 from hlo_cli.analysis.comparison.parting import MIN_SHARE, Parting, first_parting
 from hlo_cli.analysis.comparison.parting_values import PartingValues, values_at
-from hlo_cli.analysis.comparison.repairs import constants_of, find_repair
+from hlo_cli.analysis.comparison.repairs import find_repair, runner_of
 from hlo_cli.analysis.comparison.scalar_computations import scalar_parting
 from hlo_cli.analysis.comparison.trace import Trace
+from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
 from hlo_cli.analysis.evaluate.limits import Limits
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
 from hlo_cli.analysis.evaluate.run import Run, arrays_of, run, runs_on_devices
+from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.matching.matching import match
 from hlo_cli.analysis.semantics.number_types import Floats
 from hlo_cli.analysis.semantics.values import Value
-from hlo_cli.analysis.sharding.device_groups import devices_of
+from hlo_cli.analysis.sharding.device_groups import Devices, devices_of
 from hlo_cli.dataclass import dataclass
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Instruction
@@ -152,6 +154,7 @@ def _with_program_of(module: Module, other: Module) -> Module:
         return module
     found = copy(module)
     found.read_program = other.read_program
+    vars(found).pop("program", None)  # read before
     return found
 
 
@@ -192,7 +195,7 @@ def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting:
     """Where the values of the new module begin to differ; None if that is unknown."""
     old, new = modules
     prints = Prints()
-    counts = [devices_of(each).count if runs_on_devices(each) else 1 for each in modules]
+    counts = [_devices(each, setting).count if runs_on_devices(each) else 1 for each in modules]
     traces = Trace(prints, counts[1] if counts[0] == 1 else 1), Trace(prints)
     for module, trace in zip(modules, traces, strict=True):
         setting.run(module, "widen", observe=trace)
@@ -202,15 +205,20 @@ def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting:
     pairs = match(old, new).pairs
     olds, news = (each.nodes for each in pairs.plain)
     paired = {news[b]: olds[a] for a, b in pairs.found}
-    on_devices = max(counts) > 1
 
-    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, str] | None:
-        given = made_up_arguments(old, seed=setting.seed, floats="widen") if setting.args is None else setting.args
+    def repair(suspects: Sequence[Instruction]) -> tuple[Instruction, Variant] | None:
         root = old.entry.root
         assert root is not None
-        expected = [each for _, each, _ in arrays_of(setting.run(old, "widen").result, root.shape)]
+        results = [each for _, each, _ in arrays_of(setting.run(old, "widen").result, root.shape)]
+        expected = [each if known.is_known else None for each, known in zip(results, found, strict=True)]
+        devices = _devices(new, setting) if runs_on_devices(new) else None
+        whole = setting.args
+        if whole is None:
+            made = made_up_arguments if devices is None else whole_arguments
+            whole = made(new, seed=setting.seed, floats="widen")
         executions = max((node.execution for node in traces[1].nodes), default=0)
-        return find_repair(new, given, expected, suspects, constants_of(old), executions=executions)
+        runner = runner_of(new, whole, devices)
+        return find_repair(runner, expected, suspects, material_of(old), executions=executions)
 
     is_one_text = len(paired) >= MIN_SHARE * max(len(olds), len(news))
     return first_parting(
@@ -219,8 +227,13 @@ def _parting(modules: tuple[Module, Module], found: Sequence[Distance], setting:
         paired,
         is_one_text=is_one_text,
         scalar_parting=scalar_parting,
-        repair=None if on_devices else repair,
+        repair=repair,
     )
+
+
+def _devices(module: Module, setting: _Setting) -> Devices:
+    stated = devices_of(module)
+    return stated if stated.is_stated or setting.devices is None else Devices(setting.devices, 1)
 
 
 def _values(modules: tuple[Module, Module], parting: Parting, setting: _Setting) -> PartingValues:

@@ -53,8 +53,9 @@ def _samples(computation: Computation) -> Iterator[tuple[Value, ...]]:
     for seed in range(_SAMPLES):
         given = [made_up(each, at, seed=seed, floats="widen") for at, each in enumerate(kinds)]
         for at in range(1, len(given)):
-            if (seed >> (at - 1)) % 3 == 1 and str(kinds[at]) == str(kinds[at - 1]):
-                given[at] = given[at - 1]
+            like = next((place for place in range(at) if str(kinds[place]) == str(kinds[at])), None)
+            if like is not None and (seed >> (at - 1)) % 3 == 1:
+                given[at] = given[like]
         place = seed % len(given)
         if seed % 4 == 0 and isinstance(shape := kinds[place], ArrayShape) and shape.element_type.kind == "float":
             given[place] = np.array(_SPECIAL[seed // 4 % len(_SPECIAL)])

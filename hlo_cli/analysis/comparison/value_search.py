@@ -170,8 +170,13 @@ class ValueSearch:
         node = self._new.nodes[at]
         if not node.operands or not _is_weak(node) or self._applied.has(node):
             return None
+        sizes = [each.size for each in node.results]
         for other in self._applied.with_operands(node):
-            if _are_alike(node, other) and not self._applied.is_made(other):
+            if (
+                [each.size for each in other.results] == sizes
+                and _are_alike(node, other)
+                and not self._applied.is_made(other)
+            ):
                 return Suspect(at, 0, other, is_proven=True)
         return self._by_operand(at)
 
