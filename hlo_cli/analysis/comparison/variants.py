@@ -75,10 +75,12 @@ def material_of(module: Module) -> Material:
                 value = np.asarray(constant(literal, "widen")).reshape(())
                 times = found.setdefault(shape.element_type.name, {})
                 times[value.item()] = times.get(value.item(), (0, value))[0] + 1, value
-    constants = {
+    constants: dict[str, list[Array]] = {
         kind: [value for _, value in sorted(times.values(), key=lambda each: -each[0])[:_MAX_CONSTANTS]]
         for kind, times in found.items()
     }
+    for values in constants.values():  # compilers multiply by the reciprocal of a divisor
+        values += [np.reciprocal(each) for each in values if each.dtype.kind == "f" and each != 0]
     return Material(constants, tuple(scalar.values()))
 
 
