@@ -23,8 +23,7 @@ from planting import Planted, planted
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 LIMITS = Limits(max_iterations=2_000, max_seconds=60)
 DUMPED = (
-    "cpu/softmax", "cpu/names", "tpu/v5e_branches", "gpu/h100_scan", "gpu/h100_mlp", "gpu/a100_conv", "tpu/v5e_mlp",
-    "tpu/v5e_conv",
+    "cpu/softmax", "cpu/names", "cpu/dynamic", "tpu/v5e_branches", "gpu/h100_scan", "gpu/h100_mlp",
 )  # fmt: skip
 COMPILED = (
     "scan_in_scan", "while_in_while", "cond_in_scan", "gru_like", "attention", "sort_gather", "conv_pool", "bf16_rnn",
@@ -79,38 +78,29 @@ def rates(old: Module, new: Module) -> tuple[int, int, int]:
     return altered, found, named
 
 
-def pairs() -> Iterator[tuple[str, Module, Module]]:
-    """The stages before and after optimization, of dumps without the former the latter twice."""
-    for name in DUMPED:
-        after = load(FIXTURES / name, stage="after_optimizations")
-        try:
-            yield name, load(FIXTURES / name, stage="before_optimizations"), after
-        except HloError:
-            yield name, after, after
-    for name in COMPILED:
-        before, optimized = map(parse_module, compiled()[name])
-        yield name, before, optimized
+def stages(name: str) -> tuple[Module, Module]:
+    """The module before and after optimization; of a dump without the former, the latter twice."""
+    if name in COMPILED:
+        before, after = map(parse_module, compiled()[name])
+        return before, after
+    after = load(FIXTURES / name, stage="after_optimizations")
+    try:
+        return load(FIXTURES / name, stage="before_optimizations"), after
+    except HloError:
+        return after, after
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("stage", "least"), [("after", 0.98), ("before", 0.85)])
-def test_planted_changes_are_found_and_named(stage: str, least: float) -> None:
+@pytest.mark.parametrize("name", [*DUMPED, *COMPILED])
+def test_planted_changes_are_found_and_named(name: str) -> None:
+    """All in two texts of one stage; up to one of six less exactly from the stage before."""
     pytest.importorskip("jax")
-    total = np.zeros(3, int)
-    for name, before, after in pairs():
-        altered, found, named = rates(after if stage == "after" else before, after)
-        print(f"{name}: {altered} altered, {found} found, {named} named")
-        total += altered, found, named
-    print(total)
-    assert total[0] >= 100
-    assert total[1] == total[0]
-    assert total[2] >= least * total[0]
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_unchanged_pairs_do_not_part() -> None:
-    pytest.importorskip("jax")
-    for name, before, after in pairs():
-        assert compare_runs(before, after, limits=LIMITS).is_same, name
+    before, after = stages(name)
+    assert compare_runs(before, after, limits=LIMITS).is_same
+    altered, found, named = rates(after, after)
+    assert altered >= 3
+    assert altered == found == named
+    if before is not after:
+        altered, found, named = rates(before, after)
+        assert found == altered
+        assert named >= altered - 1

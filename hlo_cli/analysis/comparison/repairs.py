@@ -24,7 +24,7 @@ from hlo_cli.source import HloError
 _MAX_EXECUTED: Final = 1_500_000
 """The largest number of instructions that all attempts execute together."""
 _MORE_ITERATIONS: Final = 16
-_MAX_SECONDS: Final = 20.0
+_MAX_SECONDS: Final = 10.0
 
 
 class _Exhausted(Exception):

@@ -37,6 +37,9 @@ _VALUES: Final = (
 )
 
 
+_LONGEST_VALUE: Final = 40
+
+
 def parting_facts(parting: Parting, old: Module, new: Module) -> Part:
     """The instruction, where it is, what it is called by, and why it is named."""
     instruction = parting.instruction
@@ -148,9 +151,11 @@ def _summaries(module: str, role: str, name: str, value: Value, shape: Shape) ->
 
 
 def _line(instruction: Instruction) -> str:
-    operands = ", ".join(each.name for each in instruction.operands)
-    literal = "…" if instruction.opcode == opcodes.CONSTANT and not operands else ""
-    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({operands}{literal})"
+    given = ", ".join(each.name for each in instruction.operands)
+    if instruction.opcode == opcodes.CONSTANT:
+        value = instruction.raw[0]
+        given = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    return f"{instruction.name} = {instruction.shape} {instruction.opcode}({given})"
 
 
 def _place_fact(label: str, instruction: Instruction, module: Module) -> list[Fact]:
