@@ -327,10 +327,13 @@ ENTRY e {
 
     def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         seen.append(x.tolist())
-        return x * y
+        return np.asarray(x * y)
 
     found = run_module(
-        parse_module(text), [np.float32([1, 2, 3, 4])], stubs={"my_op": product}, feed=[np.float32([10, 100])]
+        parse_module(text),
+        [np.array([1, 2, 3, 4], np.float32)],
+        stubs={"my_op": product},
+        feed=[np.array([10, 100], np.float32)],
     )
     assert seen == [[1, 2], [3, 4]]
     assert np.asarray(found.result).tolist() == [40, 600]

@@ -104,7 +104,7 @@ def run(
             progress=progress,
             host=host,
         )
-    chosen = _devices(module, devices)
+    chosen = chosen_devices(module, devices)
     return evaluate_on_devices(
         module,
         args,
@@ -119,8 +119,16 @@ def run(
     )
 
 
-def _devices(module: Module, wanted: int | None) -> Devices:
-    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name."""
+def chosen_devices(module: Module, wanted: int | None) -> Devices:
+    """The devices of the header, else those that are wanted, else as many as a mesh has or collectives name.
+
+    HloError if the header states another number than the wanted one.
+
+    >>> from hlo_cli import parse_module
+    >>> text = "r = f32[8] all-gather(f32[2] a), dimensions={0}, replica_groups={{0,1,2,3}}"
+    >>> chosen_devices(parse_module(text), None).count, chosen_devices(parse_module(text), 8).count
+    (4, 8)
+    """
     stated = devices_of(module)
     if stated.is_stated:
         if wanted not in (None, stated.count):
