@@ -15,10 +15,11 @@ from hlo_cli.analysis.comparison.trace import Trace
 from hlo_cli.analysis.comparison.variants import Variant, material_of
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, ROUNDING, Distance, Verdict, distance, distances, verdict_of
+from hlo_cli.analysis.evaluate.device_choice import chosen_devices, runs_on_devices
 from hlo_cli.analysis.evaluate.host import Stub, check_outfeeds
 from hlo_cli.analysis.evaluate.program import Observer
 from hlo_cli.analysis.evaluate.rounding import rounding_of
-from hlo_cli.analysis.evaluate.run import Run, arrays_of, chosen_devices, run, runs_on_devices
+from hlo_cli.analysis.evaluate.run import Run, arrays_of, run
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.sharded import whole_arguments
 from hlo_cli.analysis.evaluate.unknown_functions import Shared, UnknownFunctions, shared_by

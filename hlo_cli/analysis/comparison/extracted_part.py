@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from hlo_cli.analysis.comparison.comparison import RunComparison
 from hlo_cli.analysis.evaluate.arguments import made_up_arguments
 from hlo_cli.analysis.evaluate.compare import MODES, Distance, distance
-from hlo_cli.analysis.evaluate.run import arrays_of, evaluate, runs_on_devices
+from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
+from hlo_cli.analysis.evaluate.run import arrays_of, evaluate
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.semantics.number_types import Array, Floats
 from hlo_cli.analysis.semantics.values import Value

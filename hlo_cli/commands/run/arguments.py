@@ -47,7 +47,7 @@ def arguments_from(paths: Sequence[str], module: Module, *, seed: int | None = N
     missing = [parameter.name for at, parameter in enumerate(parameters) if at not in found]
     if seed is not None and missing and max(found, default=0) < len(parameters):
         from hlo_cli.analysis.evaluate.arguments import made_up_arguments
-        from hlo_cli.analysis.evaluate.run import runs_on_devices
+        from hlo_cli.analysis.evaluate.device_choice import runs_on_devices
         from hlo_cli.analysis.evaluate.sharded import whole_arguments
 
         others = (whole_arguments if runs_on_devices(module) else made_up_arguments)(module, seed=seed)
