@@ -1,4 +1,4 @@
-"""Fast kernels of the evaluator against the loops that define them: windows, scatters, sorts, rounding, and erf."""
+"""Fast kernels against the loops that define them: windows, scatters, sorts, rounding, erf, and writing in place."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 
 from hlo_cli import parse_module
 from hlo_cli.analysis.error_function import error_function
+from hlo_cli.analysis.evaluate.limits import estimate
 from hlo_cli.analysis.evaluate.run import evaluate
 from hlo_cli.analysis.semantics.number_types import rounded, values_of_codes
 from hlo_cli.analysis.semantics.ordering import sorted_order
 from hlo_cli.analysis.semantics.sort_keys import sort_keys
+from hlo_cli.analysis.semantics.values import Value, is_only_here
 from hlo_cli.ir.attributes.window import WindowDimension
 
 Array = npt.NDArray[Any]
@@ -173,6 +175,23 @@ def test_two_keys_are_sorted_one_after_the_other(special: float) -> None:
     np.testing.assert_array_equal(keys, u[order])
 
 
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("kind", ["s8", "u8", "s32", "u32", "s64", "u64"])
+def test_integers_of_all_widths_are_sorted(kind: str, direction: str) -> None:
+    """The smallest and the largest ones too; equal ones stay in their order."""
+    order = "f {  x = KIND[] parameter(0)  y = KIND[] parameter(1)\n  ROOT r = pred[] compare(x, y), direction="
+    name = f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}"
+    limits = np.iinfo(name)
+    x = np.random.default_rng(3).integers(limits.min, limits.max, 300, dtype=name, endpoint=True)
+    x[:4], x[50:53] = [limits.max, limits.min, limits.max, limits.min], x[7]
+    values, places = run(
+        sorting(f"{order.replace('KIND', kind)}{direction} }}\n", kind), x, np.arange(300, dtype=np.int32)
+    )
+    expected = sorted(range(300), key=lambda at: int(x[at]) if direction == "LT" else -int(x[at]))
+    assert places.tolist() == expected
+    np.testing.assert_array_equal(values, x[expected])
+
+
 @pytest.mark.parametrize(
     "order",
     [
@@ -273,3 +292,71 @@ def test_error_function_is_that_of_the_c_library() -> None:
     np.testing.assert_array_equal(error_function(narrow), np.array([math.erf(each) for each in narrow], np.float32))
     special = error_function(np.array([-0.0, np.inf, -np.inf, np.nan]))
     assert str(special.tolist()) == "[-0.0, 1.0, -1.0, nan]"
+
+
+LOOP = """HloModule m
+written { a = f32[30,4] parameter(0)  u = f32[1,4] parameter(1)  i = s32[] parameter(2)  z = s32[] constant(0)
+  ROOT r = f32[30,4] dynamic-update-slice(a, u, i, z) }
+body { s = (s32[], f32[30,4], f32[30,4], f32[1,4]) parameter(0)  u = f32[1,4] constant({{1,2,3,4}})
+  z = s32[] constant(0)  one = s32[] constant(1)  before = f32[30,4] get-tuple-element(s), index=2
+  row = f32[1,4] get-tuple-element(s), index=3  i = s32[] get-tuple-element(s), index=0
+  a = f32[30,4] get-tuple-element(s), index=1  KEEP  b = f32[30,4] WRITE  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[30,4], f32[30,4], f32[1,4]) tuple(j, b, KEPT) }
+condition { s = (s32[], f32[30,4], f32[30,4], f32[1,4]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(30)  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { a = f32[30,4] parameter(0)  c = f32[30,4] parameter(1)  u = f32[1,4] parameter(2)  z = s32[] constant(0)
+  t = (s32[], f32[30,4], f32[30,4], f32[1,4]) tuple(z, a, c, u)
+  w = (s32[], f32[30,4], f32[30,4], f32[1,4]) while(t), condition=condition, body=body
+  ROOT r = ((s32[], f32[30,4], f32[30,4], f32[1,4]), f32[30,4]) tuple(w, a) }
+"""
+WRITES = (
+    "dynamic-update-slice(a, u, i, z)",
+    "fusion(a, u, i), kind=kLoop, calls=written",
+    "call(a, u, i), to_apply=written",
+)
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    ("keep", "kept", "is_free"),
+    [
+        ("", "before, row", True),
+        ("", "a, row", False),  # the array before the last row was written
+        ("", "b, row", False),  # the same array twice
+        ("y = f32[30,4] copy(a)", "y, row", False),
+        ("y = f32[1,4] dynamic-slice(a, i, z), dynamic_slice_sizes={1,4}", "before, y", False),  # shares memory
+        ("x = f32[120] reshape(a)  y = f32[30,4] reshape(x)", "y, row", False),
+    ],
+)
+def test_loops_write_in_place_what_no_one_else_holds(
+    write: str, keep: str, kept: str, is_free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bool] = []
+
+    def asked(operands: list[Value]) -> bool:
+        answers.append(is_only_here(operands))
+        return answers[-1]
+
+    monkeypatch.setattr("hlo_cli.analysis.semantics.indexing.is_only_here", asked)
+    x, other, row = np.zeros((30, 4), np.float32), np.ones((30, 4), np.float32), np.full((1, 4), 7, np.float32)
+    text = LOOP.replace("WRITE", write).replace("KEEP", keep).replace("KEPT", kept)
+    (_, found, before, last), start = run(text, x, other, row)
+    written = np.broadcast_to(np.arange(1, 5, dtype=np.float32), (30, 4))
+    np.testing.assert_array_equal(found, written)
+    expected = written.copy()
+    expected[-1] = written[-1] if kept.startswith("b,") else 0
+    np.testing.assert_array_equal(before, other if kept.startswith("before") else expected)
+    np.testing.assert_array_equal(last, row if kept.endswith("row") else np.zeros((1, 4)))
+    assert not x.any()
+    assert not start.any()
+    assert answers == [False, *[is_free] * 29]
+
+
+def test_estimates_count_what_is_written_and_the_calls_for_windows() -> None:
+    text = LOOP.replace("WRITE", WRITES[0]).replace("KEEP", "").replace("KEPT", "before, row")
+    assert estimate(parse_module(text)).operations < 30 * 30
+    sums = (
+        f"HloModule m\n{scalars('f32', 'add(x, y)')}ENTRY e {{\n  a = f32[1000000] parameter(0)\n  i = f32[] constant(0)\n"
+        "  ROOT r = f32[1000000] reduce-window(a, i), window={size=1000000 pad=999999_0}, to_apply=f\n}\n"
+    )
+    assert estimate(parse_module(sums)).operations < 1e8

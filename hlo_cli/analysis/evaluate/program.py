@@ -7,14 +7,15 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hlo_cli.analysis.evaluate.clock import Clock, operations_error
 from hlo_cli.analysis.evaluate.host import Host
-from hlo_cli.analysis.evaluate.limits import Clock, operations_error
 from hlo_cli.analysis.evaluate.rounds import Rounds
 from hlo_cli.analysis.evaluate.settings import Limits
 from hlo_cli.analysis.evaluate.work import FREE, Work, callee_of, work_of
+from hlo_cli.analysis.semantics.control import elements_first
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier
 from hlo_cli.analysis.semantics.rules import NEUTRAL, rule_of
-from hlo_cli.analysis.semantics.values import Kernel, Value
+from hlo_cli.analysis.semantics.values import Kernel, Taken, Taking, Value
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.instruction import Computation, Instruction
 from hlo_cli.ir.literal import ArrayLiteral, Literal
@@ -32,13 +33,17 @@ Observer: TypeAlias = "Callable[[Instruction, int, Value, Sequence[Value]], None
 
 
 class Step(NamedTuple):
-    """The slot of the result, its kernel, the slots of the operands, those that are dead afterwards, and the source."""
+    """The slot of the result, its kernel, the slots of the operands, those that are dead afterwards, and the source.
+
+    `take` is what runs instead of the kernel if operands may be overwritten that are dead.
+    """
 
     slot: int
     kernel: Kernel
     operands: tuple[int, ...]
     ended: tuple[int, ...]
     instruction: Instruction
+    take: Callable[[list[Value]], Value] | None
 
 
 MISFITS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -113,7 +118,8 @@ class Program:
         steps: list[Step] = []
         parameters: list[tuple[int, int]] = []
         last_use: dict[int, int] = {}
-        for instruction in computation.instructions:
+        is_plain = on_arrays or not self.is_seen(computation)
+        for instruction in elements_first(computation) if is_plain else computation.instructions:
             slot = slots[instruction] = len(slots)
             if (number := instruction.parameter_number) is not None:
                 parameters.append((slot, number))
@@ -122,7 +128,8 @@ class Program:
             operands = tuple(slots[operand] for operand in instruction.operands)
             for operand in operands:
                 last_use[operand] = len(steps)
-            steps.append(Step(slot, kernel, operands, (), instruction))
+            take = kernel.take if is_plain and isinstance(kernel, Taking) else None
+            steps.append(Step(slot, kernel, operands, (), instruction, take))
         last = computation.root
         if last is None:
             raise HloError(f"cannot evaluate the computation {computation.name}: it has no instructions")
@@ -134,7 +141,6 @@ class Program:
         steps = [each._replace(ended=tuple(dead.get(at, ()))) for at, each in enumerate(steps)]
         size = len(slots)
 
-        is_plain = on_arrays or not self.is_seen(computation)
         operations = sum(self._work(each.instruction).operations for each in steps)
 
         def run(arguments: Sequence[Value]) -> Value:
@@ -143,9 +149,17 @@ class Program:
                 values[slot] = arguments[number]
             if not is_plain:
                 self._see_parameters(computation, arguments)
-            instruction = last
+            if isinstance(arguments, Taken):
+                arguments.clear()
+            instruction, given = last, list[Value]()
             try:
-                for slot, kernel, operands, ended, instruction in steps:
+                for slot, kernel, operands, ended, instruction, take in steps:
+                    if take is not None:
+                        given, found = Taken([values[operand] for operand in operands]), None
+                        for each in ended:
+                            values[each] = None
+                        values[slot] = take(given)
+                        continue
                     given = [values[operand] for operand in operands]
                     found = values[slot] = kernel(*given)
                     if not is_plain:
@@ -205,6 +219,14 @@ class Program:
         if seconds < _LONG:
             return kernel
         check = self._clock
+        if isinstance(kernel, Taking):
+            inner = kernel.take
+
+            def take(operands: list[Value]) -> Value:
+                check(instruction, seconds)
+                return inner(operands)
+
+            return Taking(take)
 
         def run(*operands: Value) -> Value:
             check(instruction, seconds)
@@ -221,7 +243,7 @@ class Program:
 
     def kernel(self, instruction: Instruction, *, on_arrays: bool = False) -> Kernel:
         """The function that computes an instruction; with `on_arrays`, one of scalars on arrays of any shape."""
-        if instruction.opcode == opcodes.CONSTANT:
+        if instruction.opcode == opcodes.CONSTANT and instruction not in self.host.skipped:
             literal = (self.host.constants or {}).get(instruction) or instruction.literal
             if literal is None:
                 raise HloError(f"constant {instruction.name} has no values", instruction.span)
@@ -229,6 +251,7 @@ class Program:
             return lambda: value
         if on_arrays and instruction.opcode in NEUTRAL and not _changes_type(instruction):
             return lambda x: x
+        self._clock(instruction)
         try:
             if self.host.has_meaning(instruction):
                 kernel = self.host.kernel(instruction, self.floats, lambda: self.device, self.keep)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, carrier
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, settled
+from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Taken, Taking, Value, array_of, settled
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.values import Name
 from hlo_cli.ir.instruction import Computation, Instruction
@@ -38,10 +38,22 @@ def get_tuple_element(instruction: Instruction, computed: Computed) -> Kernel:
     return lambda parts: parts[at]
 
 
+def elements_first(computation: Computation) -> list[Instruction]:
+    """The instructions with parameters first, and then their elements, so that a tuple does not hold them for long."""
+
+    def place(instruction: Instruction) -> int:
+        if instruction.parameter_number is not None:
+            return 0
+        is_element = instruction.opcode == opcodes.GET_TUPLE_ELEMENT
+        return 1 if is_element and instruction.operands[0].parameter_number is not None else 2
+
+    return sorted(computation.instructions, key=place)
+
+
 def call(instruction: Instruction, computed: Computed) -> Kernel:
     """Runs the called computation: of a call, a fusion, or an asynchronous start."""
     function = computed.function(instruction.called_computations[0])
-    return lambda *operands: function(operands)
+    return Taking(function)
 
 
 def map_(instruction: Instruction, computed: Computed) -> Kernel:
@@ -56,16 +68,16 @@ def while_(instruction: Instruction, computed: Computed) -> Kernel:
     body = computed.function(called(instruction, "body"))
     most = computed.max_iterations
 
-    def kernel(state: Value) -> Value:
+    def take(state: list[Value]) -> Value:
         rounds = 0
-        while bool(condition([state])):
+        while bool(condition([state[0]])):
             if rounds == most:
                 raise iterations_error(instruction, most)
-            state = body([state])
+            state = Taken((body(state),))
             rounds += 1
-        return state
+        return state[0]
 
-    return kernel
+    return Taking(take)
 
 
 def iterations_error(instruction: Instruction, most: int) -> HloError:

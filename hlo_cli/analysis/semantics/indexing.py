@@ -15,7 +15,16 @@ import numpy.typing as npt
 from hlo_cli.analysis.semantics.number_types import Array
 from hlo_cli.analysis.semantics.reducers import SUMS, plain_reducer
 from hlo_cli.analysis.semantics.sort_keys import stable_order
-from hlo_cli.analysis.semantics.values import Computed, Kernel, Rule, Value, array_of, array_shape
+from hlo_cli.analysis.semantics.values import (
+    Computed,
+    Kernel,
+    Rule,
+    Taking,
+    Value,
+    array_of,
+    array_shape,
+    is_only_here,
+)
 from hlo_cli.ir import opcodes
 from hlo_cli.ir.attributes.dimension_numbers import (
     ScatterDimensionNumbers,
@@ -48,18 +57,20 @@ def dynamic_slice(instruction: Instruction, computed: Computed) -> Kernel:
 
 
 def dynamic_update_slice(instruction: Instruction, computed: Computed) -> Kernel:
-    """An array with a slice replaced at a computed start."""
+    """An array with a slice replaced at a computed start: in place if nothing else holds the array, as in a loop."""
 
-    def kernel(x: Array, update: Array, *indices: Array) -> Array:
-        starts = _starts(indices, x.ndim)
-        result = x.copy()
+    def take(operands: list[Value]) -> Value:
+        is_free = is_only_here(operands)
+        x, update, *indices = map(array_of, operands)
+        starts = _starts(tuple(indices), x.ndim)
+        result = x if is_free and x.dtype == update.dtype else x.copy()
         clamped = [
             max(0, min(start, whole - size)) for start, whole, size in zip(starts, x.shape, update.shape, strict=True)
         ]
         result[tuple(slice(at, at + size) for at, size in zip(clamped, update.shape, strict=True))] = update
         return result
 
-    return kernel
+    return Taking(take)
 
 
 def _index_vectors(indices: Array, vector_dimension: int) -> Integers:

@@ -18,9 +18,6 @@ from hlo_cli.ir.instruction import Instruction
 
 Less = Callable[[Sequence[Array]], tuple[Array, ...]]
 
-plain_comparison = sort_keys
-"""Not None for a comparison that needs no merging, for those who estimate work."""
-
 
 def sort(instruction: Instruction, computed: Computed) -> Kernel:
     """Sorts the operands along a dimension by a comparison of their elements."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from hlo_cli.analysis.semantics.number_types import Array, Floats, carrier, settle
+from hlo_cli.dataclass import dataclass
 from hlo_cli.ir.primitive import PrimitiveType
 from hlo_cli.ir.shape import ArrayShape, Shape, TupleShape
 from hlo_cli.source import HloError
@@ -20,6 +22,48 @@ Value: TypeAlias = "Array | tuple[Value, ...] | None"
 
 Kernel: TypeAlias = Callable[..., "Value"]
 """Computes a value from those of the operands."""
+
+
+class Taken(list["Value"]):
+    """Operands that a computation takes from its caller, which no longer holds them: it empties the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """A kernel that takes its operands, so that those which no one else holds may be overwritten.
+
+    Whether anyone does is told by Python's count of references. A program calls `take` with operands that are dead
+    afterwards; as a function, this is a kernel like others, and overwrites nothing.
+    """
+
+    take: Callable[[list[Value]], Value]
+
+    def __call__(self, *operands: Value) -> Value:
+        """The value for operands that the caller holds."""
+        return self.take(Taken(operands))
+
+
+def is_only_here(operands: list[Value]) -> bool:
+    """Whether the first operand is an array that nothing but this list refers to, with elements of its own.
+
+    >>> array = np.zeros(2)
+    >>> is_only_here(Taken([array])), is_only_here(Taken([np.zeros(2)]))
+    (False, True)
+    """
+    first = operands[0]
+    if not isinstance(first, np.ndarray) or first.base is not None or not first.flags["W"]:
+        return False
+    del first
+    return sys.getrefcount(operands[0]) == _ONLY_HERE
+
+
+def _references() -> int:
+    operands = Taken([np.zeros(1)])
+    return sys.getrefcount(operands[0])
+
+
+_ONLY_HERE: Final = _references()
+"""The count of references of an array in a list alone, by this Python."""
 
 
 class Computed(Protocol):

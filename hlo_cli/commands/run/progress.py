@@ -54,9 +54,8 @@ def _seconds(module: Module) -> float:
     """The processor time that a run of a module takes on all of its devices."""
     from hlo_cli.analysis.dataflow.executions import executions_of
     from hlo_cli.analysis.evaluate.run import runs_on_devices
-    from hlo_cli.analysis.evaluations import evaluations
+    from hlo_cli.analysis.evaluate.work import work_of
     from hlo_cli.analysis.sharding.device_groups import devices_of
-    from hlo_cli.ir import opcodes
     from hlo_cli.ir.operations import MATMULS, NO_KERNELS
 
     seconds, instructions = 0.0, 0
@@ -67,8 +66,7 @@ def _seconds(module: Module) -> float:
                 continue
             instructions += 1
             seconds += found.count * _SECONDS_PER_EXECUTION
-            if opcode != opcodes.FUSION:
-                each = _SECONDS_PER_PRODUCT if opcode in MATMULS else _SECONDS_PER_OPERATION
-                seconds += (evaluations(instruction) or 0) * found.count * each
+            each = _SECONDS_PER_PRODUCT if opcode in MATMULS else _SECONDS_PER_OPERATION
+            seconds += work_of(instruction).operations * found.count * each
     devices = devices_of(module).count if runs_on_devices(module) else 1
     return seconds * devices + instructions * _SECONDS_PER_INSTRUCTION
