@@ -118,7 +118,8 @@ def judged(program: Program, seed: int) -> dict[str, Any]:
         with np.errstate(all="ignore"):
             if program.family == "sums" and kind.kind in ("float", "complex"):
                 if program.opcode == "fft":
-                    magnitudes = np.max(np.abs(magnitudes), axis=-1, keepdims=True)
+                    rank = program.text.split("fft_length={")[1].split("}")[0].count(",") + 1
+                    magnitudes = np.max(np.abs(magnitudes), axis=tuple(range(-rank, 0)), keepdims=True)
                 apart = _sum_units(mine, held, kind, magnitudes)
             elif program.family == "norms":
                 unit = np.ldexp(1.0, -FLOAT_FORMATS[kind.name].mantissa_bits)

@@ -504,7 +504,7 @@ _MAKERS: dict[tuple[str, str], Maker] = {
         EVERY,
         moving,
     ),
-    **_each("iota", tuple(kind for kind in EVERY if kind != "pred"), iota),
+    **_each("iota", tuple(kind for kind in EVERY if kind not in ("pred", "f8e8m0fnu")), iota),  # the latter has no 0
     **_each("reduce reduce-window", EVERY, folding),
     **_each("sort topk", ORDERED, sorting),
     **_each("gather scatter", EVERY, indexing),

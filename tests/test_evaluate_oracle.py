@@ -58,6 +58,8 @@ def _limit(found: Found) -> float:
             return _OF_XLA.get((found["opcode"], found["types"][0]), 4)
         case "complex" if found["opcode"] in ("power", "atan2"):
             return 256  # both lose digits: terms of a logarithm cancel
+        case "complex" if (found["opcode"], found["types"][0]) == ("log-plus-one", "c128"):
+            return 200  # of XLA, as for real parts
         case "complex" if found["opcode"] in ("tan", "tanh", "sine", "cosine", "logistic"):
             return 256  # of XLA, which is off by as much near zeros and poles
         case "complex":

@@ -133,9 +133,10 @@ ENTRY e { x = f8e5m2fnuz[4] parameter(0)  ROOT s = f8e5m2fnuz[4] sort(x), dimens
 
 def test_logarithms_of_complex_numbers_near_one() -> None:
     """log(1 + x) of a small x is nearly x, and keeps its digits."""
-    found = array_of("r = c128[3] log-plus-one(c128[3] a)", [1e-12, 1e-12 + 1e-13j, 1e200])
+    found = array_of("r = c128[4] log-plus-one(c128[4] a)", [1e-12, 1e-12 + 1e-13j, 1e200, 1e-9j - 1])
     assert np.allclose(found[:2], [1e-12 - 5e-25, 1e-12 + 1e-13j], rtol=1e-12, atol=0)
     assert np.isclose(found[2], np.log(1e200), rtol=1e-15)
+    assert np.isclose(found[3], np.log(1e-9) + np.pi / 2 * 1j, rtol=1e-15)
 
 
 def test_given_numbers_are_rounded_to_the_type_of_the_parameter() -> None:

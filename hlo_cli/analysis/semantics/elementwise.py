@@ -129,7 +129,8 @@ def _complex_log_plus_one(x: Array) -> Array:
     wide = x.astype(np.complex128)
     real, imaginary = wide.real, wide.imag
     near = np.log1p(real * (2 + real) + imaginary * imaginary) / 2
-    size = np.where(np.abs(wide) < 2, near, np.log(np.hypot(1 + real, imaginary)))
+    length = np.hypot(1 + real, imaginary)
+    size = np.where((length > 0.5) & (length < 3), near, np.log(length))
     return _complex(size, np.arctan2(imaginary, 1 + real))
 
 
