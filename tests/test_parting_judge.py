@@ -30,6 +30,8 @@ COMPILED = (
     "lstm_grad", "newton", "triple_loop", "integers",
 )  # fmt: skip
 EACH = 6
+MISSED = {"triple_loop": 3}
+"""How many of six are not named exactly from the stage before: the compiler rewrites the indices of three loops."""
 
 
 @cache
@@ -103,4 +105,4 @@ def test_planted_changes_are_found_and_named(name: str) -> None:
     if before is not after:
         altered, found, named = rates(before, after)
         assert found == altered
-        assert named >= altered - 1
+        assert named >= altered - MISSED.get(name, 1)
