@@ -30,7 +30,7 @@ class Clock:
         """Checks the time before an instruction runs that takes so many seconds at least."""
         if time.monotonic() + seconds <= self._end:
             return
-        needs = f": {instruction.name} takes {seconds:,.0f} seconds or more" if seconds > 1 else ""
+        needs = f": {instruction.name} takes {seconds:,.1f} seconds or more" if seconds > 1 else ""
         raise HloError(
             f"evaluation exceeds the limit of {self._seconds:g} seconds{needs}",
             instruction.span,

@@ -48,6 +48,7 @@ _ROUNDING_NANOSECONDS: Final = 1.0
 """To round a float to a type that numpy does not have."""
 _TAP_SECONDS: Final = 1e-5
 """For each element of a window: some calls of numpy, even if the arrays are small."""
+_REACH_SECONDS: Final = 2e-9
 _ROW_SECONDS: Final = 2e-6
 """For each row that is computed after the one before it."""
 _WIDE: Final = 8
@@ -122,9 +123,10 @@ def work_of(instruction: Instruction, callee_operations: int = 1, callee_bytes: 
             taps = _taps(instruction)
             if opcode == opcodes.CONVOLUTION:
                 operations = _products(instruction, given, taps) if is_long else operations
+                seconds = _reach_seconds(instruction)
                 taps = min(taps, _elements(instruction.shape))
             operations = max(operations, taps)
-            seconds = taps * _TAP_SECONDS
+            seconds += taps * _TAP_SECONDS
         case opcodes.CHOLESKY | opcodes.TRIANGULAR_SOLVE:
             rows = _size(given[0], (-1,))
             operations = rows * max(inputs)
@@ -208,6 +210,13 @@ def _doublings(instruction: Instruction) -> int:
     """The steps in which windows of 1, 2, 4 … elements are combined, of all dimensions."""
     window = instruction.window
     return max(1, sum(2 * (each.size - 1).bit_length() for each in window.dimensions) if window is not None else 1)
+
+
+def _reach_seconds(instruction: Instruction) -> float:
+    """Seconds to find which positions of a window's elements meet the input, in each dimension."""
+    window = instruction.window
+    longest = max(_dimensions(instruction.shape), default=0)
+    return 0.0 if window is None else sum(each.size for each in window.dimensions) * longest * _REACH_SECONDS
 
 
 def _products(instruction: Instruction, given: list[Shape], taps: int) -> int:
