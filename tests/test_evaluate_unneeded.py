@@ -21,6 +21,15 @@ g { x = f32[2] parameter(0)  ROOT c = pred[] constant(false) }
 """
 
 
+def test_a_collective_that_no_result_depends_on_is_skipped() -> None:
+    text = """HloModule m, num_partitions=2
+s { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { p = f32[2] parameter(0)  c = f32[2] custom-call(p), custom_call_target="my_op"
+  d = f32[2] all-reduce(c), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, to_apply=s
+  ROOT r = f32[2] all-reduce(p), replica_groups={{0,1}}, channel_id=2, use_global_device_ids=true, to_apply=s }"""
+    assert np.asarray(run(parse_module(text), [np.array([1, 2], np.float32)]).result).tolist() == [2, 4]
+
+
 @pytest.mark.parametrize("line", BAD)
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_what_no_result_depends_on_is_skipped(line: str, partitions: int) -> None:
